@@ -179,7 +179,7 @@ static void read_line(struct ca_journal *journal, const char *text, size_t bytes
     json_decref(line);
 }
 
-/* What cannot be read is as if it was not there. */
+/* Reads the journal's lines; a line that cannot be read is ignored. */
 static void read_lines(struct ca_journal *journal)
 {
     struct ca_file_facts facts = {.bytes = 0};
@@ -192,7 +192,8 @@ static void read_lines(struct ca_journal *journal)
         const char *newline = memchr(text + at, '\n', (size_t)(bytes - at));
         const ptrdiff_t end = newline ? newline - text : bytes;
         read_line(journal, text + at, (size_t)(end - at));
-        journal->torn = !newline; /* what follows must not be torn with it */
+        /* the last line is incomplete: the next entry begins a new line */
+        journal->torn = !newline;
         at = end + 1;
     }
     free(text);
@@ -252,7 +253,7 @@ static void rewrite(const struct ca_journal *journal)
 
     if (!path)
         return;
-    ca_file_remove(CA_NO_FILE, path); /* of a process that died */
+    ca_file_remove(CA_NO_FILE, path); /* left behind by a process that died */
     const ca_file file = ca_file_open(CA_NO_FILE, path, CA_FILE_MAKE);
     bool good = file != CA_NO_FILE;
     for (size_t n = 0; good && n < journal->count; n++)

@@ -21,18 +21,18 @@ struct ca_journal_entry {
     char problem_class[CA_JOURNAL_CLASS];
     struct ca_candidate candidate;
     struct ca_reading reading;
-    bool built;     /* if the reading is a failure: it happened after the build */
-    double seconds; /* of the tuning that passed since the entry before */
+    bool built;     /* the build had succeeded; tells where a reading that is a failure failed */
+    double seconds; /* seconds of tuning since the previous entry */
     char when[24];  /* UTC; set by ca_journal_add() */
-    bool finished;  /* its class is, since the journal was opened */
+    bool finished;  /* the tuning of its class has finished since the journal was opened */
 };
 
 struct ca_journal;
 
 enum ca_journal_state {
     CA_JOURNAL_OPEN,
-    CA_JOURNAL_FORGETFUL, /* open, but the file cannot be written, and why */
-    CA_JOURNAL_BUSY,      /* another process has it */
+    CA_JOURNAL_FORGETFUL, /* open, but the file cannot be written: *why says why */
+    CA_JOURNAL_BUSY,      /* another process has locked the journal */
     CA_JOURNAL_NO_MEMORY
 };
 

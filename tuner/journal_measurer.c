@@ -10,9 +10,9 @@ struct journaling {
     struct ca_measurer within;
     struct ca_journal *journal;
     struct ca_journal_hooks hooks;
-    char (*classes)[CA_JOURNAL_CLASS]; /* of the problems */
+    char (*classes)[CA_JOURNAL_CLASS]; /* the class of each problem */
     size_t count;
-    struct ca_earlier *known; /* of the last known() */
+    struct ca_earlier *known; /* the array that the last known() returned */
     double since;             /* the clock at the last entry */
 };
 

@@ -7,12 +7,13 @@
 #include "internal.h"
 #include "tuner/journal.h"
 
-/* Who is told of what it does; each may be NULL. */
+/* Functions that are told what the measurer does; each may be NULL. */
 struct ca_journal_hooks {
     void *user;
     void (*building)(void *user, const struct ca_candidate *candidate);
     void (*built)(void *user, double compile_seconds);
-    void (*closing)(void *user, const char *problem_class); /* for each of its problems */
+    /* called for the class of each problem */
+    void (*closing)(void *user, const char *problem_class);
 };
 
 /* Makes *measurer, which keeps the journal (borrowed) of what the measurer within does for the problems; the rounds of

@@ -11,7 +11,7 @@
 struct ca_progress {
     FILE *to;
     bool quiet, terminal;
-    double shown; /* when an update was drawn last */
+    double shown; /* time at which an update was drawn last */
     bool drawn;   /* a line is on the screen */
     double since; /* seconds of ca_stopwatch_now() at the last update; 0: none yet */
     double budget, elapsed, left, best, untuned;

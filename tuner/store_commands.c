@@ -14,14 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a command was told. */
+/* The arguments of a command. */
 struct command_line {
     const char *device; /* "": the default */
     const char *output; /* -o; NULL if it was not given */
     bool all, known_only, programs;
     char **words; /* the arguments that are no options, of argv */
     int num_words;
-    clattn_problem problem; /* of the first word, for a command that takes one */
+    clattn_problem problem; /* the problem in the first word, for a command that takes one */
 };
 
 static const char list_help[] =
@@ -118,7 +118,7 @@ static int print_entry(const clattn_tuning_entry *entry, void *user)
     return 0;
 }
 
-/* What is known of a problem's class, or of everything if it is NULL. */
+/* Prints all that is known of a problem's class, or of every class if it is NULL. */
 static clattn_status print_known(const clattn_context *context, const clattn_problem *problem)
 {
     struct listing listing = {.samples = problem != NULL};
@@ -259,9 +259,10 @@ static bool merge(clattn_context *none, const struct command_line *line)
 
 static const struct command {
     const char *name, *help;
-    const char *options; /* that it takes: d(evice), o(utput), a(ll), k(nown-only), p(rograms) */
-    int least, most;     /* words */
-    bool takes_problem;  /* in place of other words */
+    /* options that it takes: d(evice), o(utput), a(ll), k(nown-only), p(rograms) */
+    const char *options;
+    int least, most;    /* fewest and most words */
+    bool takes_problem; /* the first word is a problem */
     const char *(*refuse)(
         const struct command_line *line); /* NULL, or why its words make no sense */
     bool (*run)(clattn_context *context, const struct command_line *line);

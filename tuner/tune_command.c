@@ -25,14 +25,14 @@ struct tuning {
     struct ca_worker *worker;
     struct ca_journal *journal;
     struct ca_progress progress;
-    struct tune_problem *problems; /* no class twice */
+    struct tune_problem *problems; /* problems to tune, each of another class */
     size_t num_problems;
-    size_t *asked; /* which of them ca_tune() was given, by its index */
+    size_t *asked; /* for each problem given to ca_tune(): its index in problems */
     size_t num_asked;
     clattn_problem *asked_problems;
-    struct ca_tune_result *results; /* likewise */
+    struct ca_tune_result *results; /* one result for each problem given to ca_tune() */
     size_t evaluations;
-    double compile_seconds; /* of this run's configurations */
+    double compile_seconds; /* seconds that compiling this run's configurations took */
     bool resumed;
     double begin;
     char complaint[512]; /* the library's last error */
@@ -73,7 +73,7 @@ static struct tune_problem *find_problem(struct tuning *tuning, const char *prob
     return NULL;
 }
 
-/* On a terminal the table says it all in the end. */
+/* Prints the result of a class, except on a terminal, where the table at the end says it all. */
 static void say_result(struct tuning *tuning, const char *problem_class)
 {
     char time[CA_TIME_TEXT];

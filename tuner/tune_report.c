@@ -12,7 +12,7 @@
 /* Above this half-width of the noise's interval timings are not to be trusted. */
 #define TOO_NOISY 0.05
 
-/* Of the table's cells. A line that is longer stands above its figures. */
+/* Widths of the table. A problem's line that is longer than its column stands above its figures. */
 enum { LINE_COLUMNS = 44, INDENTATION = 4 };
 enum { UNTUNED, TUNED, GAIN, SURE, NOISE, NUM_CELLS };
 static const int widths[NUM_CELLS] = {9, 9, -20, 5, 7};

@@ -6,18 +6,18 @@
 #include "tuner/journal.h"
 #include "tuner/tune_options.h"
 
-/* What became of a problem. */
+/* The outcome for a problem. */
 enum tune_state {
-    TUNE_KNOWN,       /* it was tuned before */
+    TUNE_KNOWN,       /* the problem was tuned before */
     TUNE_TUNED,       /* result holds something */
-    TUNE_NOT_REACHED, /* the budget, or the user, ended the tuning before */
+    TUNE_NOT_REACHED, /* the budget or the user ended the tuning before this problem */
     TUNE_NO_RESULT,   /* nothing that was tried works */
-    TUNE_UNSUPPORTED  /* nothing could be tried, see reason */
+    TUNE_UNSUPPORTED  /* nothing could be tried: see reason */
 };
 
 struct tune_problem {
     clattn_problem problem;
-    char line[256]; /* its text form, cut */
+    char line[256]; /* the problem's text form, cut to fit */
     char problem_class[CA_JOURNAL_CLASS];
     enum tune_state state;
     char reason[256];
@@ -31,8 +31,9 @@ struct tune_report {
     const struct tune_problem *problems;
     size_t num_problems;
     const struct ca_journal *journal; /* everything tried */
-    double seconds, compile_seconds; /* in all, and what compilers took: several may work at once */
-    size_t evaluations, restarts;    /* configurations; of the worker */
+    /* duration, and the sum over all compilers, of which several may run at once */
+    double seconds, compile_seconds;
+    size_t evaluations, restarts; /* configurations tried, and restarts of the worker */
     bool interrupted;
     bool kept; /* all that was found is in the store */
 };

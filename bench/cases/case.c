@@ -12,12 +12,12 @@ enum layout { STRIDED, BROADCAST, OF_BIAS, PACKED };
 /* The operations whose operands have a list of their own. */
 enum owner { OF_ATTENTION, OF_PROJECTION, OF_MERGE, OF_APPEND };
 
-/* What the lists in src/problem say. */
+/* An operand as the lists in src/problem describe it. */
 struct operand {
     enum owner owner;
     unsigned argument;
     enum layout layout;
-    bool passed; /* Through a layer, which makes the others. */
+    bool passed; /* The caller passes it through a layer, which makes the others. */
 };
 
 #define PASSED_INPUT true
@@ -119,13 +119,15 @@ static struct view operand_view(const clattn_problem *p, const struct operand *o
         .element = tensor->element_bytes,
         .few = is_few(operand),
     };
-    const int first = is_lse(operand) ? 1 : 0; /* a 1 behind its rows, not before them */
+    /* lse has its size of 1 behind the rows, not before them */
+    const int first = is_lse(operand) ? 1 : 0;
     for (int n = 0; n < 4; n++) {
         view.size[n] = sized->sizes[(n + first) % 4];
         view.stride[n] = tensor->layout.stride[(n + first) % 4];
     }
     view_find_extent(&view);
-    if (tensor != sized) { /* has an element where the bias broadcasts over nothing */
+    /* the bias has an element even where the size that it broadcasts over is 0 */
+    if (tensor != sized) {
         struct view own = view;
         memcpy(own.size, tensor->sizes, sizeof own.size);
         view_find_extent(&own);
@@ -139,7 +141,7 @@ bool case_holds(const struct job *job)
     return ca_problem_accumulates(&job->problem) || job_kind(job) == JOB_APPEND;
 }
 
-/* Which dimensions count of a tensor that has no layout. */
+/* The dimensions that a tensor without a layout has. */
 static const char *packed_dimensions(enum input input)
 {
     switch (input) {

@@ -8,19 +8,19 @@
 #include "cli/job.h"
 #include "cli/message.h"
 
-#define CASE_DROPOUT_SEED 1 /* Of every execution; the offset is 0. */
-#define CASE_HELD 0x3f      /* What every byte holds of what accumulates. */
+#define CASE_DROPOUT_SEED 1 /* The dropout seed of every execution; the offset is 0. */
+#define CASE_HELD 0x3f      /* Value of every byte of outputs that are accumulated into. */
 
 struct block {
     void *data; /* Owned; NULL if the problem has no such tensor. */
     size_t bytes;
 };
 
-/* What a result must be, packed in the order of the file's tensor. */
+/* The expected result, packed in the order of the file's tensor. */
 struct answer {
     void *data; /* Owned; NULL if there is none. */
     clattn_dtype dtype;
-    size_t count; /* Elements. */
+    size_t count; /* Number of elements. */
     size_t row;   /* Elements of the innermost dimension. */
 };
 

@@ -10,7 +10,7 @@
 
 static const struct naming {
     const char *k, *v, *o, *scores;
-    clattn_scores mode; /* What `scores` holds; NONE: as qk_matmul_output_mode says. */
+    clattn_scores mode; /* Kind of values in `scores`; NONE: qk_matmul_output_mode says which. */
 } namings[] = {
     {"K", "V", "Y", "qk_matmul_output", CLATTN_SCORES_NONE},
     {"K", "V", "O", "qk_matmul_output", CLATTN_SCORES_NONE},
@@ -195,7 +195,8 @@ static bool read_answers(struct attention_case *attention, const struct safetens
     return copy_answer(&attention->scores, scores, rows * p->seq_kv, p->seq_kv, why);
 }
 
-/* What a file says is the joined K or V must be it, byte for byte. */
+/* Checks that the file's joined K or V is the cache followed by the new keys or values, byte for
+ * byte. */
 static bool check_present(const struct attention_case *attention, enum input input,
                           const struct safetensors *file, const char *name, struct message *why)
 {

@@ -45,7 +45,7 @@ static bool is_bias(enum input which)
     return which >= INPUT_B_Q;
 }
 
-/* What a weight matrix, or a bias, is of the layer. */
+/* The matrix product of the layer that a weight matrix or a bias belongs to. */
 static struct layer_part part_of(const clattn_multihead *layer, enum input which)
 {
     return layer_part_of(layer, (int)which - (int)(is_bias(which) ? INPUT_B_Q : INPUT_W_Q));

@@ -13,18 +13,19 @@ enum layer_tensor layer_tensor_of(enum input input);
 bool layer_has_input(const clattn_multihead *layer, enum input input);
 bool layer_has_output(const clattn_multihead *layer, enum output output);
 
-/* Of X to DY. Matrices are (1, 1, rows, columns) as they lie in memory, all three together where
- * they are packed. */
+/* The view of an input from X to DY. Matrices are (1, 1, rows, columns) as they lie in memory, all
+ * three together where they are packed. */
 struct view layer_view(const clattn_multihead *layer, enum input input);
 
 /* A weight matrix, or a bias, wherever it lies. */
 struct parameter {
     enum input input; /* The tensor that holds it. */
-    size_t offset;    /* Of its first element there. */
-    struct view view; /* (1, 1, columns of the product, columns of x), of biases the latter 1. */
+    size_t offset;    /* Offset of its first element in that tensor. */
+    /* Sizes (1, 1, columns of the product, columns of x); for a bias, the last is 1. */
+    struct view view;
 };
 
-/* Of INPUT_W_Q to INPUT_B_O; not there: a view without elements. */
+/* A parameter from INPUT_W_Q to INPUT_B_O; one that the layer lacks has a view without elements. */
 struct parameter layer_parameter(const clattn_multihead *layer, enum input which);
 
 /* The output with the gradient with respect to an input from X on. */

@@ -201,7 +201,7 @@ bool case_read_mask(struct attention_case *attention, const struct safetensors *
     const struct safetensor *tensor = safetensors_find(file, "attn_mask");
     clattn_problem *p = &attention->job.problem;
 
-    if (tensor == NULL || p->seq_kv == 0) /* Without keys there is nothing to hide. */
+    if (tensor == NULL || p->seq_kv == 0) /* Without keys, no mask is needed. */
         return true;
     const bool boolean = strcmp(tensor->dtype, "BOOL") == 0;
     if (!boolean && !case_dtype(tensor, &p->bias_dtype))

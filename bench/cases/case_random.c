@@ -57,7 +57,7 @@ static void fill_lengths(cl_int *data, const struct view *view, size_t longest, 
         float share = uniform(state, 0.5f, 1.0f);
         if (view->extent >= MANY_REQUESTS) {
             float normal = -6.0f;
-            for (int n = 0; n < 12; n++) /* of variance 1 */
+            for (int n = 0; n < 12; n++) /* a sum of twelve, less 6, has variance 1 */
                 normal += uniform(state, 0.0f, 1.0f);
             share = 0.25f * expf(0.7f * normal);
         }
@@ -78,8 +78,8 @@ static size_t listed_before(const clattn_problem *p, size_t rows, size_t columns
     return count;
 }
 
-/* Of room for so many: the first column, whose tokens all see, and those around the diagonal, as in
- * Longformer. */
+/* Lists at most `room` columns: the first one, whose tokens all queries see, and those around the
+ * diagonal, as in Longformer. */
 static void list_window(cl_int *entry, size_t room, size_t columns, size_t centre)
 {
     const size_t before = room / 2, most = columns - room;
@@ -148,7 +148,7 @@ static void fill_starts(cl_int *data, const struct view *view, size_t longest, s
     }
 }
 
-/* So that a product of as many columns, of x, has elements as large as x's. */
+/* A weight's largest value: a product over so many columns of x has elements as large as x's. */
 static float weight(size_t columns)
 {
     return sqrtf(3.0f / (float)columns);
@@ -191,7 +191,8 @@ static void fill(void *data, const struct job *job, enum input input, const stru
                  uint64_t *state)
 {
     const clattn_problem *p = &job->problem;
-    const float lse = logf((float)p->seq_kv + 1.0f) + 1.0f; /* of scores as here */
+    /* a plausible lse for scores of this data */
+    const float lse = logf((float)p->seq_kv + 1.0f) + 1.0f;
 
     if (p->operation == CLATTN_APPEND && fill_append(data, &p->append, input, view, state))
         return;

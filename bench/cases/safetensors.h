@@ -15,16 +15,16 @@ struct json_t;
 
 struct safetensor {
     const char *name;
-    const char *dtype; /* As the file says it: "F32", "BOOL", ... */
+    const char *dtype; /* The file's name of the dtype: "F32", "BOOL", ... */
     size_t rank;
     size_t shape[SAFETENSORS_MAX_RANK];
-    size_t count;              /* Elements. */
-    size_t bytes;              /* Of the data. */
+    size_t count;              /* Number of elements. */
+    size_t bytes;              /* Size of the data. */
     const unsigned char *data; /* Not necessarily aligned. */
 };
 
 struct safetensors {
-    struct safetensor *tensors; /* In the order of their data. */
+    struct safetensor *tensors; /* Sorted by the place of their data. */
     size_t count;
     struct json_t *header; /* Owns the names. */
     void *bytes;           /* The whole file; NULL after safetensors_parse(). */
@@ -33,7 +33,7 @@ struct safetensors {
 /* Reads a regular file. On failure *file is empty and *why says what is wrong, path included. */
 bool safetensors_read(struct safetensors *file, const char *path, struct message *why);
 
-/* Likewise from memory, which is borrowed. */
+/* The same from memory, which is borrowed. */
 bool safetensors_parse(struct safetensors *file, const void *bytes, size_t size,
                        struct message *why);
 

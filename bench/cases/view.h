@@ -14,7 +14,7 @@
 #define CASE_IF_READ_NOBODY_BOTH(...) __VA_ARGS__
 #define CASE_IF_READ_NOBODY_FORWARD(...) __VA_ARGS__
 #define CASE_IF_READ_NOBODY_BACKWARD(...) __VA_ARGS__
-#define CASE_IF_READ_FORWARD_BOTH(...) __VA_ARGS__ /* by backward */
+#define CASE_IF_READ_FORWARD_BOTH(...) __VA_ARGS__ /* written by forward, read by backward */
 #define CASE_IF_READ_FORWARD_FORWARD(...)
 #define CASE_IF_READ_BACKWARD_BACKWARD(...)
 #define CASE_IF_WRITTEN(WRITER, ...) CASE_IF_WRITTEN_##WRITER(__VA_ARGS__)
@@ -42,10 +42,10 @@ enum input {
 #define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_INPUT(role, INPUT_APPEND_##ID, )
                 CA_APPEND_OPERANDS(OPERAND)
 #undef OPERAND
-                    INPUT_X, /* From here on: of layers. */
+                    INPUT_X, /* The inputs of layers begin here. */
     INPUT_CONTEXT,
     INPUT_VALUES,
-    INPUT_W_Q, /* All three of them where they are packed; likewise b_q. */
+    INPUT_W_Q, /* Where w_q, w_k and w_v are packed, all three; likewise b_q. */
     INPUT_W_K,
     INPUT_W_V,
     INPUT_W_O,
@@ -71,7 +71,7 @@ enum output {
 #define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_OUTPUT(role, OUTPUT_APPEND_##ID, )
                 CA_APPEND_OPERANDS(OPERAND)
 #undef OPERAND
-                    OUTPUT_Y, /* From here on: of layers. */
+                    OUTPUT_Y, /* The outputs of layers begin here. */
     OUTPUT_RESERVE,
     OUTPUT_DX, /* Gradients in the order of the inputs. */
     OUTPUT_DCONTEXT,
@@ -92,23 +92,24 @@ enum output {
  * projection (heads of x, columns of x, heads of y, columns of y). */
 struct view {
     clattn_dtype dtype; /* Meaningless for the mask and lengths. */
-    clattn_cache cache; /* How they are quantized, of k and v. */
-    size_t element;     /* Bytes; of a block of 32, if quantized. */
+    clattn_cache cache; /* For k and v: how their elements are quantized. */
+    size_t element;     /* Bytes of an element; of a block of 32, if quantized. */
     size_t size[4];
     size_t stride[4];
-    bool few;      /* A float a head, or a number a batch. */
+    bool few;      /* The tensor has one number per head or per batch. */
     size_t extent; /* One past the last element's place; 0 if there is none, or no such tensor. */
 };
 
 /* Packed (0, 1, 2, 3) where all four strides of the layout are 0. */
 struct view view_make(clattn_dtype dtype, const size_t size[4], const clattn_layout *layout);
 
-/* The place of element (b, h, s, d) of what has the view. */
+/* The place of element (b, h, s, d) in a tensor with this view. */
 size_t view_place(const struct view *view, size_t b, size_t h, size_t s, size_t d);
 
 /* The bytes of so many elements, and an element of the data: quantized or not. */
 double view_elements_bytes(const struct view *view, double elements);
-size_t view_extent_bytes(const struct view *view); /* Of all of it, whatever lies between. */
+/* The bytes from its first to its last element, gaps included. */
+size_t view_extent_bytes(const struct view *view);
 double view_get(const struct view *view, const void *data, size_t place);
 
 /* Sets the extent from the sizes and steps. */

@@ -63,7 +63,7 @@ static void print_text(size_t index, const clattn_device_info *d, bool chosen)
                d->local_memory_dedicated ? "dedicated" : "part of global", d->address_bits);
 }
 
-/* What became of a device's facts. */
+/* The facts of a device, or why they are not known. */
 struct found {
     clattn_device_info info;
     struct message failed; /* "" if all is known; else the name may be, too. */

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define DEFAULT_ROUNDS 30
-#define FEWEST_ROUNDS 6 /* With fewer the interval is no better than the range. */
+#define FEWEST_ROUNDS 6 /* With fewer rounds the interval is no better than the range. */
 
 static const char help[] =
     "Usage: clattn-bench duel [OPTION...] PROBLEM CONFIGURATION CONFIGURATION...\n"
@@ -38,7 +38,7 @@ static const char help[] =
     "Exit status: 0 all were timed and are right, 1 one was not, 2 usage.\n";
 
 struct duellist {
-    const char *name; /* As on the command line. */
+    const char *name; /* The configuration as the command line gives it. */
     char *family;     /* Owned; the name's first word, the rest are tunables. */
     clattn_plan_options options;
     struct measurement measurement;
@@ -52,7 +52,7 @@ struct duel {
     struct attention_case attention;
     struct duellist duellist[INTERLEAVED_MOST];
     size_t count;
-    size_t opened; /* So many have a measurement. */
+    size_t opened; /* Number of duellists that have a measurement. */
 };
 
 struct settings {
@@ -103,7 +103,7 @@ static bool open_all(struct duel *duel, struct message *why)
     return true;
 }
 
-/* Who takes no further part leaves nothing to compare with. */
+/* Whether all duellists are still in the duel: one that is out leaves nothing to compare with. */
 static bool all_right(const struct duel *duel, struct message *why)
 {
     for (size_t n = 0; n < duel->count; n++)
@@ -131,7 +131,7 @@ static bool race(struct duel *duel, const struct settings *settings, struct mess
             break;
         interleaved_round(&interleaved, why);
     }
-    interleaved_check(&interleaved, &duel->attention); /* a kernel may go wrong when run often */
+    interleaved_check(&interleaved, &duel->attention); /* errors may show only after many runs */
     if (!all_right(duel, why))
         return false;
     for (size_t n = 0; n < duel->count; n++) {

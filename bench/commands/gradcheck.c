@@ -36,7 +36,7 @@ struct settings {
     json_t *list;
 };
 
-/* What became of a problem. */
+/* The result of checking a problem. */
 struct found {
     char *configuration; /* Owned. */
     struct worst worst;

@@ -12,15 +12,16 @@
 #define INTERLEAVED_MOST 16
 
 struct competitor {
-    struct measurement *measurement; /* Of a plan of ours; */
-    struct peer *peer;               /* or another library, the case open. One of them is NULL. */
+    struct measurement *measurement; /* Measurement of a plan of clattn's, */
+    struct peer *peer;               /* or a peer that has the case open; one of the two is NULL. */
     struct outcome *outcome;
 };
 
 /* Called right before and right after each sample of the first competitor. */
 typedef bool interleaved_beside(void *user, struct message *why);
 
-/* Who fails or is wrong has an outcome that says so, and takes no further part. */
+/* The competitors of an interleaved run. One that fails or is wrong has an outcome that says so,
+ * and takes no further part. */
 struct interleaved {
     struct competitor competitor[INTERLEAVED_MOST];
     size_t count;

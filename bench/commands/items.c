@@ -186,7 +186,7 @@ static void print_heading(const char *heading)
         printf("%s:\n", heading);
 }
 
-/* Of a job, or of the tensors in a file, which have a name. */
+/* Prints a job, or the tensors in a file, which have a name. */
 static bool print_item(const struct item *item, struct message *why)
 {
     struct attention_case attention = {.name = ""};

@@ -7,9 +7,9 @@
 
 /* One job before it runs. */
 struct item {
-    const char *heading; /* NULL: as the item before. */
+    const char *heading; /* NULL: the heading of the item before. */
     const char *path;    /* NULL: random data for the job. */
-    size_t index;        /* Of the answer in the file. */
+    size_t index;        /* Index of the answer in the file. */
     struct job job;
 };
 

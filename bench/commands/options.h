@@ -20,17 +20,18 @@ int plan_command(int argc, char **argv);
 int gradcheck_command(int argc, char **argv);
 int compare_command(int argc, char **argv);
 
-/* An option, and where what it says goes: one of flag, bits, text, number and read. */
+/* An option and the place for its value: one of flag, bits, text, number and read. */
 struct command_option {
-    const char *name;  /* Without its dashes; NULL ends a table. */
-    bool *flag;        /* It was given, and takes no value. */
-    unsigned *bits;    /* Likewise: ... */
-    unsigned bit;      /* ... this one among them. */
-    const char **text; /* Its value. */
-    double *number;    /* Its value, from low to high; */
-    bool whole;        /* ... without a fraction. */
+    const char *name;  /* The option without its dashes; NULL ends a table. */
+    bool *flag;        /* Set to true if the option is given; it takes no value. */
+    unsigned *bits;    /* Likewise for a set of flags: */
+    unsigned bit;      /* the bit of *bits that the option sets. */
+    const char **text; /* Takes the value as text. */
+    double *number;    /* Takes the value as a number from low to high, */
+    bool whole;        /* which must be an integer. */
     double low, high;
-    bool (*read)(const char *value, void *to, struct message *why); /* Whatever else it may be. */
+    /* Reads any other kind of value. */
+    bool (*read)(const char *value, void *to, struct message *why);
     void *to;
 };
 
@@ -59,7 +60,8 @@ bool option_number(const char *option, const char *text, double low, double high
 bool option_whole(const char *option, const char *text, double low, double high, double *value,
                   struct message *why);
 
-/* Of a forced family, --untuned and --known-only at most one is there; tunables have a family. */
+/* Checks that at most one of a forced family, --untuned and --known-only is given, and tunables
+ * only with a family. */
 bool option_choice(const clattn_plan_options *options, struct message *why);
 
 /* Whether a path is "-", for standard output; NULL is none. */

@@ -51,9 +51,10 @@ struct settings {
 /* Seconds of each step. */
 struct steps {
     double devices, context, plan, first;
-    double second_plan, second;    /* 0 with --once. */
-    size_t builds;                 /* Programs compiled for the first plans. */
-    struct cold_start_parts parts; /* What compiling them took; storing may happen later. */
+    double second_plan, second; /* 0 with --once. */
+    size_t builds;              /* Programs compiled for the first plans. */
+    /* Seconds of compiling these programs; storing may happen later. */
+    struct cold_start_parts parts;
 };
 
 /* Storing included, for which the library may wait until the context goes. */
@@ -69,7 +70,7 @@ static struct cold_start_parts compiling(clattn_context *context)
                                       [COLD_START_STORING] = seconds.storing}};
 }
 
-/* Adds to *steps what another plan and its first execution take. */
+/* Adds the seconds of another plan and of its first execution to *steps. */
 static bool measure_again(const struct target *target, const struct settings *settings,
                           const struct attention_case *attention, struct steps *steps,
                           struct message *why)
@@ -84,7 +85,7 @@ static bool measure_again(const struct target *target, const struct settings *se
     return true;
 }
 
-/* Adds to *steps what a job's plan and its first execution take. */
+/* Adds the seconds of a job's plan and of its first execution to *steps. */
 static bool measure(const struct target *target, const struct settings *settings,
                     const struct job *job, struct steps *steps, struct measurement *m,
                     struct message *why)

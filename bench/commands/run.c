@@ -32,7 +32,7 @@ static bool write_json(const struct run_settings *settings, const struct run_res
            run_complain(NULL, why.text);
 }
 
-/* What reads the same command line anew. */
+/* A child process that reads the same command line. */
 static struct fleet_child child_of(const struct run_settings *settings, int argc, char **argv)
 {
     return (struct fleet_child){.program = settings->program,
@@ -93,7 +93,7 @@ static int run_here(const struct request *request, int argc, char **argv)
 
 /* ---- in a child that is watched: a device that hangs holds up nobody for ever ------------------ */
 
-/* What the child had saved goes where it would have put it. */
+/* Writes the results that a dead child had saved to where the child would have written them. */
 static void salvage(const struct run_settings *settings, const char *path,
                     const struct message *how)
 {
@@ -121,7 +121,7 @@ static int watch(const struct run_settings *settings, int argc, char **argv)
 
     child.input = true;
     child.output = CA_OWN_OUTPUT;
-    /* For what is measured; without it only results of a crash are lost. */
+    /* A file for the results so far; without it, only a crash loses results. */
     if (ca_temporary_file(path, sizeof path, ca_temporary_place(), "clattn-bench-"))
         child.save = path;
     ca_interrupts_open();
@@ -141,7 +141,7 @@ static int watch(const struct run_settings *settings, int argc, char **argv)
 
 /* ------------------------------------------------------------------------------------------------ */
 
-/* As a child of these: the parent has the results of a fleet's device to write. */
+/* Adopts the settings for a child: the parent writes the results of a fleet's devices. */
 static void obey_parent(struct run_settings *settings)
 {
     const char *device = getenv(FLEET_DEVICE);
@@ -166,7 +166,7 @@ int run_command(int argc, char **argv)
         obey_parent(settings);
     if (status == 1)
         status = EXIT_SUCCESS;
-    else if (status == 0 && request.mpi.wanted) /* in other letters: "--mp" */
+    else if (status == 0 && request.mpi.wanted) /* --mpi was abbreviated: "--mp" */
         status = mpi_start(argc, argv);
     else if (status == 0 && !child && !request.list && !is_fleet(settings) &&
              isfinite(settings->silence))

@@ -157,7 +157,7 @@ static bool run_items(struct run *run, const struct items *items)
     return ok;
 }
 
-/* From here on there are signs of life. */
+/* Opens the progress; from here on there is a heartbeat. */
 static void open_progress(struct run *run, const struct items *items)
 {
     double weight = 0.0;
@@ -183,7 +183,7 @@ static bool measure(struct run *run, const struct items *items)
     struct message why;
 
     describe(run);
-    if (!save(run)) /* rather now than after an hour */
+    if (!save(run)) /* tells now, not after an hour, if the file cannot be written */
         return false;
     if (!peaks_open(&run->peaks, &run->target, &why)) {
         message_set(&device->failed, "%.500s", why.text);

@@ -9,30 +9,31 @@
 #include "bench/records/results.h"
 #include "bench/timing/peaks.h"
 
-/* What the command line says. */
+/* The settings that the command line gives. */
 struct run_settings {
-    const char *program;    /* This one's path, for processes of its own. */
-    const char *device;     /* One. */
+    const char *program;    /* Path of this program, for child processes. */
+    const char *device;     /* Selects one device. */
     const char *json, *csv; /* Files, "-" for standard output, or NULL. */
     clattn_plan_options plan;
     struct peer_choice peers;
     size_t repeat;   /* Samples; 0: as many as the problem's size suggests. */
     double patience; /* Seconds that one execution may take. */
-    double silence; /* Without a sign of life (progress.h), after which it is ended; or INFINITY. */
-    const char *save; /* One more file for the JSON so far; or NULL. */
+    /* Seconds without a heartbeat (progress.h) that end the process; or INFINITY. */
+    double silence;
+    const char *save; /* A further file for the JSON so far, or NULL. */
     bool no_cold_start, quiet;
 };
 
-/* While it runs. */
+/* The state of a run on one device. */
 struct run {
     const struct run_settings *settings;
     struct run_results *results; /* Saved after every problem. */
-    struct device_run *device;   /* The one in there that is being filled. */
+    struct device_run *device;   /* The results' device that is being filled. */
     struct target target;
     struct peaks peaks;
     struct run_peers peers;
     struct progress progress;
-    double weight;  /* Of the problem that is being run. */
+    double weight;  /* Weight of the problem that is being run. */
     double fastest; /* Operations per second that clattn has reached so far; 0 before. */
 };
 

@@ -63,7 +63,7 @@ static enum peer_answer start(struct run_peers *peers, struct run_peer *peer)
                       &peer->why);
 }
 
-/* As many as the device uses, if it is the host's processor. */
+/* Number of threads: as many as the device uses, if that is the host's processor. */
 static unsigned count_threads(const clattn_device_info *info)
 {
     return info->compute_units > ca_processors() ? ca_processors() : info->compute_units;

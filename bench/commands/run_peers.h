@@ -6,7 +6,7 @@
 #include "bench/peer/peer.h"
 #include "bench/records/results.h"
 
-/* Those that --peers names. */
+/* The peers that --peers names. */
 struct peer_choice {
     struct peer_kind kind[PEER_MOST];
     size_t count;
@@ -19,15 +19,15 @@ bool peer_choice_read(char *text, struct peer_choice *choice, struct message *wh
 struct run_peer {
     struct peer peer;
     const struct peer_kind *kind;
-    size_t note; /* In the device's results. */
+    size_t note; /* Index of the peer's note in the device's results. */
     unsigned starts;
-    struct message why; /* It does not run any more. */
+    struct message why; /* Why the peer does not run any more. */
 };
 
 struct run_peers {
     struct run_peer peer[PEER_MOST];
     size_t count;
-    char device[24]; /* Its index, for the peers. */
+    char device[24]; /* The device's index, as text for the peers. */
     const clattn_device_info *info;
     unsigned threads;
 };

@@ -13,10 +13,11 @@
 
 #define DEFAULT_SAMPLES 9 /* The interval of their median leaves out the lowest and the highest. */
 #define FEWEST_SAMPLES 3
-#define SLOW_SECONDS 1.0 /* From here on an execution gets fewer. */
+#define SLOW_SECONDS 1.0 /* Executions that take longer get fewer samples. */
 #define MOST_PLAUSIBLE_SHARE 1.02
-#define SAMPLING_PART 0.85      /* Of a problem's time; the rest is for its first call. */
-#define COLD_START_SECONDS 60.0 /* For compiling, besides what an execution may take. */
+#define SAMPLING_PART 0.85 /* Part of a problem's time; the rest is for its first call. */
+/* Allowance for compiling, besides the time limit of an execution. */
+#define COLD_START_SECONDS 60.0
 
 /* A problem while it is measured. */
 struct race {
@@ -25,7 +26,7 @@ struct race {
     struct record *record;
     struct interleaved interleaved;
     struct measurement clattn, untuned;
-    double peak[2]; /* Just before and just after clattn's sample. */
+    double peak[2]; /* Peaks measured just before and just after clattn's sample. */
     size_t peaks;
     bool given_up; /* Nothing is tried: it would take too long. */
 };
@@ -146,7 +147,7 @@ static void open_clattn(struct race *race, struct outcome *outcome)
     check_patience(race, race->clattn.first_seconds, outcome);
 }
 
-/* What a device gets that was never tuned takes part if it is something else. */
+/* The plan that a device would get without tuning also takes part if it differs. */
 static void open_untuned(struct race *race)
 {
     const clattn_plan_options options = {.struct_size = sizeof options,
@@ -308,7 +309,7 @@ static void measure(struct race *race, struct message *why)
     interleaved_check(interleaved, race->attention); /* a kernel may go wrong when run often */
 }
 
-/* Without one, the table says nothing of it. */
+/* Measures the overhead of a call; where that fails, the table has none. */
 static void measure_overhead(struct race *race)
 {
     struct record *record = race->record;

@@ -8,27 +8,28 @@
 
 #define RUN_MOST_MODES 5
 
-/* What --mpi and the options that belong to it say. */
+/* The values of --mpi and of the options that belong to it. */
 struct run_mpi {
     bool wanted;
     const char *modes[RUN_MOST_MODES]; /* Parts of modes_text. */
     size_t num_modes;                  /* 0: not given. */
     char *modes_text;                  /* Owned. */
     bool strong, weak;
-    double speed;       /* Of this rank, in any unit that all share; 0: all are alike. */
-    bool measured;      /* Speeds are measured instead. */
-    const char *option; /* One of them that was given, or NULL. */
+    /* Speed of this rank, in any unit that all ranks share; 0: all ranks are alike. */
+    double speed;
+    bool measured;      /* The ranks' speeds are measured instead. */
+    const char *option; /* Name of one of these options that was given, or NULL. */
 };
 
 /* The command line as it was understood. */
 struct request {
     struct run_settings settings;
     double repeat;
-    const char *filter, *peers; /* As given; NULL: not given. */
-    char *peers_text;           /* The copy that the choice has cut up; owned. */
+    const char *filter, *peers; /* The options' values; NULL: not given. */
+    char *peers_text;           /* A copy of peers that the choice has cut at its commas; owned. */
     const char **what;          /* Workloads, problems and files; the list is owned. */
     int count;
-    bool list; /* Instead of running. */
+    bool list; /* The jobs are listed instead of run. */
     struct run_mpi mpi;
 };
 
@@ -36,10 +37,11 @@ struct request {
 int run_request_read(int argc, char **argv, struct request *request);
 void run_request_free(struct request *request);
 
-/* What it names, without what the filter leaves out; items_free() is due in any case. */
+/* The jobs that the request names, except those that the filter excludes; items_free() is due in
+ * any case. */
 bool run_request_items(const struct request *request, struct items *items, struct message *why);
 
-/* Prints what would run; what the command is to end with. */
+/* Prints the jobs that would run, and returns the command's exit status. */
 int run_request_list(const struct items *items);
 
 #endif

@@ -8,16 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_COLUMNS = 19 /* With the indentation. */ };
+enum { NAME_COLUMNS = 19 /* Width of the names' column, its indentation included. */ };
 
 /* The columns beside the names. */
 enum column { MS, NOISE, GFLOPS, GBYTES, SHARE, RATIO, HOST, SOURCE, CACHE, ERROR, NUM_COLUMNS };
 
 static const struct {
-    const char *title, *unit; /* Of first calls the title stands above both. */
-    const char *name;         /* In the sentence about what a narrow terminal lacks. */
-    int width;                /* With the blank before it. */
-    int rank;                 /* The highest go first where there is no room; 0 never goes. */
+    /* Heading; for the two columns of first calls, one title stands above both. */
+    const char *title, *unit;
+    const char *name; /* Name in the sentence about columns that a narrow terminal lacks. */
+    int width;        /* Width, including the blank before it. */
+    /* Where there is no room, columns of the highest rank are left out first; 0: never. */
+    int rank;
 } columns[NUM_COLUMNS] = {
     [MS] = {"ms", "", "ms", 9, 0},
     [NOISE] = {"+-%", "", "+-%", 5, 5},
@@ -97,7 +99,7 @@ void table_header(const struct device_run *run)
             ca_print_wrapped(stdout, 0, "%s", run->peer[n].missing.text);
     putchar('\n');
     print_titles(false);
-    if (has_room(ERROR)) /* it and all that has a unit are missing together */
+    if (has_room(ERROR)) /* this column is left out together with all that have a unit */
         print_titles(true);
 }
 
@@ -126,7 +128,7 @@ static void name_choice(char *text, size_t bytes, const char *configuration, con
              steps ? "" : origin);
 }
 
-/* What compiling took of our first call. */
+/* Prints the parts of the first call that compiling took. */
 static void print_parts(const struct outcome *ours)
 {
     char parts[160], text[200];
@@ -223,7 +225,7 @@ static void print_reason(const struct record *record, const struct outcome *outc
     ca_print_wrapped(stdout, NAME_COLUMNS + 1, "%s", text);
 }
 
-/* Which share of the queries each rank has, of unequal ones; else "". */
+/* Writes the share of the queries that each rank has if shares differ; else "". */
 static void write_shares(const struct distributed *d, char *text, size_t bytes)
 {
     double all = 0.0, least = d->spent[0].queries, most = least;
@@ -241,7 +243,7 @@ static void write_shares(const struct distributed *d, char *text, size_t bytes)
         snprintf(text + used, bytes - used, " %%");
 }
 
-/* Where the time of ranks went, the mean over them, and what is left of their rate. */
+/* Prints how the ranks' time was spent, as means over the ranks, and the efficiency. */
 static void print_distributed(const struct distributed *d)
 {
     struct spent mean = {0.0, 0.0, 0.0, 0.0, 0.0};

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-/* The device, who is missing, and the names of the columns. */
+/* Prints the device, the peers that are missing, and the names of the columns. */
 void table_header(const struct device_run *run);
 
 /* A problem and all who computed it, below its workload if that is not the one of `before`, which

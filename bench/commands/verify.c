@@ -44,19 +44,19 @@ struct settings {
     const char *device;
     bool mpi;
     bool json;
-    const char *mode;    /* With --mpi. */
-    const char *profile; /* NULL: the device is what it is. */
+    const char *mode;    /* The value of --mode, with --mpi. */
+    const char *profile; /* A profile that narrows the device; NULL: none. */
     clattn_plan_options plan;
     struct tolerance tolerance;
     json_t *list; /* NULL: lines of text. */
 };
 
-/* What became of one case. */
+/* The result of one case. */
 struct outcome {
     char problem[512];
     char family[64];
     bool scores_skipped;
-    bool refused; /* By the plan: no answer to compare. */
+    bool refused; /* The plan was refused: there is no answer to compare. */
     struct worst worst;
 };
 
@@ -125,7 +125,7 @@ static bool execute(const struct target *target, const struct settings *settings
            message_set(why, "%s: %s", clattn_status_string(status), target->log.text);
 }
 
-/* By all ranks: what they compute is rank 0's to compare. */
+/* Verifies a case that all ranks compute; rank 0 compares the results. */
 static bool verify_shards(const struct target *target, const struct settings *settings,
                           const struct attention_case *c, struct outcome *outcome, void *o,
                           struct message *why)

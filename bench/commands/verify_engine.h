@@ -11,7 +11,7 @@ struct verify_engine {
     bool (*open)(struct target *target, const char *selector, struct message *why);
     /* Whether it went well on all; if not, all have the same sentence. */
     bool (*agree)(bool ok, struct message *why);
-    /* What all end with after reading their options, 0 to go on. */
+    /* The exit status that all ranks agree on after reading their options; 0 to go on. */
     int (*agree_status)(int status);
     /* NULL, or what is wrong with --mode. */
     const char *(*refuse_mode)(const char *mode);
@@ -19,7 +19,7 @@ struct verify_engine {
     bool (*execute)(const struct target *target, const struct attention_case *attention,
                     const char *mode, const clattn_plan_options *plan, void *o, bool *unsupported,
                     struct message *why);
-    bool speaks; /* Rank 0. */
+    bool speaks; /* This process prints: true on rank 0 alone. */
 };
 
 int verify_on(const struct verify_engine *engine, int argc, char **argv);

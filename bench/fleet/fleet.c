@@ -22,7 +22,8 @@ bool fleet_wanted(const char *devices)
 
 /* ---- a device -------------------------------------------------------------------------------- */
 
-/* What the child wrote, if that is one device's results; else what was known before it began. */
+/* Takes over the results that the child wrote, if they are one device's; else only what was known
+ * before. */
 static bool take_over(const char *file, const struct fleet_device *device, struct device_run *run,
                       struct message *why)
 {
@@ -33,7 +34,7 @@ static bool take_over(const char *file, const struct fleet_device *device, struc
         ok = message_set(why, "it wrote results of %zu devices", read.count);
     if (ok) {
         *run = read.devices[0];
-        read.count = 0; /* its records have a new owner */
+        read.count = 0; /* *run owns the records now */
     }
     results_free(&read);
     if (!ok)
@@ -73,7 +74,7 @@ static bool run_device(const struct fleet *fleet, const struct fleet_device *dev
         run->interrupted = true;
         return false;
     }
-    const bool said = run->failed.text[0] != '\0'; /* by the child */
+    const bool said = run->failed.text[0] != '\0'; /* the child itself has said why it failed */
     if (!started)
         run->failed = failed;
     else if (!good && !fleet_end_is(&end, EXIT_FAILURE))
@@ -121,7 +122,7 @@ static bool run_devices(const struct fleet *fleet, const struct fleet_devices *d
     return ok && ca_interrupts() == 0;
 }
 
-/* For the children's files. */
+/* Makes a folder for the children's files. */
 static bool make_folder(char *path, size_t bytes)
 {
     if (ca_temporary_folder(path, bytes, ca_temporary_place(), "clattn-bench-"))

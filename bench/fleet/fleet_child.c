@@ -43,7 +43,7 @@ static int start(struct ca_child *started, const struct fleet_child *child, ca_f
         snprintf(save, sizeof save, FLEET_SAVE "=%s", child->save);
         variables[1] = save;
     }
-    if (child->device != NULL) { /* which has a file, too */
+    if (child->device != NULL) { /* a child for one device also has a file to save to */
         snprintf(device, sizeof device, FLEET_DEVICE "=%s", child->device);
         variables[2] = device;
     }
@@ -57,12 +57,12 @@ static int start(struct ca_child *started, const struct fleet_child *child, ca_f
 struct watch {
     struct ca_child child;
     ca_file heart;         /* CA_NO_FILE once the child has closed its end */
-    char text[256];        /* of a line that is not complete */
-    struct fleet_end *end; /* so far */
+    char text[256];        /* the beginning of an incomplete line */
+    struct fleet_end *end; /* facts of the end that are known so far */
 };
 
-/* Waits a moment, at most until something is heard. True if it was. Keeps the last complete line as what the
- * child does. */
+/* Waits a moment, at most until the child writes to the pipe, and returns whether it did. Keeps the
+ * last complete line as the child's present activity. */
 static bool wait_for_sign(struct watch *watch)
 {
     const size_t length = strlen(watch->text);
@@ -140,11 +140,12 @@ bool fleet_child_run(const struct fleet_child *child, struct fleet_end *end, str
     watch.heart = ends[0];
     if (!error) {
         attend(&watch, child->silence);
-        ca_child_kill(&watch.child); /* and a compiler that it ran, too */
+        ca_child_kill(&watch.child); /* also kills a compiler that the child ran */
         for (const double deadline = ca_stopwatch_now() + DEATH_SECONDS;
              !ca_child_has_ended(&watch.child) && ca_stopwatch_now() < deadline;)
             wait_for_sign(&watch);
-        while (watch.heart != CA_NO_FILE && wait_for_sign(&watch)) /* its last words */
+        /* reads what the child wrote before its end */
+        while (watch.heart != CA_NO_FILE && wait_for_sign(&watch))
             continue;
         end->stuck = !ca_child_reap(&watch.child, 0.0, &end->end);
     }

@@ -9,13 +9,13 @@
 /* How a child ended. */
 struct fleet_end {
     struct ca_child_end end;
-    bool silent;     /* It gave no sign of life and was ended. */
+    bool silent;     /* It gave no heartbeat for too long and was ended. */
     bool stuck;      /* It does not even end when killed; its end means nothing. */
-    char doing[160]; /* What it said last that it did; "" if nothing. */
+    char doing[160]; /* The activity that it reported last; "" if none. */
 };
 
-/* The environment's names for the device that a child is to run, by its index, instead of what its
- * command line says, and for a file where it saves its results as well. */
+/* Environment variables: the index of the device that a child runs, in place of its command line's
+ * device, and a file to which it saves its results as well. */
 #define FLEET_DEVICE "CLATTN_BENCH_DEVICE"
 #define FLEET_SAVE "CLATTN_BENCH_SAVE"
 
@@ -23,10 +23,11 @@ struct fleet_child {
     const char *program; /* Its path. */
     const char *const *arguments;
     size_t num_arguments;
-    const char *device, *save; /* For these; a device has a file, and both may be NULL. */
-    bool input;                /* It has this process's standard input. */
-    ca_file output;            /* For its standard output. */
-    double silence;            /* So many seconds without a sign of life end it. */
+    /* Values of these two variables; NULL: not set. With a device there is a file. */
+    const char *device, *save;
+    bool input;     /* It has this process's standard input. */
+    ca_file output; /* The file that is its standard output. */
+    double silence; /* It is ended after so many seconds without a heartbeat. */
 };
 
 /* Runs the child to its end, in a process group of its own. Between ca_interrupts_open() and _close():

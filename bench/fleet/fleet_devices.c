@@ -41,7 +41,7 @@ static bool next_driver(const char *folder, char last[256])
     return next[0] != '\0';
 }
 
-/* Which drivers' files there are, and how to do without one of them. */
+/* Prints which drivers' files there are, and how to do without one of them. */
 static void blame_drivers(const struct message *how)
 {
     const char *wish = getenv("OCL_ICD_VENDORS");
@@ -126,7 +126,7 @@ bool fleet_devices_list(const struct fleet_child *such, struct fleet_devices *de
     } else if (ok) {
         devices->failed = fleet_end_is(&end, EXIT_FAILURE);
         ok = read_devices(file, devices, &why);
-        if (!ok && !devices->failed) /* it has said itself that there are none */
+        if (!ok && !devices->failed) /* the child itself has said that there are none */
             fprintf(stderr, "clattn-bench run: the list of devices cannot be read: %s\n", why.text);
     }
     ca_file_close(file);
@@ -156,7 +156,7 @@ static bool contains(const char *text, const char *part)
     return false;
 }
 
-/* As clattn_device_select() chooses; NULL if none is meant. */
+/* The device that clattn_device_select() would choose; NULL if there is none. */
 static const struct fleet_device *find(const struct fleet_devices *devices, const char *wanted)
 {
     const bool number = wanted[0] != '\0' && wanted[strspn(wanted, "0123456789")] == '\0';

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 struct fleet_device {
-    size_t index; /* For --device. */
+    size_t index; /* The device's index, for --device. */
     clattn_device_info info;
     struct message failed; /* Why its facts are not known, only its name; "" otherwise. */
 };

@@ -13,7 +13,7 @@
 #define LEAST_PAUSE 0.2
 #define HEARTBEAT 1.0
 
-/* From here on the time that has passed says something about the time left. */
+/* From this many seconds, and this part of all work, on, the time left can be estimated. */
 #define LEAST_SECONDS 1.0
 #define LEAST_PART 0.02
 
@@ -31,7 +31,8 @@ static ca_file find_heart(void)
     return heart;
 }
 
-/* Whoever reads there wants this program's results: without them it is to end. */
+/* Writes a heartbeat. The reader is the parent that wants this program's results: if nobody reads,
+ * the program ends. */
 static void beat(struct progress *progress, const char *what, double now)
 {
     char line[sizeof progress->what + 1];
@@ -98,7 +99,8 @@ void progress_update(struct progress *progress, const char *what, double weight,
     const double now = ca_stopwatch_now();
     const double done = progress->done + weight * part;
 
-    if (progress->begin == 0.0 && weight > 0.0) /* what came before has no weight */
+    /* time starts with the first problem: preparations have no weight */
+    if (progress->begin == 0.0 && weight > 0.0)
         progress->begin = now;
     beat(progress, what, now);
     if (progress->shown && (!progress->drawn || now >= progress->redrawn + LEAST_PAUSE))

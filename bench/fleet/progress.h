@@ -20,10 +20,10 @@ struct progress {
     bool drawn;           /* A line is on the screen. */
     ca_file heart;        /* The pipe, or CA_NO_FILE. */
     size_t index, count;  /* Problems done and to be done in all. */
-    double begin;         /* Of the first problem, by ca_stopwatch_now(); 0: not yet. */
+    double begin;         /* Start of the first problem, by ca_stopwatch_now(); 0: not yet. */
     double done, total;   /* Weights of the problems: what they are expected to cost. */
-    double redrawn, beat; /* When it was drawn, and written to the pipe, last. */
-    char what[128];       /* Was written to the pipe last. */
+    double redrawn, beat; /* Times of the last drawing and of the last write to the pipe. */
+    char what[128];       /* The text that was written to the pipe last. */
 };
 
 /* Draws to a terminal only; `total` is the sum of the weights of the `count` problems to come.

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* What is read, by what it becomes. */
+/* The tensors that are read, by the results that they become. */
 enum append_kind { APPEND_K, APPEND_V, APPEND_Q, APPEND_KINDS };
 
 /* Heads and columns of a kind, and steps along (batch, head, row, column) of what is read and written, which
@@ -27,11 +27,13 @@ struct append_view {
     const float *cos, *sin;
 };
 
-/* Where token (b, i) goes, batch * seq_kv + row, or page * page_size + row; -1 if it is skipped. */
+/* The cache row of token (b, i): batch * seq_kv + row, or page * page_size + row; -1 if it is
+ * skipped. */
 int64_t reference_append_place(const clattn_append_problem *p, const struct append_view *view,
                                size_t b, size_t i);
 
-/* The row of head h of token (b, i), its columns as they are read back, each with what it may be off by. */
+/* The row of head h of token (b, i): its columns as they are read back, each with its error
+ * bound. */
 void reference_append(const clattn_append_problem *p, const struct append_view *view,
                       enum append_kind kind, size_t b, size_t h, size_t i, struct bounded *row);
 

@@ -12,12 +12,12 @@ struct bounded {
     double value, bound; /* A NaN or an infinity is expected as it is, whatever the bound. */
 };
 
-/* Whether got is what was expected. False for a NaN that was not. */
+/* Whether got is within the bound of the expected value. False for an unexpected NaN. */
 bool within(double got, struct bounded want);
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
-/* Of the arithmetic that results are held to, which starts from the data as stored. */
+/* The precision of the arithmetic that results are held to; it starts from the data as stored. */
 enum precision {
     PRECISION_SINGLE, /* u = 2^-24: what clattn promises. */
     PRECISION_PEER,   /* u = 2^-24, of a library that computes o and lse anew for gradients. */
@@ -30,30 +30,30 @@ enum precision {
 /* Unit roundoffs. Nobody adds in bf16: libraries that store it add in f32. */
 struct arithmetic {
     enum precision precision;
-    double value; /* Of what is stored on the way: scores, weights. */
-    double sum;   /* Of a sum's adding up. */
-    /* Of standard precision: a weight, or a gradient of a score, moves by at most |x| * weight +
-     * weight_tiny when it is rounded to the dtype on its way to the next product; else 0. */
+    double value; /* Unit roundoff of stored intermediate values: scores, weights. */
+    double sum;   /* Unit roundoff of additions in a sum. */
+    /* In standard precision, a weight or a gradient of a score is rounded to the dtype before the
+     * next product, and moves by at most |x| * weight + weight_tiny; else 0. */
     double weight, weight_tiny;
     bool flushes; /* Operands below FLT_MIN may count as 0: x86's instructions for bf16. */
 };
 
 struct arithmetic arithmetic_of(enum precision precision, clattn_dtype dtype);
 
-/* Allows for what a problem of standard precision may round and flush (clattn/problem.h). */
+/* Allows for the rounding and flushing that a problem of standard precision permits
+ * (clattn/problem.h). */
 void arithmetic_relax(struct arithmetic *arithmetic, const clattn_problem *p);
 /* ... where every operand is of this dtype. */
 void arithmetic_relax_to(struct arithmetic *arithmetic, clattn_dtype dtype);
 
-/* What is left of a weight or a gradient of a score that is an operand of the next product. */
+/* A weight or a gradient of a score after it was rounded to be an operand of the next product. */
 struct bounded arithmetic_operand(const struct arithmetic *arithmetic, struct bounded x);
 
-/* What the product of two operands loses if one of them is flushed. */
+/* The error of a product of which one operand is flushed to 0. */
 double arithmetic_flushed(const struct arithmetic *arithmetic, double x, double y);
 
-/* Of two bounds for one error, the one that the arithmetic is held to: the first is certain, whatever
- * the rounding errors; the second is likely, it holds but for odds below 1e-7. Of single precision
- * both have to hold. */
+/* The bound of an error that the arithmetic is held to: `certain` holds whatever the rounding
+ * errors, `likely` but for odds below 1e-7. In single precision both have to hold. */
 double arithmetic_bound(const struct arithmetic *arithmetic, double certain, double likely);
 
 /* How much a sum of n terms may be off, relative to the largest that it has been on the way: u times
@@ -84,7 +84,7 @@ struct dot {
 
 struct dot dot_of(const double *x, const double *y, size_t n);
 
-/* What adding up a product of n terms may do to it: likely. */
+/* The likely error of adding up a dot product of n terms. */
 double dot_error(const struct arithmetic *arithmetic, const struct dot *dot, size_t n);
 
 /* ---- errors carried along, at their worst ---------------------------------------------------- */
@@ -102,7 +102,7 @@ struct bounded bounded_minus(struct bounded a, struct bounded b);
 void bounded_add(struct bounded_sum *sum, struct bounded a, struct bounded b);
 struct bounded bounded_total(const struct bounded_sum *sum);
 
-/* What is left of x in memory. */
+/* The value x as it is stored in memory. */
 struct bounded bounded_stored(clattn_dtype dtype, struct bounded x);
 
 #endif

@@ -42,15 +42,15 @@ static const double tiny = FLT_MIN;
 
 /* ---- a query --------------------------------------------------------------------------------- */
 
-/* Rows of the query and of a key, and what all pairs of the query share. */
+/* Rows of the query and of a key, and values that all pairs of the query share. */
 struct rows {
     double *q, *k, *v, *o, *d_o;
     double lse, delta;
-    double certain, likely; /* Errors of delta. */
+    double certain, likely; /* Errors of delta: certain, and statistically likely. */
     bool summed;            /* Whether lse, highest + log_sum, is that of the row's own weights. */
     double highest, log_sum;
-    double slack,
-        unsure; /* Then the error of their sum, relative; and what a kernel may see otherwise. */
+    /* If summed: relative errors of the weights' sum, and of weights by the lse that was given. */
+    double slack, unsure;
 };
 
 static void load(const struct reference *r, enum tensor_id id, size_t b, size_t h, size_t i,
@@ -100,7 +100,8 @@ static struct rows load_query(const struct gradient_work *work, const struct que
 
 /* ---- rows of which lse says too little --------------------------------------------------------- */
 
-/* Of the row and a key; as f32 has it, if a bias decides that: beside ALiBi in any order of both. */
+/* The score of the row and a key, as f32 has it if a bias decides that; bias and ALiBi may be added
+ * in any order. */
 static struct score score_in_f32(const struct reference *r, const struct query *query,
                                  const struct rows *rows, size_t j)
 {
@@ -164,7 +165,7 @@ static void sum_row(const struct reference *r, const struct query *query, struct
     const double slack = error / sum + (double)(count + 16) * a->value;
     const double off = fabs(log(sum) - (given - highest));
     if (!(off <= explained + log1p(slack)))
-        return; /* of more keys than there are here */
+        return; /* lse must come from more keys than this problem has */
     rows->summed = true;
     rows->lse = highest + log(sum);
     rows->highest = highest;
@@ -341,7 +342,7 @@ void gradient_work_add(const struct gradient_work *work, size_t b, size_t h, siz
     const struct query query = reference_query(r, b, h, i);
 
     if (lse_of(r, &query) == -(double)INFINITY)
-        return; /* it sees nothing, or nothing but scores of -inf: no weights */
+        return; /* the row has no visible key with a score above -inf, and so no weights */
     struct rows rows = {.q = NULL};
     for (size_t j = begin; j < end; j++) {
         if (!reference_sees(r, &query, j))
@@ -401,7 +402,7 @@ void gradient_work_close(struct gradient_work *work)
     free(work->rows);
 }
 
-/* The sums of all elements, NULL of what is not there. */
+/* The sums of all elements of each tensor; NULL for tensors that the problem lacks. */
 struct all_sums {
     struct gradient_sum *at[NUM_TENSORS];
 };
@@ -424,7 +425,7 @@ static void add_all(const struct gradient_work *work, const struct all_sums *all
                 size_t q_block, q_row, kv_block, kv_row;
                 if (!tensor_locate_query(p, r->view, b, i, &q_block, &q_row) ||
                     !tensor_locate_key(p, r->view, b, 0, &kv_block, &kv_row))
-                    continue; /* no pair */
+                    continue; /* the query or the keys do not exist: no pair */
                 struct gradient_sums sums = {
                     .dq = place(r, all, TENSOR_DQ, q_block, h, q_row),
                     .dk = place(r, all, TENSOR_DK, kv_block, kv_head, kv_row),

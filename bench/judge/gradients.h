@@ -16,7 +16,7 @@ struct reference_gradients {
     struct bounded *at[NUM_TENSORS];
 };
 
-/* Of single precision. False if there is no memory. Close them in any case. */
+/* Opens gradients in single precision. False if there is no memory. Close them in any case. */
 bool reference_gradients_open(const clattn_problem *p, const struct tensor_view *view,
                               struct reference_gradients *gradients);
 void reference_gradients_close(struct reference_gradients *gradients);
@@ -26,7 +26,7 @@ void reference_gradients_close(struct reference_gradients *gradients);
 /* An element while it is summed; all zeros to begin with. */
 struct gradient_sum {
     double value, magnitude, squares;
-    double error; /* That the terms have, in parts. */
+    double error; /* Error that the terms have, in parts (arithmetic_parts_sum()). */
     double largest;
     size_t terms;
 };
@@ -36,8 +36,8 @@ struct gradient_sums {
     struct gradient_sum *dq;             /* dim_qk: the query's row. */
     struct gradient_sum *dk, *dv;        /* Rows of the range's keys, one after the other. */
     struct gradient_sum *dbias;          /* The element of the range's first key. */
-    size_t dbias_step;                   /* From key to key: 0 or 1. */
-    struct gradient_sum *dslope, *dsink; /* Of the query's head. */
+    size_t dbias_step;                   /* Step of dbias from key to key: 0 or 1. */
+    struct gradient_sum *dslope, *dsink; /* The elements of the query's head. */
 };
 
 struct gradient_work {

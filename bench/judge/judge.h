@@ -20,7 +20,7 @@ typedef void judge_visit(void *user, enum tensor_id id, const size_t at[4],
 bool judge_attention(const clattn_problem *p, const struct tensor_view *view,
                      enum precision precision, double budget, judge_visit *visit, void *user);
 
-/* What judge_attention() does for the two operations. */
+/* The two parts of judge_attention(), for forward and for backward. */
 bool judge_rows(const clattn_problem *p, const struct tensor_view *view, enum precision precision,
                 double budget, judge_visit *visit, void *user);
 bool judge_gradients(const clattn_problem *p, const struct tensor_view *view,
@@ -37,7 +37,7 @@ typedef void judge_row(void *user, int output, const size_t at[4], const struct 
  * what it allows, but at least `fewest`. */
 size_t judge_affordable(double budget, size_t all, double work, size_t fewest);
 
-/* Of `all` places, place n of `count` in even steps from the first to the last. */
+/* Place n of `count` places that are evenly spread over `all`, from the first to the last. */
 size_t judge_spread(size_t n, size_t count, size_t all);
 
 #endif

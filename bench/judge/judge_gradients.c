@@ -30,7 +30,7 @@ static void visit_sum(const struct judging *g, enum tensor_id id, const size_t a
     g->visit(g->user, id, at, &want, 1);
 }
 
-/* Of sums along the last dimension. */
+/* Visits the sums of a row along the last dimension. */
 static void visit_sums(const struct judging *g, enum tensor_id id, size_t b, size_t h, size_t i,
                        const struct gradient_sum *sums)
 {
@@ -108,7 +108,7 @@ static struct region bias_region(const struct judging *g, size_t index, size_t p
     return region;
 }
 
-/* Likewise behind those of a head's slope; of its sink queries without keys. */
+/* The pairs behind the gradient of a head's slope; behind that of its sink, queries without keys. */
 static struct region head_region(const struct judging *g, enum tensor_id id, size_t h,
                                  size_t place[4])
 {

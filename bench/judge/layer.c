@@ -58,10 +58,10 @@ static double squares(const double *x, size_t count)
 
 /* ---- a computation --------------------------------------------------------------------------- */
 
-/* Of each from the first to before the end. */
+/* Batches and kv heads, each from the first to before the end. */
 struct range {
     size_t batch, batch_end;
-    size_t head, head_end; /* Of k and v. */
+    size_t head, head_end; /* Range of kv heads. */
 };
 
 /* Matrices of a part of a layer. Rows are those of its batches, (batch, seq); columns of q, k, v, o and their
@@ -72,7 +72,7 @@ struct computation {
     const struct reference *reference;
     struct range range;
     bool everything; /* Weights, and gradients of the options' tensors, are wanted as well. */
-    bool rounded;    /* With rounding errors. */
+    bool rounded;    /* Values are perturbed by rounding errors. */
     uint64_t random;
     struct matrix read[3], dy; /* x, context, values. */
     struct matrix made[3], o;  /* q, k, v. */
@@ -98,7 +98,7 @@ static void close_computation(struct computation *c)
 
 /* ---- rounding -------------------------------------------------------------------------------- */
 
-/* Of variance 1; xorshift64. */
+/* A random number of variance 1, by xorshift64. */
 static double chance(struct computation *c)
 {
     c->random ^= c->random << 13;
@@ -116,7 +116,7 @@ static void round_row(struct computation *c, double *row, size_t count, double n
             c->reference->arithmetic.sum * norms * chance(c) + part * fabs(row[n]) * chance(c);
 }
 
-/* Likewise one that is stored. */
+/* Rounds a row of a product likewise, and as it is stored in the dtype. */
 static void store_row(struct computation *c, double *row, size_t count, double norms)
 {
     const struct arithmetic *a = &c->reference->arithmetic;
@@ -132,7 +132,7 @@ static void add_term(struct computation *c, struct matrix *sums, size_t n, doubl
     round_row(c, &sums->at[n], 1, 0.0, c->reference->arithmetic.value);
 }
 
-/* What rounding an operand to the dtype, of standard precision, multiplies it with. */
+/* The random factor by which rounding to the dtype changes an operand in standard precision. */
 static double rounded_operand(struct computation *c)
 {
     return c->rounded ? 1.0 + c->reference->arithmetic.weight * chance(c) : 1.0;
@@ -146,7 +146,7 @@ static double column_norm(const struct matrix *m)
 
 enum { BLOCK = 64 };
 
-/* to += a b, with the rounding errors of such a product. */
+/* to += a b, with the rounding errors of such a product (store_row()). */
 static void multiply(struct computation *c, struct matrix *to, const struct matrix *a,
                      const struct matrix *b)
 {
@@ -196,7 +196,7 @@ static size_t columns_of(const clattn_multihead *layer, enum layer_tensor id)
     return rows > 0 ? layer_elements(layer, id) / rows : 0;
 }
 
-/* Where element (row, d) lies, the row counted in the range. */
+/* The place of element (row, d); the row is counted within the range. */
 static size_t row_place(const struct computation *c, enum layer_tensor id, size_t row, size_t d)
 {
     const size_t seq = seq_of(c->layer, id), b = c->range.batch + row / seq, s = row % seq;
@@ -229,7 +229,7 @@ static void find_columns(const struct computation *c, int n, size_t *first, size
     *count = (c->range.head_end - c->range.head) * group * dim;
 }
 
-/* Of product n: the range's columns, and the range's of what is multiplied. */
+/* The columns of product n, and of its operand, that belong to the range. */
 struct extent {
     struct layer_part part;
     size_t column, columns, input, inputs;
@@ -294,7 +294,7 @@ static bool add_product(struct computation *c, struct matrix *rows, const struct
     return ok;
 }
 
-/* What product n reads: x, context or values, and of the output o. */
+/* The operand of product n: x, context or values; o for the output. */
 static const struct matrix *source_of(const struct computation *c, int n)
 {
     return n == 3 ? &c->o : &c->read[layer_part_of(c->layer, n).source - LAYER_X];
@@ -312,15 +312,15 @@ static bool project(struct computation *c, int n, struct matrix *y)
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* Of one head: k and v of a batch by columns, so that loops go along the keys; weights and
+/* The data of one head: k and v of a batch by columns, so that loops go along the keys; weights and
  * gradients of a row. */
 struct head {
     struct matrix k, v, room;
-    double *p, *slope, *dp;         /* Of a row: weights, softcap's derivative, dot(do, v). */
+    double *p, *slope, *dp;         /* One row's weights, softcap's derivatives and dot(do, v). */
     double *p_squares, *ds_squares; /* Sums over all rows. */
     double sink;                    /* The row's weight of the sink. */
-    double k_norm, v_norm, q_norm, do_norm; /* Of columns. */
-    size_t batch, h, kv_head;               /* Counted in the range. */
+    double k_norm, v_norm, q_norm, do_norm; /* Root-mean-square norms of columns. */
+    size_t batch, h, kv_head;               /* Indices within the range. */
 };
 
 /* Columns [first, first + count) of some rows, as rows. */
@@ -387,7 +387,7 @@ static double input(const struct computation *c, enum layer_tensor id, size_t n)
     return layer_input(c->layer, c->in, id, n);
 }
 
-/* Where the pair's element of the bias lies. */
+/* The place of the pair's element of the bias. */
 static size_t bias_place(const struct computation *c, const struct query *query, size_t j)
 {
     const size_t *stride = c->layer->attention.bias_layout.stride;
@@ -400,7 +400,8 @@ static double sink_of(const struct computation *c, const struct query *query)
     return c->layer->attention.sinks ? input(c, LAYER_SINKS, query->h) : -(double)INFINITY;
 }
 
-/* What follows the product of scores: tanh has some ulp, sums with bias and distance one each. */
+/* Computes scores from the product's results: tanh has an error of some ulp, sums with bias and
+ * distance of one each. */
 static void finish_scores(struct computation *c, struct head *head, const struct query *query)
 {
     const struct reference *r = c->reference;
@@ -464,7 +465,7 @@ static void weigh(struct computation *c, struct head *head, const struct query *
     head->sink = exp(sink - maximum) / total;
 }
 
-/* What dropout multiplies the weight of a pair with. */
+/* The factor by which dropout multiplies the weight of a pair. */
 static double kept(const struct computation *c, const struct query *query, size_t j)
 {
     const struct reference *r = c->reference;
@@ -666,7 +667,7 @@ struct result {
     int n;
 };
 
-/* Moves what was summed, or computes it. */
+/* Makes a result: moves the sums, or computes them. */
 static bool make(struct computation *c, const struct result *result, struct matrix *to)
 {
     if (result->kind == OF_SUMS) {
@@ -684,7 +685,7 @@ static bool make(struct computation *c, const struct result *result, struct matr
     return true;
 }
 
-/* Of element (row, column); rows of a parameter's gradient are the product's columns. */
+/* The place of element (row, column); rows of a parameter's gradient are the product's columns. */
 static size_t place_of(const struct computation *c, const struct result *result,
                        const struct matrix *made, size_t row, size_t column)
 {

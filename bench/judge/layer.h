@@ -25,13 +25,13 @@ clattn_dtype layer_dtype(const clattn_multihead *layer, enum layer_tensor id);
 /* A matrix product of the layer: q, k, v or the output (n = 0 to 3). */
 struct layer_part {
     size_t rows, inputs, columns;
-    size_t first, all; /* its columns begin at first of the matrix's */
+    size_t first, all; /* the matrix w has `all` columns; this part's begin at column `first` */
     enum layer_tensor source, w, b;
 };
 
 struct layer_part layer_part_of(const clattn_multihead *layer, int n);
 
-/* Where row m and column n of the part lie in its matrix. */
+/* The place in the matrix of the part's row m and column n. */
 size_t layer_weight_at(const clattn_multihead *layer, const struct layer_part *part, size_t m,
                        size_t n);
 
@@ -50,7 +50,7 @@ struct layer_inputs {
 double layer_input(const clattn_multihead *layer, const struct layer_inputs *in,
                    enum layer_tensor id, size_t n);
 
-/* What both directions write; NULL where there is none. */
+/* The results of both directions; NULL where there is none. */
 struct layer_outputs {
     struct bounded *at[NUM_LAYER_TENSORS];
 };
@@ -64,7 +64,7 @@ void reference_layer_close(struct layer_outputs *out);
 struct layer_answers {
     struct layer_answer {
         enum layer_tensor id;
-        size_t place; /* Of the element in its tensor. */
+        size_t place; /* Place of the element in its tensor. */
         struct bounded want;
     } * list; /* Owned. */
     size_t count;

@@ -27,7 +27,7 @@ struct states {
     const clattn_merge_problem *p;
     const struct merge_view *view;
     struct merge_strides strides;
-    size_t b, h, i, count, terms; /* terms: of the sums */
+    size_t b, h, i, count, terms; /* terms: number of terms of the sums */
     double sink;                  /* -inf: none */
     double most, sum,
         spread; /* of lse; of weights beside the largest; the largest that counts less */

@@ -29,7 +29,7 @@
 struct reference_key {
     double weight; /* 0 where nothing is seen. */
     double slack;  /* Its relative error. */
-    double factor; /* Dropout's. */
+    double factor; /* Dropout's factor. */
     bool seen;
 };
 
@@ -38,10 +38,10 @@ struct reference_sum {
     double value, magnitude, squares, error, tiny;
 };
 
-/* Of a row: what all of its weights share. */
+/* The maximum, sum and errors that all weights of a row share. */
 struct denominator {
     double max, sum;
-    double slack, sink_slack; /* Of sum, relative: by the keys' errors, and by the sink's. */
+    double slack, sink_slack; /* Relative errors of sum from the keys' scores, and from the sink. */
     double gather, growth;
     size_t visible;
 };
@@ -58,7 +58,7 @@ static void load_key(const struct reference *r, enum tensor_id id, const struct 
         memset(values, 0, r->shape[id].size[3] * sizeof *values);
 }
 
-/* What the masks leave, and the scores that are wanted before the softmax. */
+/* Finds the row's visible keys, and the scores that are wanted before the softmax. */
 static void look(const struct reference *r, const struct query *query, struct reference_row *row)
 {
     const clattn_problem *p = r->problem;
@@ -149,7 +149,7 @@ static struct denominator normalise(const struct reference *r, const struct quer
     return den;
 }
 
-/* Adds what a key gives to o. */
+/* Adds a key's contribution to o. */
 static void add_key(const struct reference *r, const struct reference_key *key, const double *v,
                     struct reference_sum *sums)
 {
@@ -183,7 +183,8 @@ static struct bounded finish(const struct reference *r, const struct denominator
 
     if (a->precision == PRECISION_HALF) /* stored before it is divided */
         likely += 4.0 * a->value * o;
-    if (a->precision == PRECISION_HALF && p->dtype == CLATTN_F16) /* no weights below 2^-25 */
+    /* f16 loses weights below 2^-25 */
+    if (a->precision == PRECISION_HALF && p->dtype == CLATTN_F16)
         likely += value_tiny(p->dtype) * (double)den->visible * largest;
     return bounded_stored(
         p->o_f32 ? CLATTN_F32 : p->dtype,

@@ -8,7 +8,7 @@
 #include "bench/judge/bounded.h"
 #include "bench/judge/tensors.h"
 
-/* What one query gives. Arrays are the row's own. */
+/* The results of one query. Arrays are the row's own. */
 struct reference_row {
     enum precision precision;
     struct bounded *o; /* dim_v, as stored in the problem's dtype. */

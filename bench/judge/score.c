@@ -35,7 +35,7 @@ struct reference reference_of(const clattn_problem *p, const struct tensor_view 
     return r;
 }
 
-/* The batch's count in use: the whole, or what the lengths say, clamped. */
+/* The number in use in the batch: all, or the clamped length. */
 static long double in_use(const struct reference *r, enum tensor_id lengths, bool given, size_t b,
                           size_t whole)
 {

@@ -31,7 +31,7 @@ struct query reference_query(const struct reference *r, size_t b, size_t h, size
  * the view leaves out hides nothing. */
 bool reference_sees(const struct reference *r, const struct query *query, size_t j);
 
-/* What ALiBi multiplies a slope with: j - i - diagonal, or -|j - i - diagonal|. */
+/* The distance by which ALiBi multiplies a slope: j - i - diagonal, or -|j - i - diagonal|. */
 double reference_distance(const struct reference *r, const struct query *query, size_t j);
 
 /* A pair's score at each point, before masks. */
@@ -40,7 +40,7 @@ struct score {
     struct bounded slope; /* softcap's derivative; 1 without softcap */
 };
 
-/* From q and k, rows as doubles. */
+/* The score of a query with key j, from the rows of q and k as doubles. */
 struct score reference_score(const struct reference *r, const struct query *query, size_t j,
                              const double *q, const double *k);
 

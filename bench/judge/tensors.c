@@ -38,8 +38,8 @@ static void set_lists(struct tensor_shape *s, const clattn_problem *p, size_t le
     set_packed(s, p->block_batches ? p->batch : 1, p->block_heads ? p->heads : 1, 1, length);
 }
 
-/* In q, k, v, o and their gradients four zeros stand for the packed tensor, in bias and mask for one
- * value. */
+/* Four zero strides stand for the packed tensor in q, k, v, o and their gradients, and for one
+ * value in bias and mask. */
 static void set_layout(struct tensor_shape *s, const clattn_layout *layout, bool zero_packs)
 {
     bool all_zero = true;
@@ -63,7 +63,7 @@ static void set_rows(struct tensor_shape *s, const clattn_problem *p, size_t dim
     set_layout(s, layout, true);
 }
 
-/* Of o and of its gradients' kind. */
+/* Sets the dtype of o and of its gradient's kind. */
 static void set_wide(struct tensor_shape *s, const clattn_problem *p)
 {
     if (p->o_f32)

@@ -16,19 +16,19 @@ enum tensor_id {
     TENSORS(TENSOR)
 #undef TENSOR
         NUM_TENSORS,
-    NUM_FORWARD_TENSORS = TENSOR_DO /* This and what follows: of backward alone. */
+    NUM_FORWARD_TENSORS = TENSOR_DO /* Tensors from here on are of backward alone. */
 };
 
 struct tensor_shape {
     const char *name;
     bool present;         /* The problem has it and it has elements. */
-    bool written;         /* By the problem's operation. */
+    bool written;         /* The problem's operation writes it. */
     size_t size[4];       /* 1-dimensional tensors use the last. */
-    size_t stride[4];     /* In elements, packed layouts resolved. */
+    size_t stride[4];     /* Strides in elements; those of a packed layout are filled in. */
     size_t extent;        /* Elements from the first to the last used, both included; 0 if none. */
-    size_t element_bytes; /* Of a block of 32, if quantized. */
+    size_t element_bytes; /* Bytes of an element; of a block of 32, if quantized. */
     clattn_cache cache;   /* How it is quantized, if it is. */
-    clattn_dtype dtype;   /* Of q, k, v, o, bias, their gradients and the float tensors. */
+    clattn_dtype dtype;   /* Valid for q, k, v, o, bias, their gradients and the float tensors. */
 };
 
 /* Pointers to element (0, 0, 0, 0) of each tensor, NULL where there is none. */

@@ -38,7 +38,7 @@ static uint16_t half_from_double(double x)
     return (uint16_t)(sign | (((exponent + 13) << 10) + units));
 }
 
-/* By way of f32, which may have made a tie of what was none. */
+/* Rounds by way of f32, and corrects ties that only the rounding to f32 has made. */
 static uint16_t bf16_from_double(double x)
 {
     const float single = (float)x;

@@ -36,7 +36,7 @@ void value_set(clattn_dtype dtype, void *data, size_t n, double x);
 double value_roundoff(clattn_dtype dtype);
 double value_tiny(clattn_dtype dtype);
 
-/* Half the distance between neighbours of x: what storing x may add to its error. */
+/* Half the distance between neighbours of x: the error that storing x may add. */
 double value_rounding(clattn_dtype dtype, double x);
 
 #endif

@@ -7,9 +7,10 @@
 #include <stddef.h>
 
 struct worst {
-    double error, bound; /* Of the result that comes closest to its bound, or exceeds it most. */
-    double ratio;        /* error / bound; infinite if a NaN or an infinity is wrong. */
-    size_t results;      /* How many were looked at. */
+    /* Error and bound of the result closest to its bound, or farthest beyond it. */
+    double error, bound;
+    double ratio;   /* error / bound; infinite if a NaN or an infinity is wrong. */
+    size_t results; /* How many were looked at. */
 };
 
 /* Takes one result into account. A NaN is right where a NaN is wanted, and only there; so is an

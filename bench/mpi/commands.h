@@ -14,7 +14,7 @@ int mpi_verify_command(int argc, char **argv);
 bool mpi_target_open(const struct ranks *ranks, struct target *target, const char *selector,
                      struct message *why);
 
-/* Whether options were understood on all ranks: 0, or what all end with. Collective. */
+/* Whether options were understood on all ranks: 0, or the exit status of all. Collective. */
 int mpi_agree_status(const struct ranks *ranks, const char *command, int status);
 
 #endif

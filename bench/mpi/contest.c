@@ -11,16 +11,16 @@
 
 enum { DEFAULT_SAMPLES = 9, FEWEST_SAMPLES = 3, MOST_COMPETITORS = 2 * RUN_MOST_MODES };
 
-#define SLOW_SECONDS 1.0 /* From here on an execution gets fewer samples. */
+#define SLOW_SECONDS 1.0 /* Executions that take longer get fewer samples. */
 
 /* A mode of strong or of weak scaling. */
 struct competitor {
     const char *mode;
-    bool asked_for; /* Else it is left out where it cannot. */
+    bool asked_for; /* The mode was asked for; others are left out where they are unsupported. */
     bool weak, open;
     struct sharded sharded;
-    struct outcome *outcome; /* On all ranks, with the same state. */
-    struct spent *spent;     /* Rank 0: of each sample each rank's. */
+    struct outcome *outcome; /* The mode's outcome, on all ranks with the same state. */
+    struct spent *spent;     /* On rank 0: for each sample, each rank's time. */
     size_t samples;
 };
 
@@ -28,7 +28,7 @@ struct contest {
     struct mpi_run *run;
     struct record *record;
     struct attention_case strong, weak; /* Data on rank 0, jobs on all. */
-    struct measurement alone;           /* Rank 0. */
+    struct measurement alone;           /* On rank 0: the problem on one rank alone. */
     bool alone_open;
     struct competitor competitor[MOST_COMPETITORS];
     size_t count;
@@ -46,7 +46,7 @@ static bool agree(const struct contest *contest, bool ok, struct message *why)
 
 /* ---- problems -------------------------------------------------------------------------------- */
 
-/* As many times as many tokens; of packed batches as many times as many sequences. */
+/* The job with `times` as many tokens; for packed batches, with as many times the sequences. */
 static struct job grown(const struct job *job, size_t times)
 {
     struct job more = *job;
@@ -119,7 +119,7 @@ static bool describe(struct contest *contest, const char *name, struct message *
                  why);
 }
 
-/* The longer problem, and what gradients need. */
+/* Prepares the longer problem, and the forward results that gradients need. */
 static bool prepare(struct contest *contest, struct message *why)
 {
     struct mpi_run *run = contest->run;
@@ -233,7 +233,7 @@ static bool open_mode(struct contest *contest, struct competitor *c, struct mess
     c->open = fixed == NULL && sharded_open(&c->sharded, &run->ranks, &run->target, &attention->job,
                                             attention, &options, &status, &reason);
     if (!c->open && status == CLATTN_UNSUPPORTED && !c->asked_for)
-        return true; /* of those that nobody asked for */
+        return true; /* unsupported modes are skipped unless asked for */
     c->outcome = add_outcome(contest->record, c->mode, c->weak);
     if (fixed != NULL)
         message_set(&reason, "no weak scaling: %s", fixed);
@@ -302,7 +302,7 @@ static bool takes_part(const struct competitor *c)
     return c->open && c->outcome->state == OUTCOME_MEASURED;
 }
 
-/* What rank 0 found of results, and the other ranks with it. */
+/* Makes rank 0's verdict on the results the outcome of all ranks. */
 static void judge(const struct contest *contest, struct outcome *outcome, bool ok,
                   struct message *why)
 {
@@ -340,7 +340,8 @@ static void check_all(struct contest *contest)
             check_mode(contest, &contest->competitor[n]);
 }
 
-/* The host's clock, as for ranks: from the call to the end of what it enqueued. */
+/* Time by the host's clock, as for ranks: from the call to the end of the commands that it
+ * enqueued. */
 static double time_alone(struct contest *contest, struct message *why)
 {
     const struct engine *engine = &contest->alone.engine;
@@ -377,7 +378,7 @@ static double queries_of(const struct sharded *sharded)
     return (double)(local->total_q != 0 ? local->total_q : local->seq_q);
 }
 
-/* From the moment when all are there until the slowest is done. */
+/* A sample is the time from the moment when all ranks are ready until the slowest is done. */
 static void sample_mode(const struct contest *contest, struct competitor *c)
 {
     const size_t ranks = (size_t)contest->run->ranks.count;
@@ -439,7 +440,7 @@ static void forget_samples(struct contest *contest)
 
 /* ---- what it came to ------------------------------------------------------------------------- */
 
-/* The median over samples of what a rank spent, number by number. */
+/* The medians over samples of each of a rank's times. */
 static struct spent median_spent(const struct competitor *c, size_t ranks, size_t rank)
 {
     struct spent medians = {.computing = 0.0};
@@ -453,8 +454,8 @@ static struct spent median_spent(const struct competitor *c, size_t ranks, size_
     return medians;
 }
 
-/* Of strong scaling the time over one rank's alone; and the part of the ranks' rate that is left, were
- * each as fast as rank 0 alone. */
+/* Computes, for strong scaling, the time over one rank's alone; and the efficiency: the rate over that
+ * of as many ranks as fast as rank 0 alone. */
 static void compare(const struct record *record, struct competitor *c)
 {
     const struct samples *alone = &record->outcome[0].seconds;

@@ -7,15 +7,15 @@
 #include "bench/commands/run_request.h"
 #include "bench/mpi/sharded.h"
 
-/* While it runs, on each rank; results are those of rank 0. */
+/* The state of a run on each rank; only rank 0 has results. */
 struct mpi_run {
     struct ranks ranks;
     const struct request *request;
     struct run_results *results;
     struct device_run *device;
     struct target target;
-    clattn_mpi_rates rates; /* Of `rated`, as last measured; zeros before. */
-    double speed;           /* Likewise, with --speed measured. */
+    clattn_mpi_rates rates; /* Rates last measured, for the problem `rated`; zeros before. */
+    double speed;           /* Speed last measured for `rated`, with --speed measured. */
     clattn_problem rated;
 };
 

@@ -59,7 +59,7 @@ int mpi_agree_status(const struct ranks *ranks, const char *command, int status)
     if (first == INT_MAX)
         return 0;
     MPI_Bcast(&status, 1, MPI_INT, first, MPI_COMM_WORLD);
-    if (first > 0 && ranks->rank == 0) /* it had no voice */
+    if (first > 0 && ranks->rank == 0) /* ranks above 0 print nothing themselves */
         fprintf(stderr, "clattn-bench %s: rank %d does not understand its options\n", command,
                 first);
     return status;
@@ -85,7 +85,7 @@ int main(int argc, char **argv)
         ca_variable_set("POCL_AFFINITY", "0"); /* ranks of a machine would share a core */
     MPI_Init(&argc, &argv);
     const struct ranks ranks = ranks_open();
-    /* What a rank has to say comes to rank 0. */
+    /* Only rank 0 prints. */
     if (ranks.rank > 0 &&
         (freopen("/dev/null", "w", stdout) == NULL || freopen("/dev/null", "w", stderr) == NULL))
         MPI_Abort(MPI_COMM_WORLD, EXIT_FAILED);

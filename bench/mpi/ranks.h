@@ -11,7 +11,7 @@
 
 struct ranks {
     int rank, count;
-    int local; /* Among those of its machine. */
+    int local; /* The rank's index among the ranks of its machine. */
 };
 
 /* After MPI_Init(). */

@@ -33,7 +33,7 @@ static bool name_devices(struct mpi_run *run, struct message *why)
     MPI_Get_library_version(library, &length);
     library[strcspn(library, "\n")] = '\0';
     for (char *tab = strchr(library, '\t'); tab != NULL; tab = strchr(tab, '\t'))
-        *tab = ' '; /* of MPICH */
+        *tab = ' '; /* MPICH's version text contains tabs */
     snprintf(device->mpi, sizeof device->mpi, "%.*s", (int)strcspn(library, ","), library);
     device->info = *run->target.info;
     device->index = target_index(&run->target);
@@ -48,7 +48,7 @@ static bool save(const struct mpi_run *run, struct message *why)
            results_write(json, run->results, why);
 }
 
-/* Rank 0's table, or what went wrong where there is none. */
+/* Prints rank 0's table, or why there is none. */
 static void show(const struct mpi_run *run, const struct record *record)
 {
     const struct record *before = record > run->device->records ? record - 1 : NULL;

@@ -32,7 +32,7 @@ bool sharded_mode(const char *name, clattn_mpi_options *options)
 
 /* ---- rows of tensors ------------------------------------------------------------------------- */
 
-/* Which rows of a tensor a rank has. */
+/* How a tensor is divided among ranks: not at all, by rows of queries, or by rows of keys. */
 enum cut { OF_ALL, OF_QUERIES, OF_KEYS };
 
 static enum cut input_cut(enum input input)
@@ -94,7 +94,7 @@ static size_t rows_at(const struct rows *rows, size_t n)
     return n < rows->count[0] ? rows->first[0] + n : rows->first[1] + n - rows->count[0];
 }
 
-/* What a tensor has one element of along a dimension, whatever its size, counts once. */
+/* The elements along a dimension; a dimension of stride 0 counts once, whatever its size. */
 static size_t steps(const struct view *view, int dimension)
 {
     return view->stride[dimension] == 0 && view->size[dimension] > 0 ? 1 : view->size[dimension];
@@ -189,7 +189,7 @@ static bool send_rows(const struct sharded *s, const struct view *whole, const v
     return true;
 }
 
-/* This rank's part of an input, for its buffer. */
+/* Copies this rank's part of an input to its buffer. */
 static bool bring_input(struct sharded *s, const struct attention_case *attention, int n,
                         struct message *why)
 {
@@ -211,7 +211,7 @@ static bool bring_input(struct sharded *s, const struct attention_case *attentio
         if (s->ranks->rank > 0)
             ranks_receive(0, packed, bytes);
         else if (!send_rows(s, &whole, attention->in[n].data, cut, packed, why))
-            MPI_Abort(MPI_COMM_WORLD, 1); /* others wait for rows */
+            MPI_Abort(MPI_COMM_WORLD, 1); /* other ranks wait for rows */
         copy_rows(&local, data, &all, packed, false);
     }
     ok = ok && make_buffer(s, view_extent_bytes(&local), data, &s->set.in[n], why);

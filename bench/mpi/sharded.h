@@ -20,7 +20,8 @@ struct sharded {
 
 /* All calls but closing are collective, and end on all ranks alike, with the same sentence. */
 
-/* What --mode says: "ring", "heads-ring:2"; false if it is none. The rest of *options stays. */
+/* Reads a mode of --mode, such as "ring" or "heads-ring:2"; false if there is none of this name.
+ * The rest of *options stays. */
 bool sharded_mode(const char *name, clattn_mpi_options *options);
 
 /* Makes the plan and gives each rank its rows of the inputs. The case is there on rank 0, its job on all
@@ -36,8 +37,8 @@ bool sharded_execute(struct sharded *sharded, struct message *why);
 /* Executes on outputs that held NaN, and brings all rows of them to rank 0; to be released there. */
 bool sharded_results(struct sharded *sharded, struct results *results, struct message *why);
 
-/* Brings what a forward execution leaves into the case of a backward one, on rank 0, as case_forward()
- * does, but computed by all ranks. */
+/* Puts the results of a forward execution into the case of a backward one, on rank 0, as
+ * case_forward() does, but computed by all ranks. */
 bool sharded_forward(const struct ranks *ranks, const struct target *target,
                      struct attention_case *attention, struct message *why);
 

@@ -14,7 +14,7 @@
 #define OPEN_SECONDS 120.0
 #define WORK_SECONDS 30.0    /* Besides so many times what it should take: */
 #define WORK_TIMES 10.0      /* the machine may be busy with something else. */
-#define BYTES_PER_SECOND 1e8 /* At which a peer reads and copies tensors, at the least. */
+#define BYTES_PER_SECOND 1e8 /* The lowest rate expected of a peer that reads and copies tensors. */
 
 /* ---- failing --------------------------------------------------------------------------------- */
 
@@ -73,7 +73,8 @@ static bool take_text(const json_t *answer, const char *key, char *text, size_t 
     return true;
 }
 
-/* What a refusal comes to: PEER_FAILED, the peer not ended, where it does not say unsupported. */
+/* The answer for a refusal: unless the peer says unsupported, PEER_FAILED, without ending the
+ * peer. */
 static enum peer_answer refusal(struct peer *peer, const json_t *answer, struct message *why)
 {
     const char *given = json_string_value(json_object_get(answer, "why"));
@@ -176,7 +177,7 @@ static json_t *hello_request(const char *device, const clattn_device_info *info,
                      "device_name", name, "threads", (json_int_t)threads);
 }
 
-/* Those of a peer that names none are forward's. */
+/* The operations that a peer computes: forward alone if it names none. */
 static unsigned take_operations(const json_t *answer)
 {
     const json_t *list = json_object_get(answer, "operations");
@@ -385,7 +386,8 @@ enum peer_answer peer_sample(struct peer *peer, double busy, double *seconds, do
     return PEER_OK;
 }
 
-/* Its results in the problem's layouts, which the caller releases; none unless PEER_OK. */
+/* Fetches the peer's results in the problem's layouts, which the caller releases; none unless
+ * PEER_OK. */
 static enum peer_answer fetch(struct peer *peer, const struct job *job, struct results *results,
                               struct message *why)
 {

@@ -14,15 +14,15 @@
 
 /* What the program knows of a peer before it is started. */
 struct peer_kind {
-    const char *key;      /* For --peers: "clblast". */
-    const char *name;     /* "CLBlast". */
+    const char *key;      /* Its name in --peers, such as "clblast". */
+    const char *name;     /* Its name for people, such as "CLBlast". */
     const char *program;  /* A name that peer_kind_program() finds, or a path; ".py" for Python. */
     const char *argument; /* NULL: none. */
     const char *variable[PEER_MOST_VARIABLES]; /* "NAME=VALUE" of its environment, each unless that
                                                 * has a NAME; NULL: no more. */
-    bool on_cpu;                               /* Beside CPU devices only. */
-    const char *install; /* What makes it available, as a command; "" if nothing is known. */
-    double patience;     /* Times the usual time limits; 0: once. */
+    bool on_cpu;                               /* The peer is run beside CPU devices only. */
+    const char *install; /* The command that makes it available; "" if none is known. */
+    double patience;     /* Factor of the usual time limits; 0 means 1. */
 };
 
 extern const struct peer_kind peer_kinds[]; /* Ends with a null key. */
@@ -47,9 +47,10 @@ struct peer {
     unsigned operations; /* A bit for each job_kind that it computes. */
     unsigned options;    /* A bit for each of those in peer_options.h that it takes. */
     bool open;
-    double first_seconds;    /* Of the open problem. */
-    char configuration[256]; /* Likewise; "" if it says none. */
-    double seconds;          /* Of one execution, as last seen. */
+    double first_seconds; /* Seconds of the open problem's first execution. */
+    /* Configuration used for the open problem; "" if the peer says none. */
+    char configuration[256];
+    double seconds; /* Seconds of one execution, as last measured. */
 };
 
 /* Every sentence in *why has the peer as its subject. */

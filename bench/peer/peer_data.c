@@ -31,7 +31,7 @@ static json_t *size_json(size_t size)
     return json_integer((json_int_t)size);
 }
 
-/* What k, v or o consist of. */
+/* The name of the format in which k, v or o is stored. */
 static const char *stored_name(const clattn_problem *p, enum ca_argument argument)
 {
     const clattn_cache cache = ca_problem_cache(p, argument);
@@ -214,7 +214,7 @@ bool peer_data_write(const char *path, const struct attention_case *attention, s
         write_tensor(file, &tensors[n], attention);
     free(header);
     const bool whole = !ferror(file);
-    const int reason = errno; /* of the write that failed */
+    const int reason = errno; /* errno of the write that failed */
     if (fclose(file) == 0 && whole)
         return true;
     return message_set(why, "got no tensors: %s cannot be filled: %s", path,
@@ -225,7 +225,8 @@ bool peer_data_write(const char *path, const struct attention_case *attention, s
 
 bool peer_data_file(char path[PEER_DATA_PATH], double bytes, struct message *why)
 {
-    static const char memory[] = "/dev/shm"; /* which the peer needs as well */
+    /* a folder in memory, of which the peer needs a share as well */
+    static const char memory[] = "/dev/shm";
     const bool in_memory = ca_folder_room(memory) >= 8.0 * bytes && ca_file_is_writable(memory);
     const char *folder = in_memory ? memory : ca_temporary_place();
     char name[48];

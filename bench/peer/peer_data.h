@@ -7,19 +7,20 @@
 #include "bench/verify/check.h"
 
 #define PEER_DATA_PATH 512
-#define PEER_DATA_PREFIX "clattn-peer-" /* Of files' names; then follows this process's number. */
+/* The prefix of files' names, before this process's number. */
+#define PEER_DATA_PREFIX "clattn-peer-"
 
 struct json_t;
 
 /* The job in numbers and words: `fields` of peers/README.md. A new object, NULL without memory. */
 struct json_t *peer_data_fields(const struct job *job);
 
-/* Of the case's tensors, packed, without the header. More than a size_t holds is possible, where
- * strides of 0 repeat the same again and again. */
+/* The bytes of the case's tensors, packed, without the header. They may exceed a size_t where
+ * strides of 0 repeat the same elements again and again. */
 double peer_data_bytes(const struct job *job);
 
-/* Of what is asked of peers, packed, one after the other: o, or dq, dk and dv, or y, or a layer's
- * gradients. */
+/* The bytes of the results that peers return, packed, one after the other: o, or dq, dk and dv, or
+ * y, or a layer's gradients. */
 size_t peer_data_result_bytes(const struct job *job);
 
 /* Makes an empty file that only this user reads, for so many bytes: in /dev/shm if that is a small

@@ -43,7 +43,8 @@ static bool is_one_of(const char *word, const char *const *words)
 /* Every peer is told of these. */
 static const char *const told[] = {"alibi", "sinks", "q_lengths", "kv_lengths", NULL};
 
-/* These change no result that a peer is asked for, or stand in `options`. */
+/* Options that peers are not told: they change no result that a peer is asked for, or stand in
+ * `options`. */
 static const char *const untold[] = {"lse", "strict", "o_f32", NULL};
 
 json_t *peer_flags(const clattn_problem *problem)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What many libraries have not, so that each says which of it it takes (peers/README.md). */
+/* Options that many libraries lack, so that each peer says which of them it takes
+ * (peers/README.md). */
 #ifndef CLATTN_BENCH_PEER_OPTIONS_H
 #define CLATTN_BENCH_PEER_OPTIONS_H
 

@@ -44,7 +44,7 @@ static const char *stored_name(enum input input, const struct view *view)
     }
 }
 
-/* With quantized blocks for elements: they lie side by side along the last dimension. */
+/* A view whose elements are quantized blocks, which lie side by side along the last dimension. */
 static struct view view_of_blocks(struct view view)
 {
     if (view.cache == CLATTN_CACHE_PLAIN)
@@ -92,7 +92,7 @@ static bool describe(const struct job *job, enum input input, struct peer_tensor
     return true;
 }
 
-/* Of quantized blocks that of their scale. */
+/* The alignment of an element; of a quantized block, that of its scale. */
 size_t peer_tensor_alignment(const struct peer_tensor *tensor)
 {
     return tensor->view.cache != CLATTN_CACHE_PLAIN ? 2 : tensor->view.element;

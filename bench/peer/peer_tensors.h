@@ -10,21 +10,21 @@
 /* A tensor as the file has it. */
 struct peer_tensor {
     const char *name;
-    const char *dtype; /* In safetensors' words. */
+    const char *dtype; /* The dtype's name in safetensors. */
     size_t rank, shape[4];
     size_t bytes;
     enum input input;
-    struct view view; /* Where its elements lie in the case; 1 where it broadcasts. */
-    size_t offset;    /* Of the first one. */
+    struct view view; /* View of its elements in the case; size 1 where it broadcasts. */
+    size_t offset;    /* Offset of its first element. */
 };
 
 enum { PEER_MOST_TENSORS = INPUT_COUNT, PEER_MOST_RESULTS = 16 };
 
-/* In the order of the file; returns how many. Those of large elements come first: so all lie where
- * their elements may be read. */
+/* Lists the tensors in the order of the file, and returns their number. Those of large elements
+ * come first, so that all are aligned to their elements. */
 size_t peer_tensors_list(const struct job *job, struct peer_tensor tensors[PEER_MOST_TENSORS]);
 
-/* Of its elements, in bytes. */
+/* The alignment of its elements in bytes. */
 size_t peer_tensor_alignment(const struct peer_tensor *tensor);
 
 /* A result, likewise. */

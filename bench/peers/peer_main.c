@@ -249,7 +249,7 @@ static json_t *close_request(struct peer_session *session, const json_t *request
 
 /* ---- sample and result ----------------------------------------------------------------------- */
 
-/* By the host's clock, the copies in turn. */
+/* Takes a sample by the host's clock, with the copies in turn. */
 static bool sample_host(struct peer_session *session, double busy, struct peer_sample *sample,
                         struct message *why)
 {

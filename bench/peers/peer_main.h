@@ -11,10 +11,10 @@
 /* How a library presents itself. */
 struct peer_greeting {
     char version[32];
-    char method[128]; /* What is called, in one line. */
+    char method[128]; /* The functions that are called, in one line. */
 };
 
-/* What is refused unless a library takes it. Causality and windows are always taken. */
+/* Options that are refused unless a library takes them. Causality and windows are always taken. */
 enum {
     PEER_TAKES_SOFTCAP = 1,
     PEER_TAKES_SINKS = 2,
@@ -24,9 +24,10 @@ enum {
 };
 
 struct peer_sample {
-    double seconds; /* Of one computation, the median. */
+    double seconds; /* Median seconds of one computation. */
     size_t executions;
-    double host_seconds; /* Of the calling thread for one; negative where it computes itself. */
+    /* Seconds of the calling thread for one computation; negative where it computes itself. */
+    double host_seconds;
 };
 
 enum peer_status {
@@ -35,19 +36,20 @@ enum peer_status {
     PEER_FAILED
 };
 
-/* What is open. */
+/* The problem that is open. */
 struct peer_work {
     struct problem_data data;
     struct host_set *set;
     size_t sets;
-    size_t copies; /* That are asked for: as many as there are sets, or one set is to be copied. */
-    size_t ways;   /* To compute; 1 unless open() says otherwise. */
+    size_t copies; /* Copies asked for: as many as there are sets, or copies of one set. */
+    size_t ways;   /* Number of ways to compute; 1 unless open() changes it. */
 };
 
 /* What computes some operations. Functions that fail say why in one sentence; those that are NULL
  * have nothing to do. `self` is the library's own state. */
 struct peer_library {
-    const char *name;           /* Of the first of several alone, as all up to hello(). */
+    /* Of several libraries, only the first one's members up to hello() are used. */
+    const char *name;
     const char *on;             /* "device" or "cpu". */
     const char *const *options; /* Words of README.md, NULL after the last. */
     bool (*hello)(void *self, const char *device, unsigned threads, struct peer_greeting *greeting,
@@ -55,15 +57,15 @@ struct peer_library {
 
     unsigned operations; /* A bit for each job_kind that this one computes. */
     bool copies;         /* It makes its own copies of one set. */
-    unsigned takes;      /* What many have not: bits of the enumeration below. */
+    unsigned takes; /* Options that many libraries lack and this one takes: PEER_TAKES_... bits. */
 
     /* The work lives until close(), which follows in any case. */
     enum peer_status (*open)(void *self, struct peer_work *work, struct message *why);
 
-    /* What counts as a part of the first computation: compiling. */
+    /* Compiling, which counts as part of the first computation. */
     enum peer_status (*build)(void *self, struct message *why);
 
-    /* Of several ways to compute the one that is taken from now on. */
+    /* Chooses the way to compute from now on, of several. */
     void (*choose)(void *self, size_t way);
 
     /* Computes on one of the copies, to the end. */
@@ -85,16 +87,16 @@ struct peer_library {
 struct peer_session {
     const struct peer_library *const *libraries; /* NULL after the last. */
     void *self;
-    const struct peer_library *library; /* Of the open problem. */
+    const struct peer_library *library; /* The library that has the problem open. */
     bool greeted, open;
-    struct peer_work work; /* While open. */
-    size_t turn;           /* The copy that is next. */
+    struct peer_work work; /* Valid while a problem is open. */
+    size_t turn;           /* Index of the copy to compute on next. */
 };
 
 /* The answer to a line, by the first of the libraries that computes the operation; a new object. */
 json_t *peer_session_answer(struct peer_session *session, const char *line);
 
-/* Closes what is open, if anything is. */
+/* Closes the open problem, if there is one. */
 void peer_session_close(struct peer_session *session);
 
 /* Answers requests until they end. The program's exit code. */

@@ -10,16 +10,16 @@ enum { YIELDS = 4000 }; /* About a millisecond: the next run follows soon or not
 struct pool {
     struct ca_mutex mutex;
     struct ca_condition changed;
-    atomic_uint generation; /* Of runs. */
+    atomic_uint generation; /* Number of the present run. */
     atomic_size_t next;
-    atomic_uint working; /* Threads, without the caller's. */
+    atomic_uint working; /* Threads at work, without the caller's. */
     bool ending;
     pool_task *task;
     void *work;
     size_t count;
     struct ca_thread *threads;
-    unsigned started;     /* Threads, without the caller's. */
-    atomic_uint numbered; /* Of them. */
+    unsigned started;     /* Threads started, without the caller's. */
+    atomic_uint numbered; /* Threads that have taken a number so far. */
 };
 
 static void work_off(struct pool *pool, unsigned worker)

@@ -133,7 +133,7 @@ struct product product_of(const clattn_problem *problem)
                             .columns = p->y_heads * p->y_dim};
 }
 
-/* From (batch, a, b, bytes) to (batch, b, a, bytes). */
+/* Transposes (batch, a, b, bytes) to (batch, b, a, bytes). */
 static void swap(void *to, const void *from, size_t batch, size_t a, size_t b, size_t bytes)
 {
     unsigned char *next = to;

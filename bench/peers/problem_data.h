@@ -9,7 +9,7 @@
 
 struct problem_data {
     struct job job;
-    clattn_problem problem; /* Its attention or projection. */
+    clattn_problem problem; /* The job's attention or projection. */
     float scale;
     const struct safetensor *in[INPUT_COUNT]; /* Packed and aligned; NULL: the job has none. */
     float *projection_bias;                   /* (heads, dim_v), owned; NULL if there is none. */
@@ -29,7 +29,7 @@ bool problem_data_is_empty(const struct problem_data *data);
 
 /* ---- what is visible ------------------------------------------------------------------------- */
 
-/* What the diagonal counts from. */
+/* The problem's diagonal: key minus query on it. */
 int64_t problem_diagonal(const clattn_problem *problem);
 
 /* Keys before and after the diagonal that causality and windows leave; as many as there are

@@ -10,27 +10,27 @@
 /* A batch of equal products. The heads / kv_heads heads of a key head lie one below the other, as
  * (heads / kv_heads) * seq_q rows of q and o: a key head's slice. */
 struct step {
-    size_t slice;     /* The first one, of batch * kv_heads. */
-    size_t entries;   /* Of the batch. */
+    size_t slice;     /* Index of the first slice, of batch * kv_heads. */
+    size_t entries;   /* Number of products in the batch. */
     bool same_slice;  /* Entries are heads of one slice; otherwise each is a slice. */
-    size_t row, rows; /* Of the first entry's slice. */
-    size_t key, keys; /* Columns; at least one. */
-    size_t stride;    /* From one row of scores to the next: a multiple of 32. */
+    size_t row, rows; /* First row and number of rows in the first entry's slice. */
+    size_t key, keys; /* First key and number of keys, at least one: the columns of scores. */
+    size_t stride;    /* Elements from one row of scores to the next: a multiple of 32. */
 };
 
 struct steps {
     struct step *step; /* Owned. */
     size_t count;
-    size_t most_scores; /* Elements, strides included, of the largest step. */
-    size_t most_rows;   /* Of a step, those of all entries. */
+    size_t most_scores; /* Most scores of a step, in elements, with padding. */
+    size_t most_rows;   /* Most rows of a step, all its entries together. */
     size_t most_keys;
 };
 
 struct step_limits {
-    size_t rows;         /* Per entry, as a wish where keys are hidden. */
-    size_t entries;      /* Per step. */
-    size_t scores;       /* Elements per step; a single row may exceed it. */
-    bool always_by_rows; /* Also where no key is hidden. */
+    size_t rows;         /* Rows per entry; only a wish where keys are masked. */
+    size_t entries;      /* Entries per step. */
+    size_t scores;       /* Scores per step; a single row may exceed this. */
+    bool always_by_rows; /* Splits by rows even where no key is masked. */
 };
 
 bool steps_make(struct steps *steps, const clattn_problem *problem,
@@ -45,7 +45,7 @@ struct row_place {
 struct row_place step_row(const struct step *step, const clattn_problem *problem, size_t entry,
                           size_t row);
 
-/* From one entry to the next: rows of q and o, and key heads. */
+/* Steps from one entry to the next, in rows of q and o, and in kv heads. */
 size_t step_row_stride(const struct step *step, const clattn_problem *problem);
 size_t step_slice_stride(const struct step *step);
 

@@ -10,8 +10,8 @@
 #include "internal.h"
 
 struct archive {
-    const struct ca_json_place *from; /* What is read, or NULL: */
-    json_t *to;                       /* what is written. */
+    const struct ca_json_place *from; /* The JSON value that is read, or NULL: */
+    json_t *to;                       /* then `to` is written. */
 };
 
 /* Describes a struct. */
@@ -25,7 +25,7 @@ bool archive_lacks(const struct archive *archive, const char *key);
 
 bool archive_object(struct archive *archive, const char *key, archive_members *members, void *what);
 
-/* Likewise, or null where nothing is there. */
+/* The same, or null where `there` is false. */
 bool archive_object_or_null(struct archive *archive, const char *key, bool there,
                             archive_members *members, void *what);
 
@@ -55,7 +55,7 @@ bool archive_flag(struct archive *archive, const char *key, bool *flag);
 bool archive_size(struct archive *archive, const char *key, size_t least, size_t most,
                   size_t *size);
 
-/* From 0 up, where 1 in the file is `unit`. The second: null stands for `unknown` and for whatever is
+/* A number from 0 up, where 1 in the file is `unit`. The second: null stands for `unknown` and for whatever is
  * not finite. The third loses no digit. */
 bool archive_number(struct archive *archive, const char *key, double unit, double *number);
 bool archive_number_or_null(struct archive *archive, const char *key, double unit, double unknown,
@@ -66,7 +66,7 @@ bool archive_counted(struct archive *archive, const char *key, double *number);
 bool archive_numbers(struct archive *archive, const char *key, double unit, double *first,
                      size_t step, size_t count);
 
-/* What follows from the rest: written, and passed over where it is a number or null. */
+/* A number that follows from other members: written; on reading, a number or null is skipped. */
 bool archive_derived(struct archive *archive, const char *key, double number);
 
 /* Samples from `least` up with their median, the second with the minimum, too; null without any. */

@@ -197,7 +197,8 @@ static void find_shares(const struct device_run *run, const struct record *recor
                                    : work / seconds->value[n] * 1e-9 / peak);
 }
 
-/* What the file has, before anything is compared. `first` is the first file's record, or NULL. */
+/* Fills a cell with the file's values, before anything is compared. `first` is the first file's
+ * record, or NULL. */
 static void fill_cell(const struct comparison *c, const struct device_run *run,
                       const struct record *first, struct comparison_cell *cell,
                       struct samples *figures)
@@ -242,7 +243,7 @@ static void compare_cell(const struct comparison *c, const struct comparison_cel
         cell->verdict = lost(cell);
         return;
     }
-    if (before->count == 0 || now->count == 0) /* no peak, so no share */
+    if (before->count == 0 || now->count == 0) /* without a peak there is no share */
         return;
     const bool sure = c->options.by_share ? shift_ratio(before, now, &cell->ratio)
                                           : shift_ratio(now, before, &cell->ratio);

@@ -9,18 +9,18 @@
 #define COMPARISON_MOST 26 /* Files; each has a letter. */
 
 struct comparison_options {
-    const char *implementation; /* Whose times are compared. */
+    const char *implementation; /* Name of the implementation whose times are compared. */
     const char *filter;         /* NULL, or what the name or the text of a problem contains. */
-    bool by_share;              /* Parts of the roof instead of times. */
-    double threshold;           /* 0.05: what is up to 5 % slower is no regression. */
+    bool by_share;              /* Compares shares of the roof instead of times. */
+    double threshold;           /* 0.05: a slow-down of up to 5 % is no regression. */
 };
 
 enum verdict {
     VERDICT_NONE,   /* There is nothing to compare, or it is another device. */
     VERDICT_FEW,    /* Too few samples to be sure of anything. */
     VERDICT_SAME,   /* Not surely beyond the threshold. */
-    VERDICT_FASTER, /* The whole interval is. */
-    VERDICT_SLOWER, /* Likewise. Regressions from here on. */
+    VERDICT_FASTER, /* The whole interval is beyond the threshold. */
+    VERDICT_SLOWER, /* Likewise, slower. This and the following are regressions. */
     VERDICT_MISSING,
     VERDICT_UNSUPPORTED,
     VERDICT_FAILED,
@@ -29,33 +29,34 @@ enum verdict {
 };
 
 struct verdict_kind {
-    const char *name; /* In files: "", "few", "same", "faster", "slower", "missing" and so on. */
-    const char *word; /* In tables, behind the mark. */
+    /* Its name in files: "", "few", "same", "faster", "slower", "missing" and so on. */
+    const char *name;
+    const char *word; /* Its name in tables, behind the mark. */
     char mark;
     bool regression;
 };
 extern const struct verdict_kind verdict_kinds[];
 
-/* What a file has of a problem. */
+/* A file's results for a problem. */
 struct comparison_cell {
     const struct record *record;   /* NULL if it was not run. */
     const struct outcome *outcome; /* NULL if the implementation took no part. */
     double seconds, share;         /* Medians; NaN where there is none. */
-    bool compared;                 /* Then: */
-    struct ca_interval ratio;      /* So many times as long as in the first file. */
+    bool compared;                 /* The next two members are valid: */
+    struct ca_interval ratio;      /* Time as a multiple of that in the first file. */
     enum verdict verdict;
 };
 
 struct comparison_row {
-    const char *name, *problem; /* As the first file that has it says. */
+    const char *name, *problem; /* Texts of the first file that has the problem. */
     struct comparison_cell cell[COMPARISON_MOST];
 };
 
 /* A device. */
 struct comparison_group {
     const struct device_run *run[COMPARISON_MOST]; /* NULL if the file has none. */
-    bool other[COMPARISON_MOST];                   /* Not the same one as the first file's. */
-    struct comparison_row *rows;                   /* Owned. */
+    bool other[COMPARISON_MOST]; /* The device is another one than the first file's. */
+    struct comparison_row *rows; /* Owned. */
     size_t num_rows;
 };
 
@@ -92,7 +93,7 @@ struct comparison_mean {
 struct comparison_mean comparison_mean(const struct comparison *comparison,
                                        const struct comparison_group *group, size_t file);
 
-/* The table, and what it comes to; if quiet only regressions. */
+/* Prints the table and a summary; if quiet, only regressions. */
 void comparison_print(const struct comparison *comparison, bool quiet);
 
 /* results/README.md describes both. */

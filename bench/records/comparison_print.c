@@ -47,7 +47,7 @@ static void print_device(char text[static 160], const struct device_run *run)
         snprintf(text, 160, "device %zu", run->index);
 }
 
-/* What one file has of the device. */
+/* Prints the facts that one file has of the device. */
 static void print_run(const struct comparison_group *group, size_t file)
 {
     const struct device_run *run = group->run[file];
@@ -136,7 +136,7 @@ static const char *absence(const struct device_run *run)
                                          : NULL;
 }
 
-/* What is missing for one reason is said once. */
+/* Prints what is missing; what lacks for the same reason is printed once. */
 static void print_absence(const struct comparison_group *group, size_t file)
 {
     const struct device_run *run = group->run[file];

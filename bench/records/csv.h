@@ -22,7 +22,8 @@ struct csv_row {
  * it, what a terminal would obey a question mark instead. */
 void csv_text(struct csv_row *row, const char *text);
 
-/* Nothing for a number that is not known. A point whatever the locale says. */
+/* A field with a number, empty if the number is not known. The decimal point does not depend on the
+ * locale. */
 void csv_number(struct csv_row *row, double value);
 
 /* The end of the row; the next may begin. */

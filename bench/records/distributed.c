@@ -5,7 +5,7 @@
 
 static const char *const scalings[] = {"strong", "weak", NULL};
 
-/* In the order of struct spent; older files have the first ones alone. */
+/* Members in the order of struct spent; older files have only the first ones. */
 static const struct {
     const char *name;
     double unit;
@@ -77,7 +77,7 @@ static bool describe(struct archive *a, void *what)
     return describe_spent(a, d);
 }
 
-/* As many ranks as the first list has numbers. */
+/* Makes room for as many ranks as the first list has numbers. */
 static bool make_room(const struct ca_json_place *object, struct distributed **distributed)
 {
     const struct ca_json_place list = ca_place_child(object, spent_keys[0].name);

@@ -7,12 +7,12 @@
 
 #define DISTRIBUTED_MOST_RANKS 1000000
 
-/* What became of a rank's time in an execution: medians, in seconds. */
+/* How a rank's time in an execution was spent: medians, in seconds. */
 struct spent {
     double computing, waiting,
-        transfer;   /* As clattn_mpi_plan_info has them; transfer is staging. */
-    double host;    /* The rest. */
-    double queries; /* Not a time: rows of its shard. */
+        transfer;   /* The seconds in clattn_mpi_plan_info; transfer is its staging. */
+    double host;    /* The rest of the execution's time. */
+    double queries; /* Number of query rows in the rank's shard, not a time. */
 };
 
 enum { SPENT_NUMBERS = 5 };
@@ -23,15 +23,15 @@ double *spent_number(struct spent *spent, size_t key);
 struct distributed {
     char mode[16]; /* "ring": what --mode takes, but for "auto". */
     size_t heads_ranks;
-    bool weak;                     /* Of weak scaling: ... */
-    char *problem;                 /* ... a problem larger than the record's. Owned. */
-    double flops;                  /* Of it. */
-    double bytes;                  /* Likewise. */
+    bool weak;                     /* The result is of weak scaling, with */
+    char *problem;                 /* a problem larger than the record's; owned. */
+    double flops;                  /* Floating-point operations of that problem. */
+    double bytes;                  /* Bytes that it must read and write. */
     double predicted;              /* Seconds, by the cost model; 0: unknown. */
-    double bytes_sent;             /* By rank 0. */
-    struct ca_interval efficiency; /* Of one rank's rate alone; all 0: unknown. */
+    double bytes_sent;             /* Bytes that rank 0 has sent. */
+    struct ca_interval efficiency; /* Rate per rank over that of one rank alone; all 0: unknown. */
     size_t ranks;
-    struct spent *spent; /* By each of them; owned. */
+    struct spent *spent; /* One for each rank; owned. */
 };
 
 /* NULL without memory. */

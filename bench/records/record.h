@@ -30,30 +30,32 @@ const char *outcome_state_name(enum outcome_state state);
 struct outcome {
     char implementation[32]; /* "clattn", "clattn untuned" or a peer's name. */
     enum outcome_state state;
-    struct message why;     /* What is the matter; "" if it was measured. */
+    struct message why;     /* Why it was not measured; "" if it was. */
     char *configuration;    /* Owned; NULL if it says none. For clattn what `duel` takes. */
-    struct samples seconds; /* Of one execution: the device's time. None unless measured. */
-    struct samples host;    /* What enqueueing one costs the calling thread; none: not separable. */
+    struct samples seconds; /* Device times of one execution; none unless measured. */
+    struct samples host;    /* The calling thread's times of enqueueing one; none: not separable. */
     double
         cold_start_source; /* Seconds until the first result, with nothing compiled before, in a new
                           * process; NaN if unknown. */
-    double cold_start_cache;                  /* The same once all caches are filled. */
-    struct cold_start_parts cold_start_parts; /* Of cold_start_source. */
+    double cold_start_cache; /* Seconds until the first result once all caches are filled. */
+    struct cold_start_parts cold_start_parts; /* The parts of cold_start_source. */
     struct ca_interval ratio; /* Time over clattn's, round by round; of clattn itself 1, 1, 1. */
-    struct worst worst;       /* Against the bounds of f32 arithmetic. */
-    struct distributed *distributed; /* Over ranks of MPI; NULL: on one device. Owned. */
+    struct worst worst;       /* The worst result, against the bounds of f32 arithmetic. */
+    /* Facts of an execution over MPI ranks; NULL: on one device. Owned. */
+    struct distributed *distributed;
 };
 
 /* Whether it has a time that may be shown. */
 bool outcome_timed(const struct outcome *outcome);
 
-/* It takes no further part: why, as printf has it, and no times. */
+/* Takes an implementation out of the run: sets the state and why, formatted as by printf, and drops
+ * its times. */
 void outcome_give_up(struct outcome *outcome, enum outcome_state state, const char *format, ...);
 
 /* ... since one of its results is out of bounds. */
 void outcome_wrong(struct outcome *outcome, const struct worst *worst);
 
-/* Which peak of the device limits a problem more. */
+/* The peak of the device that limits a problem most. */
 enum roof { ROOF_FMA, ROOF_READ, ROOF_FMA_BF16, NUM_ROOFS };
 
 /* "fma", as files have it (the last is NULL), and "multiply-adds", as people read it. */
@@ -63,16 +65,17 @@ const char *roof_words(enum roof roof);
 struct record {
     char name[128]; /* The workload, or the case in a file. */
     char *problem;  /* Text form, of a layer too; owned. */
-    char *reason;   /* Why clattn's configuration; owned. */
+    char *reason;   /* Why clattn has chosen its configuration; owned. */
     size_t workspace_bytes;
-    double flops;   /* Of one execution; pairs that masks and lengths hide are not counted. */
-    double bytes;   /* Which any implementation must read and write at least. */
-    size_t copies;  /* So many sets of tensors were used in turn. */
-    bool from_file; /* Compared with an answer in a file, not with the reference. */
-    enum roof roof; /* The tighter one, by the peaks of this run. */
+    double flops;   /* Operations of one execution, without pairs that masks and lengths hide. */
+    double bytes;   /* The fewest bytes that any implementation must read and write. */
+    size_t copies;  /* Number of sets of tensors that were used in turn. */
+    bool from_file; /* Results were compared with an answer in a file, not with the reference. */
+    enum roof roof; /* The tighter of the problem's roofs, by the peaks of this run. */
     double
         overhead; /* Seconds of a call of clattn's beyond the driver's part of it; NaN: unknown. */
-    struct samples share; /* Of that roof by clattn: each sample against the peak beside it. */
+    /* Clattn's share of that roof: each sample over the peak measured beside it. */
+    struct samples share;
     struct outcome outcome[RECORD_MOST_OUTCOMES]; /* clattn's first. */
     size_t count;
 };
@@ -90,9 +93,8 @@ double record_bytes(const struct record *record, const struct outcome *outcome);
 /* The outcome of that implementation, or NULL. */
 const struct outcome *record_find(const struct record *record, const char *implementation);
 
-/* Where a choice comes from, in a word: "tuned", "stale", "nearest", "shipped", "untuned",
- * "override" or "forced", of a layer "steps"; "unknown" for the reasons of another version of the
- * library. */
+/* The origin of a choice in a word: "tuned", "stale", "nearest", "shipped", "untuned", "override"
+ * or "forced", for a layer "steps"; "unknown" for the reasons of another version of the library. */
 const char *record_origin(const char *reason);
 extern const char *const record_origin_words[]; /* All of these; the last is NULL. */
 

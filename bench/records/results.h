@@ -17,7 +17,7 @@ struct peak_samples {
     struct samples
         fma[NUM_PEAK_KINDS]; /* Multiply-adds; none where the device has no such thing. */
     struct samples read, copy;
-    char form[NUM_PEAK_KINDS][64]; /* Of the kernels: "fma, 16 lanes, 12 chains". */
+    char form[NUM_PEAK_KINDS][64]; /* The kernels' forms, such as "fma, 16 lanes, 12 chains". */
     bool exceeded;                 /* A share is clearly over 100 %. */
 };
 
@@ -33,15 +33,15 @@ struct peer_note {
 
 /* The device of a rank. */
 struct rank_device {
-    char name[256]; /* And its driver. */
+    char name[256]; /* Name of the device and of its driver. */
 };
 
 /* One device of a run. */
 struct device_run {
     clattn_device_info info; /* After reading: what the file has of it; no handles. */
-    size_t index;            /* For --device. */
+    size_t index;            /* The device's index, for --device. */
     struct message failed;   /* Why it has no (further) results; "" if all is well. */
-    bool interrupted;        /* By the user; what was measured so far is there. */
+    bool interrupted;        /* The user interrupted the run; results so far are there. */
     double load[3];          /* The machine's load averages at the end; NaN if unknown. */
     struct peak_samples peaks;
     struct peer_note peer[RESULTS_MOST_PEERS];
@@ -57,14 +57,14 @@ struct device_run {
  * a part of the median; 0 without samples. */
 double device_run_noise(const struct device_run *run);
 
-#define RESULTS_NOISY 0.05 /* From here on the reader is warned. */
+#define RESULTS_NOISY 0.05 /* Noise from which on the reader is warned. */
 
 struct run_results {
-    char path[256]; /* Where it was read; "" otherwise. */
+    char path[256]; /* The file that was read; "" otherwise. */
     char date[32];  /* UTC, ISO 8601. */
     char clattn[32];
-    char processor[128], system[128]; /* Of the host. */
-    unsigned processors;              /* So many are online. */
+    char processor[128], system[128]; /* Names of the host's processor and system. */
+    unsigned processors;              /* Number of processors online. */
     struct device_run *devices;       /* Owned. */
     size_t count;
 };
@@ -96,13 +96,13 @@ json_t *results_device(const clattn_device_info *info);
 /* The facts in such an object, validated; false if *why says what is wrong with it. */
 bool results_device_read(const json_t *object, clattn_device_info *info, struct message *why);
 
-/* The result closest to its bound, and what it was compared with. */
+/* The result closest to its bound, and the name of the reference it was compared with. */
 json_t *results_error(const struct worst *worst, const char *against);
 
-/* What compiling took, in milliseconds. */
+/* The parts of compiling, in milliseconds. */
 json_t *results_compiling(const struct cold_start_parts *parts);
 
-/* What complaints about a file are said by. */
+/* A reader whose complaints about a file go to *why. */
 struct ca_json_reader results_reader(const char *file, struct message *why);
 
 /* An object with what every other file begins with: schema, date, version, device, load. */

@@ -434,7 +434,7 @@ bool results_from_json(const char *path, const json_t *document, struct run_resu
 
 bool results_write(const char *path, const struct run_results *results, struct message *why)
 {
-    struct run_results same = *results; /* which writing leaves as they are */
+    struct run_results same = *results; /* a copy that is not const; writing does not change it */
 
     return results_dump(path, archive_json(describe_document, &same), why);
 }

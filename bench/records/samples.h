@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was measured of one thing, time after time. */
+/* Repeated measurements of one quantity. */
 #ifndef CLATTN_BENCH_SAMPLES_H
 #define CLATTN_BENCH_SAMPLES_H
 

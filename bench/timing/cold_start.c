@@ -43,7 +43,7 @@ static void surround(struct surroundings *s, const char *folder)
     s->list[NUM_CACHES] = NULL;
 }
 
-/* Until it has ended; what does not even end when it is killed is left behind. */
+/* Waits until the child has ended; one that does not end even when killed is left behind. */
 static bool await(const struct cold_start *call, const struct ca_child *child, struct message *why)
 {
     const double deadline = ca_stopwatch_now() + call->seconds;
@@ -58,7 +58,7 @@ static bool await(const struct cold_start *call, const struct ca_child *child, s
         }
         call->tick(call->user);
     }
-    ca_child_kill(child); /* what it may have left behind */
+    ca_child_kill(child); /* also kills what the child may have left running */
     if (ca_interrupted())
         return message_set(why, "was interrupted");
     if (killed > 0.0)

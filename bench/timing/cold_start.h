@@ -27,12 +27,12 @@ extern const char *const cold_start_part_keys[COLD_START_PARTS];
 void cold_start_parts_print(const struct cold_start_parts *parts, char *text, size_t bytes);
 
 struct cold_start {
-    const char *program; /* clattn-bench. */
-    size_t device;       /* Its index. */
+    const char *program; /* Path of clattn-bench. */
+    size_t device;       /* The device's index. */
     const char *problem;
     const char *configuration; /* "FAMILY NAME=value ...", as the duel takes it; NULL: what the
                                 * library chooses without a store, which a layer has. */
-    double seconds;            /* Each process may take so long. */
+    double seconds;            /* Time limit of each process. */
     void (*tick)(void *user);  /* Called several times a second while one runs. */
     void *user;
 };

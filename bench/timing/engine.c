@@ -133,7 +133,7 @@ static clattn_multihead_inputs layer_inputs(const struct tensor_set *set)
     };
 }
 
-/* From W_Q, or its gradient, on. */
+/* The parameters from W_Q, or its gradient, on. */
 static clattn_multihead_parameters layer_parameters(const clattn_buffer *first)
 {
     return (clattn_multihead_parameters){

@@ -14,12 +14,12 @@ struct tensor_set {
 struct engine {
     const struct target *target;
     enum job_kind kind;
-    clattn_plan *plan; /* One of the two. */
+    clattn_plan *plan; /* Either plan or layer is set. */
     clattn_multihead_plan *layer;
     const char *job, *reason; /* The text form; why it is this plan. They belong to it. */
     char *configuration;      /* "FAMILY NAME=value ...", as the duel takes it; owned. */
     size_t workspace_bytes;
-    size_t reserve_bytes; /* Of layers that are trained; else 0. */
+    size_t reserve_bytes; /* Bytes of a trained layer's reserve; else 0. */
 };
 
 /* False, with the reason, if the library says that nothing, or not what is forced, can do it. */

@@ -72,7 +72,7 @@ static bool make_workspace(struct measurement *m, struct message *why)
     return true;
 }
 
-/* On the next set. */
+/* Executes once on the next set of tensors. */
 static bool execute(struct measurement *m, cl_event *done, struct message *why)
 {
     return engine_run(&m->engine, &m->sets[m->next++ % m->copies], done, why);
@@ -121,7 +121,7 @@ static bool share_buffers(clattn_buffer *buffers, const clattn_buffer *others, s
     return true;
 }
 
-/* On tensors of its own, or on those of another one. */
+/* Opens a measurement on tensors of its own, or on those of another one. */
 static bool open(struct measurement *m, const struct target *target,
                  const struct attention_case *attention, const clattn_plan_options *options,
                  size_t copies, const struct tensor_set *others, struct message *why)
@@ -274,7 +274,7 @@ bool measurement_sample(struct measurement *m, double busy, double *seconds, dou
 
 enum { FEWEST_TURNS = 5, MOST_TURNS = 100 };
 
-#define OVERHEAD_SECONDS 0.3 /* that the kernels of all turns take */
+#define OVERHEAD_SECONDS 0.3 /* device time of all turns' kernels together */
 
 /* Each call finds the queue empty: an event that holds a queue back makes PoCL's device `basic`
  * wait for itself. */

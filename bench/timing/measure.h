@@ -10,12 +10,12 @@
 
 struct measurement {
     struct engine engine;
-    struct tensor_set *sets; /* Equal ones, which executions go through in turn. */
+    struct tensor_set *sets; /* Equal sets of tensors, which executions use in turn. */
     size_t copies, next;
-    double plan_seconds;          /* What making the plan took, on the host's clock. */
-    double first_seconds;         /* What the first execution took there. */
-    double seconds;               /* Of one execution, as last seen; 0: not yet. */
-    double host[TIMING_MOST + 1]; /* What enqueueing took in the sample that is being taken. */
+    double plan_seconds;          /* Time for making the plan, by the host's clock. */
+    double first_seconds;         /* Time of the first execution, by the host's clock. */
+    double seconds;               /* Seconds of one execution, as last measured; 0: not yet. */
+    double host[TIMING_MOST + 1]; /* Times of enqueueing in the present sample. */
     size_t enqueued;
 };
 

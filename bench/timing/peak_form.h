@@ -5,11 +5,11 @@
 
 #include "bench/timing/target.h"
 
-/* What is multiplied and added. */
+/* The types that peaks multiply and add. */
 enum peak_kind {
     PEAK_F32,
-    PEAK_F16,  /* Of devices with cl_khr_fp16. */
-    PEAK_BF16, /* Of processors that multiply pairs (AVX512-BF16) or tiles (AMX) of bf16. */
+    PEAK_F16,  /* On devices with cl_khr_fp16. */
+    PEAK_BF16, /* On processors that multiply pairs (AVX512-BF16) or tiles (AMX) of bf16. */
     NUM_PEAK_KINDS
 };
 
@@ -36,7 +36,7 @@ size_t peak_form_list(struct peak_form forms[PEAK_MOST_FORMS], const clattn_devi
 bool peak_form_open(struct peak_form *form, const struct target *target, cl_mem out,
                     struct message *why);
 
-/* Allowed on what failed to open, or never was. */
+/* Allowed on a form that failed to open, or was never opened. */
 void peak_form_close(struct peak_form *form);
 
 /* Operations per second in one sample of some 30 ms, in launches of about `launch_seconds` (within

@@ -8,8 +8,8 @@
 #define SMALLEST_BUFFER ((size_t)32 << 20)
 #define LONGEST_PASS 0.2   /* Seconds over a buffer. */
 #define PASSES 3           /* Over the forms, against chance. */
-#define FIRST_LAUNCH 0.001 /* Of a form whose rate is known roughly. */
-#define LAUNCHES 3         /* In a sample of a stream. */
+#define FIRST_LAUNCH 0.001 /* Seconds of a form's first launch, by its roughly known rate. */
+#define LAUNCHES 3         /* Launches in a sample of a stream. */
 
 /* Opens what can be opened; fails if nothing can. */
 static bool open_forms(struct peaks *peaks, struct message *why)

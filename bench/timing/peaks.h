@@ -10,8 +10,8 @@
 struct peak_stream {
     cl_kernel kernel;
     size_t local, global;
-    double bytes; /* That one launch goes through. */
-    double best;  /* The same per second, as known at first. */
+    double bytes; /* Bytes that one launch reads and writes. */
+    double best;  /* Bytes per second, as first measured. */
 };
 
 struct peaks {

@@ -32,12 +32,11 @@ struct survey {
     const struct attention_case *attention;
     struct tensor_view inputs;
     size_t batches, heads;
-    unsigned char
-        *visible;     /* By block lists, mask, bias and pages alone, of a row; NULL if there is
-                               none. */
-    bool rows_differ; /* In that. */
-    struct marks marks[INPUT_COUNT]; /* Without any room where only pairs are counted. */
-    double pairs;                    /* That are visible. */
+    /* Keys of a row that block lists, mask, bias and pages leave visible; NULL without these. */
+    unsigned char *visible;
+    bool rows_differ;                /* The rows differ in `visible`. */
+    struct marks marks[INPUT_COUNT]; /* Empty where only pairs are counted. */
+    double pairs;                    /* Number of visible pairs. */
 };
 
 /* The keys that lengths, causality and windows leave to a query: begin <= j < end. */
@@ -114,7 +113,8 @@ static bool is_minus_infinity(clattn_dtype dtype, const void *data, size_t n)
 
 enum { LISTED = 1, LISTED_AS_FULL };
 
-/* What the block lists let a query see, and where they leave the mask unread. */
+/* Finds the keys that the block lists leave visible to a query, and where they leave the mask
+ * unread. */
 static void find_listed(struct survey *survey, size_t b, size_t h, size_t i)
 {
     const clattn_problem *p = &survey->attention->job.problem;
@@ -184,7 +184,7 @@ static void mark_keys(struct survey *survey, size_t b, size_t head, struct span 
     }
 }
 
-/* Likewise where a table or starts say where they lie. */
+/* The same where a page table or sequence starts say where the keys lie. */
 static void mark_scattered_keys(struct survey *survey, size_t b, size_t head, struct span span)
 {
     const clattn_problem *p = &survey->attention->job.problem;
@@ -211,7 +211,8 @@ static void mark_span(struct survey *survey, size_t b, size_t h, struct span spa
         mark_keys(survey, b, head, span);
 }
 
-/* What the row before has marked is left out: empty where other keys are visible in each row. */
+/* Marks a row's keys except those that the previous row has marked; `before` is empty where visible
+ * keys differ from row to row. */
 static void mark_row(struct survey *survey, size_t b, size_t h, size_t i, struct span span,
                      struct span before)
 {
@@ -279,7 +280,7 @@ static void go_through(struct survey *survey)
         survey->pairs *= (double)(p->batch / survey->batches) * (double)(p->heads / survey->heads);
 }
 
-/* Room for what hides keys; false without memory. */
+/* Begins a survey, with room for the visible keys of a row; false without memory. */
 static bool begin_survey(struct survey *survey, const struct attention_case *attention)
 {
     const clattn_problem *p = &attention->job.problem;
@@ -360,7 +361,7 @@ static void mark_for_scores(struct survey *survey)
             memset(survey->marks[n].used, 1, survey->marks[n].count);
 }
 
-/* Of a visible pair: two products forward, five backward. */
+/* Operations of a visible pair: two products forward, five backward. */
 static double pair_flops(const clattn_problem *p)
 {
     return p->operation == CLATTN_BACKWARD ? 6.0 * (double)p->dim_qk + 4.0 * (double)p->dim_v
@@ -384,7 +385,7 @@ double case_flops(const struct attention_case *attention)
     if (job_kind(job) == JOB_PROJECTION || job_kind(job) == JOB_MERGE ||
         job_kind(job) == JOB_APPEND)
         return clattn_problem_flops(&job->problem);
-    if (job->is_layer) /* its projections are whole */
+    if (job->is_layer) /* lengths and masks change attention only, not the projections */
         return clattn_multihead_flops(&job->layer) - clattn_problem_flops(&job->problem) +
                attention_flops(attention);
     return attention_flops(attention);
@@ -414,7 +415,7 @@ static double written_bytes(const struct job *job)
     return bytes;
 }
 
-/* Of attention: what is visible. */
+/* Bytes of attention: only the elements of visible pairs count. */
 static double attention_bytes(const struct attention_case *attention)
 {
     const clattn_problem *p = &attention->job.problem;
@@ -433,7 +434,7 @@ static double attention_bytes(const struct attention_case *attention)
     return bytes;
 }
 
-/* Of what is no attention: all that is read. */
+/* Bytes of other operations: all elements that are read. */
 static double read_bytes(const struct job *job)
 {
     double bytes = 0.0;

@@ -8,7 +8,7 @@
 
 struct target {
     clattn_context *context;
-    cl_command_queue queue; /* In-order, with profiling. */
+    cl_command_queue queue; /* An in-order queue with profiling. */
     const clattn_device_info *info;
     struct message log; /* The library's last error. */
 };
@@ -22,7 +22,7 @@ bool target_open_narrowed(struct target *target, const char *selector,
 
 void target_close(struct target *target);
 
-/* Which number its device has for --device. */
+/* The index of the target's device for --device. */
 size_t target_index(const struct target *target);
 
 /* "cpu", "gpu", "accelerator" or "other". */

@@ -20,7 +20,7 @@ struct check_place {
     double got, want;
 };
 
-/* Likewise of attention all results, whatever the size, with the place of the worst one. */
+/* The same for all results of attention, whatever the size, with the place of the worst one. */
 bool check_all_results(const struct attention_case *attention, const struct results *results,
                        struct worst *worst, struct check_place *place, struct message *why);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of what projections, merges and appends write. */
+/* Checks rows of the results of projections, merges and appends. */
 #include "bench/judge/append.h"
 #include "bench/judge/merge.h"
 #include "bench/judge/projection.h"
@@ -10,7 +10,7 @@
 struct comparing {
     const struct attention_case *attention;
     const struct results *results;
-    const enum output *outputs; /* As the judge numbers them. */
+    const enum output *outputs; /* The outputs in the judge's numbering. */
     struct worst *worst;
 };
 
@@ -68,7 +68,7 @@ bool check_merge(const struct attention_case *attention, const struct results *r
         held &&
         judged(judge_merge(&attention->job.problem.merge, &view, SAMPLE_BUDGET, compare, &c), why);
 
-    (void)precision; /* nobody else is asked to merge */
+    (void)precision; /* peers are not asked to merge */
     free(before);
     free(before_lse);
     return ok;
@@ -97,7 +97,7 @@ bool check_append(const struct attention_case *attention, const struct results *
         .sin = attention->in[INPUT_APPEND_SIN].data};
     const bool ok = held && judged(judge_append(p, &view, SAMPLE_BUDGET, compare, &c), why);
 
-    (void)precision; /* nobody else is asked to append */
+    (void)precision; /* peers are not asked to append */
     free(queries);
     return ok;
 }

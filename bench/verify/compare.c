@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* Fills in what is negative. */
+/* Replaces negative tolerances by the defaults. */
 static struct tolerance complete(struct tolerance wanted, clattn_dtype dtype)
 {
     static const struct tolerance defaults[] = {

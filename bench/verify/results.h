@@ -11,7 +11,7 @@ struct results {
     void *out[OUTPUT_COUNT];
 };
 
-/* Where they are owned. */
+/* Releases results that the caller owns. */
 void results_release(struct results *results);
 
 #endif

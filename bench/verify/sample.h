@@ -13,7 +13,7 @@ struct tensor_view sample_inputs(const struct attention_case *attention);
 /* Elements of K and V that a check may look at: a fraction of a second's. */
 #define SAMPLE_BUDGET 2e7
 
-/* What check_results() does for the kinds of jobs. */
+/* The parts of check_results(), for each kind of job. */
 bool check_projection(const struct attention_case *attention, const struct results *results,
                       enum precision precision, struct worst *worst, struct message *why);
 bool check_merge(const struct attention_case *attention, const struct results *results,
@@ -23,7 +23,8 @@ bool check_append(const struct attention_case *attention, const struct results *
 bool check_layer(const struct attention_case *attention, const struct results *results,
                  enum precision precision, struct worst *worst, struct message *why);
 
-/* What an output held that is read as well, for free(); NULL if it is not. False without memory. */
+/* The previous contents of an output that is read as well, for free(); NULL if the output is not
+ * read. False without memory. */
 bool sample_held(const struct attention_case *attention, enum output output, void **held,
                  struct message *why);
 

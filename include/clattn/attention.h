@@ -27,11 +27,12 @@ CLATTN_BEGIN
  * It stands in other structs by value and does not grow: OpenCL knows memory by these two ways.
  */
 typedef struct clattn_buffer {
-    cl_mem buffer; /**< Of the plan's OpenCL context; NULL with a pointer. */
+    cl_mem buffer; /**< A buffer of the plan's OpenCL context; NULL with a pointer. */
     size_t offset; /**< Position of element (0, 0, 0, 0), in elements; 0 if there is no memory. */
     void *pointer; /**< In place of a buffer, aligned to an element, blocks of quantized values to 2
                         bytes; NULL with a buffer. Never written where the tensor is only read. */
-    size_t bytes;  /**< Of the memory from @ref pointer on; 0 with a buffer, which knows its own. */
+    /** Size of the memory from @ref pointer on; 0 with a buffer, which knows its own. */
+    size_t bytes;
 } clattn_buffer;
 
 /**
@@ -46,10 +47,10 @@ typedef struct clattn_buffer {
  * It stands in other structs by value and does not grow: a weight has no other coordinates.
  */
 typedef struct clattn_dropout_place {
-    uint32_t query; /**< Of the first query; in packed batches of each sequence's. */
-    uint32_t key;   /**< Of the first key; a multiple of 4, since four keys share a counter. */
-    uint32_t batch; /**< Of the first batch. */
-    uint32_t head;  /**< Of the first query head. */
+    uint32_t query; /**< Place of the first query; in packed batches, of each sequence's first. */
+    uint32_t key; /**< Place of the first key; a multiple of 4, since four keys share a counter. */
+    uint32_t batch; /**< Place of the first batch. */
+    uint32_t head;  /**< Place of the first query head. */
     uint32_t heads; /**< Query heads of the whole, at least head and the problem's heads; 0: the
                         problem's heads. */
 } clattn_dropout_place;
@@ -85,7 +86,7 @@ typedef struct clattn_forward_tensors {
     clattn_buffer block_entries; /**< Read; int32_t, packed (batch, heads, max_blocks), likewise. */
     clattn_buffer q_starts;      /**< Read; batch + 1 int32_t, with total_q. */
     clattn_buffer kv_starts;     /**< Read; batch + 1 int32_t, with total_kv. */
-    /** Of a part of a larger attention; else all 0. */
+    /** Place of a part in a larger attention; else all 0. */
     clattn_dropout_place dropout_place;
 } clattn_forward_tensors;
 
@@ -112,13 +113,13 @@ typedef struct clattn_backward_tensors {
     clattn_buffer dslopes;       /**< Written; heads floats. */
     clattn_buffer dsinks;        /**< Written; heads floats. */
     clattn_buffer workspace;     /**< As in clattn_forward_tensors. */
-    uint64_t dropout_seed;       /**< That of the forward execution. */
-    uint32_t dropout_offset;     /**< That of the forward execution. */
+    uint64_t dropout_seed;       /**< The same as in the forward execution. */
+    uint32_t dropout_offset;     /**< The same as in the forward execution. */
     clattn_buffer block_offsets; /**< Read: what forward read. */
     clattn_buffer block_entries; /**< Read: what forward read. */
     clattn_buffer q_starts;      /**< Read: what forward read. */
     clattn_buffer kv_starts;     /**< Read: what forward read. */
-    /** That of the forward execution. */
+    /** The same as in the forward execution. */
     clattn_dropout_place dropout_place;
 } clattn_backward_tensors;
 
@@ -243,13 +244,13 @@ typedef struct clattn_host_backward_tensors {
     void *dbias;                  /**< Written, in the bias's dtype and layout. */
     float *dslopes;               /**< Written; heads floats. */
     float *dsinks;                /**< Written; heads floats. */
-    uint64_t dropout_seed;        /**< That of the forward execution. */
-    uint32_t dropout_offset;      /**< That of the forward execution. */
+    uint64_t dropout_seed;        /**< The same as in the forward execution. */
+    uint32_t dropout_offset;      /**< The same as in the forward execution. */
     const int32_t *block_offsets; /**< Read: what forward read. */
     const int32_t *block_entries; /**< Read: what forward read. */
     const int32_t *q_starts;      /**< Read: what forward read. */
     const int32_t *kv_starts;     /**< Read: what forward read. */
-    /** That of the forward execution. */
+    /** The same as in the forward execution. */
     clattn_dropout_place dropout_place;
 } clattn_host_backward_tensors;
 

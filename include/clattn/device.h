@@ -18,7 +18,7 @@ typedef struct clattn_device_info {
     char name[128];             /**< CL_DEVICE_NAME. */
     char vendor[128];           /**< CL_DEVICE_VENDOR. */
     char driver_version[128];   /**< CL_DRIVER_VERSION. */
-    char device_version[128];   /**< For example "OpenCL 3.0 PoCL ...". */
+    char device_version[128];   /**< CL_DEVICE_VERSION, for example "OpenCL 3.0 PoCL ...". */
     char platform_name[128];    /**< CL_PLATFORM_NAME. */
     char platform_version[128]; /**< CL_PLATFORM_VERSION. */
     /** What instructions it has, as its vendor's extensions state it: "sm_90", "gfx90a",
@@ -30,27 +30,28 @@ typedef struct clattn_device_info {
     char extensions[4096];       /**< Names with a space between; whole ones only if cut. */
     cl_device_type type;         /**< Bits CL_DEVICE_TYPE_CPU, _GPU, _ACCELERATOR. */
     unsigned opencl_version;     /**< 10 * major + minor of the device: 12, 20, 21, 30. */
-    unsigned opencl_c_version;   /**< Likewise of its OpenCL C. */
+    unsigned opencl_c_version;   /**< The same for its OpenCL C. */
     unsigned compute_units;      /**< CL_DEVICE_MAX_COMPUTE_UNITS. */
-    unsigned address_bits;       /**< Of an address in a kernel: 32 or 64. */
+    unsigned address_bits;       /**< Bits of an address in a kernel: 32 or 64. */
     unsigned vector_width_float; /**< CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT. */
     unsigned sub_group_size; /**< Work-items that run in lockstep (warp, wavefront), the least if
                                   there is a choice; 0 if no vendor's extension states it. */
     /** As the driver states it, or 1 where it is known to compile larger work-groups wrongly (PoCL
      *  newer than 3 on CPUs). */
     size_t max_work_group_size;
-    size_t max_work_item_sizes[3]; /**< Likewise. */
-    size_t max_parameter_bytes;    /**< Of all arguments of a kernel. */
+    /** Most work-items along each dimension; like max_work_group_size. */
+    size_t max_work_item_sizes[3];
+    size_t max_parameter_bytes; /**< Most bytes of all arguments of a kernel. */
     /** Of a work-group, at most: as the driver states it, or where arrays that kernels declare are known
      *  to be allowed more than arguments (NVIDIA's sm_90, from driver 580 on), that. */
     cl_ulong local_memory_bytes;
-    cl_ulong global_memory_bytes;   /**< Of the device. */
-    cl_ulong max_allocation_bytes;  /**< Of one buffer, at most. */
+    cl_ulong global_memory_bytes;   /**< Bytes of the device's global memory. */
+    cl_ulong max_allocation_bytes;  /**< Most bytes of one buffer. */
     cl_bool local_memory_dedicated; /**< CL_LOCAL, not a part of global memory. */
     cl_bool compiler_available;     /**< Whether it can build programs from source. */
     cl_bool fp16;                   /**< cl_khr_fp16. f16 storage works without it. */
     cl_bool fp64;                   /**< cl_khr_fp64. */
-    cl_bool little_endian;          /**< Others are refused. */
+    cl_bool little_endian;          /**< Whether it is little-endian; other devices are refused. */
 } clattn_device_info;
 
 /**

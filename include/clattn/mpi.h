@@ -52,7 +52,7 @@ CLATTN_BEGIN
 
 /** How keys come to queries; see above. */
 typedef enum clattn_mpi_mode {
-    CLATTN_MPI_AUTO = 0, /**< That of the next four which the rates make fastest. */
+    CLATTN_MPI_AUTO = 0, /**< The mode of the next four that is fastest by the rates. */
     CLATTN_MPI_ALL_GATHER = 1,
     CLATTN_MPI_RING = 2,
     CLATTN_MPI_HEADS = 3,      /**< kv_heads is a multiple of the ranks. */
@@ -108,41 +108,42 @@ typedef struct clattn_mpi_plan clattn_mpi_plan;
 typedef struct clattn_mpi_shard {
     size_t struct_size; /**< Set by the caller to sizeof(clattn_mpi_shard). */
     size_t q_first[2];  /**< First query of each range; in packed batches, of the total_q rows. */
-    size_t q_count[2];  /**< How many; 0 for a range that is not there. */
-    size_t kv_first[2]; /**< Likewise of keys. */
-    size_t kv_count[2]; /**< How many. */
+    size_t q_count[2];  /**< Queries of each range; 0 for a range that is not there. */
+    size_t kv_first[2]; /**< First key of each range, likewise. */
+    size_t kv_count[2]; /**< Keys of each range. */
 } clattn_mpi_shard;
 
 /** What a plan does, and what its last execution took on this rank. */
 typedef struct clattn_mpi_plan_info {
-    size_t struct_size;       /**< Set by the caller to sizeof(clattn_mpi_plan_info). */
-    clattn_mpi_mode mode;     /**< Never CLATTN_MPI_AUTO. */
-    int heads_ranks;          /**< Ranks that exchange heads; 1 if none do. */
-    int places;               /**< Places in the ring: ranks / heads_ranks. */
-    double seconds;           /**< Of the last execution; 0 before the first. These and what follows
-                                    are this rank's. */
-    double seconds_computing; /**< In which the device was waited for. */
-    double seconds_waiting;   /**< In which messages, or other ranks, were waited for and nothing
-                                    was computed. */
-    double seconds_staging;   /**< In which shards went from the device to MPI's memory and back and
-                                    nothing was computed. */
-    size_t bytes_sent;        /**< To other ranks. */
-    size_t parts;             /**< Executions on the device: pairs of ranges of queries and of
+    size_t struct_size;   /**< Set by the caller to sizeof(clattn_mpi_plan_info). */
+    clattn_mpi_mode mode; /**< Never CLATTN_MPI_AUTO. */
+    int heads_ranks;      /**< Ranks that exchange heads; 1 if none do. */
+    int places;           /**< Places in the ring: ranks / heads_ranks. */
+    /** Duration of the last execution; 0 before the first. This and the next members are this
+     *  rank's. */
+    double seconds;
+    double seconds_computing; /**< Seconds of waiting for the device. */
+    /** Seconds of waiting for messages or other ranks while nothing was computed. */
+    double seconds_waiting;
+    /** Seconds of copying shards between the device and MPI's memory while nothing was computed. */
+    double seconds_staging;
+    size_t bytes_sent; /**< Bytes sent to other ranks. */
+    size_t parts;      /**< Executions on the device: pairs of ranges of queries and of
                                     keys that see each other. */
-    double
-        seconds_predicted; /**< Of any execution, by the cost model; 0 where there are no rates. */
+    /** Duration of any execution by the cost model; 0 where there are no rates. */
+    double seconds_predicted;
 } clattn_mpi_plan_info;
 
 /** What the cost model expects of an execution, of the rank that takes longest. */
 typedef struct clattn_mpi_prediction {
     size_t struct_size;       /**< Set by the caller to sizeof(clattn_mpi_prediction). */
     clattn_mpi_mode mode;     /**< Never CLATTN_MPI_AUTO. */
-    int heads_ranks;          /**< As clattn_mpi_plan_info's. */
-    double seconds;           /**< Of an execution. */
-    double seconds_computing; /**< Of these, on the device. */
-    double seconds_waiting;   /**< ... for messages while nothing is computed. */
-    double seconds_staging;   /**< ... for copies between device and MPI's memory. */
-    double bytes_sent;        /**< By a rank. */
+    int heads_ranks;          /**< The same as in clattn_mpi_plan_info. */
+    double seconds;           /**< Duration of an execution. */
+    double seconds_computing; /**< Seconds of computing on the device. */
+    double seconds_waiting;   /**< Seconds of waiting for messages while nothing is computed. */
+    double seconds_staging;   /**< Seconds of copies between the device and MPI's memory. */
+    double bytes_sent;        /**< Bytes that a rank sends. */
     double bytes_held; /**< Memory of a rank's device beside the caller's tensors, without what its
                                    kernels use as workspace. */
 } clattn_mpi_prediction;

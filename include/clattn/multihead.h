@@ -41,7 +41,7 @@ typedef enum clattn_weight_order {
 /** Which attention weights a forward execution hands out, as floats. */
 typedef enum clattn_weights_out {
     CLATTN_WEIGHTS_NONE = 0,
-    CLATTN_WEIGHTS_HEADS = 1, /**< Of each head, (batch, heads, seq_q, seq_kv). */
+    CLATTN_WEIGHTS_HEADS = 1, /**< The weights of each head, (batch, heads, seq_q, seq_kv). */
     CLATTN_WEIGHTS_MEAN = 2   /**< Their mean over the heads, (batch, seq_q, seq_kv). */
 } clattn_weights_out;
 
@@ -53,12 +53,12 @@ typedef struct clattn_multihead {
      *  o_f32 0, scores none: the layer says how they lie and are stored. With CLATTN_SELF seq_kv
      *  is seq_q. */
     clattn_problem attention;
-    clattn_source source;      /**< What keys and values are made of. */
+    clattn_source source;      /**< The inputs that keys and values are made of. */
     size_t model;              /**< Columns of x; at least 1. */
-    size_t context_model;      /**< Of the context; model if CLATTN_SELF. */
-    size_t values_model;       /**< Of the values; context_model unless CLATTN_SEPARATE. */
+    size_t context_model;      /**< Columns of the context; model if CLATTN_SELF. */
+    size_t values_model;       /**< Columns of the values; context_model unless CLATTN_SEPARATE. */
     size_t output;             /**< Columns of y; at least 1. */
-    clattn_weight_order order; /**< Of all weight matrices. */
+    clattn_weight_order order; /**< Axis order of all weight matrices. */
     int packed;      /**< Not 0: W_Q, W_K and W_V are one matrix with the columns of q, k and v side
                           by side, likewise their biases; all three inputs have model columns. */
     int qkv_biases;  /**< Not 0: b_Q, b_K and b_V are given. */

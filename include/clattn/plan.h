@@ -31,13 +31,13 @@ typedef struct clattn_plan_options {
     const char *tunables; /**< NULL for the defaults, or "NAME=value ..." for some or all of the
                                family's tunables; needs @ref family. */
     unsigned flags;       /**< CLATTN_PLAN_... */
-    double measure_seconds; /**< For CLATTN_PLAN_MEASURE: over 0; else 0. */
+    double measure_seconds; /**< Seconds for measuring with CLATTN_PLAN_MEASURE, over 0; else 0. */
 } clattn_plan_options;
 
 /** What a plan will run. The texts belong to the plan and live as long as it. */
 typedef struct clattn_plan_info {
     size_t struct_size;   /**< Set by the caller to sizeof(clattn_plan_info). */
-    const char *family;   /**< For example "fused_cpu UNIT=vector". */
+    const char *family;   /**< The family's name, for example "fused_cpu UNIT=vector". */
     const char *tunables; /**< "NAME=value ...", all of them; "" for a family without any. */
     const char
         *reason; /**< Why this family, one sentence; then those that were passed over since they
@@ -46,8 +46,9 @@ typedef struct clattn_plan_info {
     size_t workspace_bytes; /**< 0 if none is needed. */
     size_t work_group_size; /**< Work-items of the largest work-group; 0 if nothing is to be run. */
     size_t local_bytes;     /**< Local memory of the hungriest work-group; 0 if none has any. */
-    size_t private_bytes;   /**< What the family counts on a work-item keeping in registers or
-                                 private memory; 0 where it is too little to count. */
+    /** Bytes that the family expects a work-item to keep in registers or private memory; 0 where
+     *  they are negligible. */
+    size_t private_bytes;
 } clattn_plan_info;
 
 /**

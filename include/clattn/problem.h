@@ -271,7 +271,7 @@ typedef enum clattn_dtype {
  * n / 32. The blocks are those of ggml's formats of the same names; clattn/quantize.h makes them.
  */
 typedef enum clattn_cache {
-    CLATTN_CACHE_PLAIN = 0, /**< Of the problem's dtype. */
+    CLATTN_CACHE_PLAIN = 0, /**< Values of the problem's dtype. */
     CLATTN_CACHE_Q8_0 = 1,  /**< 34 bytes: a binary16 scale d, then 32 signed bytes; value n of the
                                 block is d * byte n. */
     CLATTN_CACHE_Q4_0 = 2,  /**< 18 bytes: a binary16 scale d, then 16 bytes; value n < 16 is
@@ -337,8 +337,8 @@ typedef struct clattn_layout {
 
 /** A projection: y = x w, see "Projection" above. */
 typedef struct clattn_projection_problem {
-    clattn_dtype dtype;      /**< Of x, w and y. */
-    clattn_dtype bias_dtype; /**< Of the bias's elements. */
+    clattn_dtype dtype;      /**< Dtype of x, w and y. */
+    clattn_dtype bias_dtype; /**< Dtype of the bias's elements. */
     size_t batch;            /**< 0 is allowed. */
     size_t x_heads;          /**< Heads of x; at least 1. */
     size_t y_heads;          /**< Heads of y; at least 1. */
@@ -354,7 +354,7 @@ typedef struct clattn_projection_problem {
 
 /** A merge of states, see "Merge" above. */
 typedef struct clattn_merge_problem {
-    clattn_dtype dtype;  /**< Of parts and o. */
+    clattn_dtype dtype;  /**< Dtype of parts and o. */
     size_t states;       /**< 0 is allowed: there is only what o and lse hold, or nothing. */
     size_t batch;        /**< 0 is allowed. */
     size_t heads;        /**< At least 1. */
@@ -368,8 +368,8 @@ typedef struct clattn_merge_problem {
 
 /** An append of new keys and values to caches, see "Append" above. */
 typedef struct clattn_append_problem {
-    clattn_dtype dtype;       /**< Of k, v, q and q_out. */
-    clattn_dtype cache_dtype; /**< Of the caches where they are not quantized. */
+    clattn_dtype dtype;       /**< Dtype of k, v, q and q_out. */
+    clattn_dtype cache_dtype; /**< Dtype of the caches where they are not quantized. */
     size_t batch;             /**< 0 is allowed. */
     size_t heads;             /**< Query heads, a multiple of kv_heads; at least 1. */
     size_t kv_heads;          /**< At least 1. */
@@ -388,12 +388,12 @@ typedef struct clattn_append_problem {
                                    page_size, dim_v) */
     clattn_cache k_format; /**< How k_cache is stored: quantized, or CLATTN_CACHE_PLAIN, which is
                                    cache_dtype. */
-    clattn_cache v_format; /**< Likewise of v_cache. */
+    clattn_cache v_format; /**< How v_cache is stored, likewise. */
     size_t page_size;      /**< Keys in a page, any number from 1; 0: the caches are contiguous. See
                                    "Paged caches" above. */
     size_t pages;          /**< Pages in the pool, 1 to 2^31 - 1; 0 if page_size is 0. */
     clattn_rotary rotary;  /**< Whether and how k and q are rotated. */
-    clattn_queries queries; /**< What becomes of q; needs rotary. */
+    clattn_queries queries; /**< What is done with q; needs rotary. */
     size_t rotary_dim;      /**< Columns that are rotated, even, 2 to dim_qk and 4096; without
                                    rotary 0. */
     size_t rotary_length;   /**< Rows of the tables of cosines and sines; 0: there are none. */
@@ -415,31 +415,32 @@ typedef struct clattn_append_problem {
 typedef struct clattn_problem {
     size_t struct_size; /**< Set by clattn_problem_init(). */
     clattn_operation
-        operation;      /**< Set by an initialiser; CLATTN_BACKWARD may replace CLATTN_FORWARD. */
-    clattn_dtype dtype; /**< Of q, k, v and o; but see k_cache, v_cache and o_f32. From here to
-                                     strict: attention, forward and backward. */
-    size_t batch;       /**< 0 is allowed: gradients that are sums over batches are 0. */
-    size_t heads;       /**< Query heads, a multiple of kv_heads; at least 1. */
-    size_t kv_heads;    /**< At least 1. */
-    size_t seq_q;       /**< 0 is allowed. */
-    size_t seq_kv;      /**< 0 is allowed: no query sees a key. */
-    size_t dim_qk;      /**< At least 1. */
-    size_t dim_v;       /**< At least 1. */
-    clattn_layout q;    /**< (batch, heads, seq_q, dim_qk) */
-    clattn_layout k;    /**< (batch, kv_heads, seq_kv, dim_qk); paged: (pages, kv_heads, page_size,
+        operation; /**< Set by an initialiser; CLATTN_BACKWARD may replace CLATTN_FORWARD. */
+    /** Dtype of q, k, v and o; but see k_cache, v_cache and o_f32. The members from here to strict are
+     *  of attention, forward and backward. */
+    clattn_dtype dtype;
+    size_t batch;    /**< 0 is allowed: gradients that are sums over batches are 0. */
+    size_t heads;    /**< Query heads, a multiple of kv_heads; at least 1. */
+    size_t kv_heads; /**< At least 1. */
+    size_t seq_q;    /**< 0 is allowed. */
+    size_t seq_kv;   /**< 0 is allowed: no query sees a key. */
+    size_t dim_qk;   /**< At least 1. */
+    size_t dim_v;    /**< At least 1. */
+    clattn_layout q; /**< (batch, heads, seq_q, dim_qk) */
+    clattn_layout k; /**< (batch, kv_heads, seq_kv, dim_qk); paged: (pages, kv_heads, page_size,
                           dim_qk) */
-    clattn_layout v;    /**< (batch, kv_heads, seq_kv, dim_v); paged: (pages, kv_heads, page_size,
+    clattn_layout v; /**< (batch, kv_heads, seq_kv, dim_v); paged: (pages, kv_heads, page_size,
                           dim_v) */
-    clattn_layout o;    /**< (batch, heads, seq_q, dim_v) */
-    float scale;        /**< Any finite value; NaN stands for 1 / sqrt(dim_qk). */
-    float softcap;      /**< Finite and > 0, or 0 for none. */
-    int causal;         /**< Not 0: query i sees no key after i + diagonal. */
-    clattn_diagonal diagonal; /**< Of causality, windows and ALiBi. */
-    int64_t diagonal_offset;  /**< With CLATTN_OFFSET; any value, negative ones too. */
+    clattn_layout o; /**< (batch, heads, seq_q, dim_v) */
+    float scale;     /**< Any finite value; NaN stands for 1 / sqrt(dim_qk). */
+    float softcap;   /**< Finite and > 0, or 0 for none. */
+    int causal;      /**< Not 0: query i sees no key after i + diagonal. */
+    clattn_diagonal diagonal; /**< The diagonal of causality, windows and ALiBi. */
+    int64_t diagonal_offset;  /**< The offset with CLATTN_OFFSET; any value, negative ones too. */
     int64_t window_left;      /**< Query i sees no key before i + diagonal - window_left. */
     int64_t window_right;     /**< Query i sees no key after i + diagonal + window_right. */
     int bias;                /**< Not 0: an additive bias (batch, heads, seq_q, seq_kv) is given. */
-    clattn_dtype bias_dtype; /**< Of the bias's elements. */
+    clattn_dtype bias_dtype; /**< Dtype of the bias's elements. */
     clattn_layout bias_layout; /**< Zeros broadcast; see clattn_layout_broadcast(). */
     int mask; /**< Not 0: a boolean mask of bytes, not 0 = visible, of that shape is given. */
     clattn_layout mask_layout; /**< Zeros broadcast, as in bias_layout. Its columns: mask_keys. */
@@ -498,9 +499,9 @@ typedef struct clattn_problem {
         reserved[32]; /**< Zeros: room for members of attention in later versions, of which 0 means
                               none. */
     union {
-        clattn_projection_problem projection; /**< With CLATTN_PROJECTION. */
-        clattn_merge_problem merge;           /**< With CLATTN_MERGE. */
-        clattn_append_problem append;         /**< With CLATTN_APPEND. */
+        clattn_projection_problem projection; /**< The problem of CLATTN_PROJECTION. */
+        clattn_merge_problem merge;           /**< The problem of CLATTN_MERGE. */
+        clattn_append_problem append;         /**< The problem of CLATTN_APPEND. */
         size_t room[64]; /**< Zeros where no operation has members; room for these to grow. */
     };
 } clattn_problem;

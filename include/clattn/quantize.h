@@ -36,12 +36,13 @@ CLATTN_BEGIN
 
 /** What is to be quantized, and to what. Nothing about memory is in it but layouts. */
 typedef struct clattn_quantization {
-    size_t struct_size;   /**< sizeof(clattn_quantization). */
-    clattn_dtype from;    /**< Of the values that are read. */
-    clattn_cache to;      /**< CLATTN_CACHE_Q8_0 or CLATTN_CACHE_Q4_0. */
-    size_t size[4];       /**< batch, kv_heads, seq, dim: dim a multiple of 32, others from 0 on. */
-    clattn_layout values; /**< What is read: any strides, four zeros for packed ones. */
-    clattn_layout cache;  /**< What is written, counted in values: an innermost stride of 1, the
+    size_t struct_size; /**< sizeof(clattn_quantization). */
+    clattn_dtype from;  /**< Dtype of the values that are read. */
+    clattn_cache to;    /**< CLATTN_CACHE_Q8_0 or CLATTN_CACHE_Q4_0. */
+    size_t size[4];     /**< batch, kv_heads, seq, dim: dim a multiple of 32, others from 0 on. */
+    /** Layout of the values that are read: any strides, four zeros for packed ones. */
+    clattn_layout values;
+    clattn_layout cache; /**< What is written, counted in values: an innermost stride of 1, the
                                others multiples of 32, no two elements in one place; four zeros for
                                packed ones. */
 } clattn_quantization;

@@ -23,15 +23,16 @@ typedef struct clattn_tensor {
     size_t struct_size; /**< Set by the caller to sizeof(clattn_tensor). */
     const char *name;   /**< The member of the operation's struct of tensors, such as "d_o" of
                              clattn_backward_tensors; a static text. NULL: there is no tensor of this number. */
-    const char
-        *type;   /**< Of its elements: "f32", "f16", "bf16", "q8_0" or "q4_0" as in the text form,
-                             "i32" for int32_t, "u8" for bytes; a static text. */
-    int written; /**< 0: read. 1: every element is overwritten. 2: read and written. */
-    int broadcasts;   /**< Not 0: a bias or a mask, whose strides are 0 where it broadcasts. */
-    size_t size[5];   /**< Aligned at the right: (states, batch, heads, seq, dim), with 1 for states
+    /** Type of its elements: "f32", "f16", "bf16", "q8_0" or "q4_0" as in the text form, "i32" for
+     *  int32_t, "u8" for bytes; a static text. */
+    const char *type;
+    int written;    /**< 0: read. 1: every element is overwritten. 2: read and written. */
+    int broadcasts; /**< Not 0: a bias or a mask, whose strides are 0 where it broadcasts. */
+    size_t size[5]; /**< Aligned at the right: (states, batch, heads, seq, dim), with 1 for states
                              but in merges; (batch, heads, seq_q) of lse, and so on as the members are
                              described; 1 before that. Dims of quantized tensors count values. */
-    size_t stride[5]; /**< Along these, in elements; in values of quantized tensors. */
+    /** Strides along these dimensions, in elements; in values for quantized tensors. */
+    size_t stride[5];
 } clattn_tensor;
 
 /**

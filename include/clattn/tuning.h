@@ -214,7 +214,7 @@ CLATTN_API clattn_status clattn_tuning_override_clear(clattn_context *context,
 typedef struct clattn_tuning_progress {
     size_t struct_size;        /**< sizeof(clattn_tuning_progress) of the library. */
     const char *phase;         /**< "seeds", "search", "finish" or "race". */
-    const char *problem_class; /**< What is being worked on. */
+    const char *problem_class; /**< The class that is being tuned. */
     size_t problem;            /**< Its index among the problems given. */
     size_t num_problems;       /**< How many were given. */
     size_t evaluations;        /**< Configurations tried so far, for all problems. */

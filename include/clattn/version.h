@@ -27,9 +27,9 @@
 
 #include <clattn/export.h>
 
-#define CLATTN_VERSION_MAJOR 0        /**< Of the headers. */
-#define CLATTN_VERSION_MINOR 1        /**< Of the headers. */
-#define CLATTN_VERSION_PATCH 0        /**< Of the headers. */
+#define CLATTN_VERSION_MAJOR 0        /**< Major version of the headers. */
+#define CLATTN_VERSION_MINOR 1        /**< Minor version of the headers. */
+#define CLATTN_VERSION_PATCH 0        /**< Patch version of the headers. */
 #define CLATTN_VERSION_STRING "0.1.0" /**< "major.minor.patch" of the headers. */
 
 CLATTN_BEGIN

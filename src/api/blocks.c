@@ -150,8 +150,9 @@ static enum seen window_sees(const clattn_problem *p, const void *data, const st
 {
     const struct window *w = data;
     const int64_t globals = (int64_t)w->globals, d = ca_problem_diagonal(p);
-    const int64_t first = b->j - (b->i_end - 1) - d; /* keys less now: from there on, */
-    const int64_t last = b->j_end - 1 - b->i - d;    /* and up to there */
+    /* smallest key minus the query's own, over the block */
+    const int64_t first = b->j - (b->i_end - 1) - d;
+    const int64_t last = b->j_end - 1 - b->i - d; /* and the largest */
     const int drawn = w->at < w->random && w->drawn[w->at] == b->column;
 
     if ((first >= -w->left && last <= w->right) || b->i_end <= globals || b->j_end <= globals ||
@@ -195,7 +196,8 @@ clattn_status clattn_blocks_window(const clattn_problem *problem, int64_t left, 
 
 /* ---- strides --------------------------------------------------------------------------------- */
 
-/* Of a block, the distances between now and a key: each from least to most is one of a pair. */
+/* The distances between the queries' own positions and the keys of a block: each from least to most
+ * occurs in a pair. */
 struct distances {
     int64_t least, most;
 };
@@ -222,7 +224,8 @@ static enum seen strided_sees(const clattn_problem *p, const void *data, const s
     return from < stride || x.most / stride * stride >= from ? SOME : NONE;
 }
 
-/* Where a column has no multiple of the stride, the next one that does is that of the multiple below. */
+/* The next column to look at: where a column has no multiple of the stride, the one that holds the
+ * multiple below. */
 static size_t next_at_stride(const clattn_problem *p, void *data, const struct block *row,
                              size_t column)
 {

@@ -68,7 +68,7 @@ static clattn_status check_pages(const clattn_problem *p, const struct integers 
     return CLATTN_SUCCESS;
 }
 
-/* Where sequences of at most `longest` rows of `total` begin. */
+/* Checks the starts of sequences: at most `longest` rows each, `total` together. */
 static clattn_status check_starts(const struct integers *starts, const char *name,
                                   const char *total_name, size_t total, const char *longest_name,
                                   size_t longest, char *reason, size_t bytes)

@@ -72,7 +72,7 @@ static clattn_status enqueue(const clattn_context *ctx, cl_program program, cons
                              const clattn_buffer *mask, cl_uint num_wait, const cl_event *wait,
                              cl_event *done)
 {
-    enum { KEYS = 64 }; /* of a work-item, as in cl/elementwise/dropout_mask.cl */
+    enum { KEYS = 64 }; /* keys per work-item, as in cl/elementwise/dropout_mask.cl */
     const size_t global[3] = {(p->seq_kv + KEYS - 1) / KEYS, p->seq_q, p->batch * p->heads};
     const size_t local[3] = {1, 1, 1};
     const cl_uint drop_below = ca_drop_below(p);
@@ -97,7 +97,7 @@ static clattn_status enqueue(const clattn_context *ctx, cl_program program, cons
         err = ca_buffer_set(ctx, kernel, count, mask);
     if (err == CL_SUCCESS)
         err = clEnqueueNDRangeKernel(queue, kernel, 3, NULL, global, local, num_wait, wait, done);
-    clReleaseKernel(kernel); /* lives until it has run */
+    clReleaseKernel(kernel); /* the kernel lives until it has run */
     if (err == CL_SUCCESS)
         return CLATTN_SUCCESS;
     if (done)

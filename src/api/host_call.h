@@ -16,8 +16,8 @@ struct ca_transfer {
     size_t bytes;
 };
 
-/* What every such call begins with: there is a context, and nothing is wrong with the struct of tensors:
- * mistake is NULL (ca_struct_read()). */
+/* The checks that every such call begins with: there is a context, and the struct of tensors is
+ * sound: mistake is NULL (ca_struct_read()). */
 clattn_status ca_host_check(const clattn_context *context, const char *mistake);
 
 /* Plans, and if the problem is of that operation copies, computes and copies back. with: dropout's seed,

@@ -220,7 +220,7 @@ static clattn_status enqueue(const clattn_context *ctx, cl_program program,
         err = ca_buffer_set(ctx, kernel, count + 1, cache);
     if (err == CL_SUCCESS)
         err = clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, &local, num_wait, wait, done);
-    clReleaseKernel(kernel); /* lives until it has run */
+    clReleaseKernel(kernel); /* the kernel lives until it has run */
     if (err == CL_SUCCESS)
         return CLATTN_SUCCESS;
     if (done)

@@ -9,7 +9,8 @@
 
 enum { AXES = sizeof((clattn_tensor *)0)->size / sizeof(size_t) };
 
-/* Of numbers of one type whatever the problem; NULL: of the problem's, by kernels' name for their type. */
+/* The dtype, by name, of tensors that have the same one in every problem, from the kernels' name
+ * for it; NULL: the problem decides. */
 static const char *fixed_type(const char *type)
 {
     static const char *const of[][2] = {{"float", "f32"}, {"int", "i32"}, {"uchar", "u8"}};

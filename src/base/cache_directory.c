@@ -60,7 +60,7 @@ static int may_use(const char *path, int by_default, int *refused, char *why, si
     if (by_default && !may_use_default(path, refused, why, why_bytes))
         return 0;
     if (!ca_file_follow(path, &facts) || facts.kind != CA_FILE_FOLDER)
-        return 1; /* it may be made yet */
+        return 1; /* the folder may still be created */
     *refused = !ca_file_is_trusted(&facts, why, why_bytes);
     return !*refused;
 }

@@ -134,7 +134,7 @@ unsigned char *ca_disk_read(const char *path, size_t most, size_t *bytes, char *
         data = malloc((size_t)facts.bytes);
     if (data && ca_file_read(file, data, (size_t)facts.bytes, 0) == (ptrdiff_t)facts.bytes) {
         *bytes = (size_t)facts.bytes;
-    } else { /* it has become shorter, or cannot be read */
+    } else { /* the file has become shorter, or cannot be read */
         free(data);
         data = NULL;
     }

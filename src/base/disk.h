@@ -29,8 +29,8 @@ unsigned char *ca_disk_read(const char *path, size_t most, size_t *bytes, char *
  * which is then never "". The path is changed and changed back. */
 ca_file ca_disk_open(char *path, char *why, size_t why_bytes);
 
-/* Says that a file of the cache was used now, for those who remove what was used longest ago; not where it says nearly
- * that already. */
+/* Sets the time at which a file of the cache was last used to now, for the removal of the least
+ * recently used; not if the time is less than CA_DISK_TOUCH_SECONDS old. */
 enum { CA_DISK_TOUCH_SECONDS = 3600 };
 void ca_disk_touch(const char *path);
 
@@ -41,9 +41,9 @@ void ca_disk_touch(const char *path);
 int ca_disk_make_directories(char *path);
 
 enum ca_disk_care {
-    CA_DISK_IN_CACHE = 1, /* the folder must be trusted, as above */
-    CA_DISK_DURABLE = 2,  /* a power cut leaves the file of before or this one, not less */
-    CA_DISK_SHARED = 4,   /* for those whom the one before, or any new file, is for */
+    CA_DISK_IN_CACHE = 1, /* the file lies in the cache: its folder must be trusted, as above */
+    CA_DISK_DURABLE = 2,  /* after a power cut either the old or the new file is there in full */
+    CA_DISK_SHARED = 4,   /* access rights are those of the file replaced, or the default ones */
     CA_DISK_NO_FOLDER = 8 /* directories that are missing are not made */
 };
 
@@ -55,7 +55,8 @@ enum ca_disk_care {
 int ca_disk_write(const char *path, const void *first, size_t first_bytes, const void *second,
                   size_t second_bytes, unsigned care);
 
-/* Whether a file's name is what a killed writer leaves of one that ends so. */
+/* Whether a file has the name of a temporary file that a killed writer left, for a file whose name
+ * has this ending. */
 int ca_disk_is_temporary(const char *name, const char *ending);
 
 #endif

@@ -13,7 +13,7 @@
 
 #define NAP_SECONDS 0.002
 
-/* For so long while a file stays the same. */
+/* A wait of so many seconds, during which a file stays unchanged. */
 struct waiting {
     double seconds, since; /* 0: it has not begun */
     struct ca_file_facts file;
@@ -77,7 +77,7 @@ static int make_file(const char *path)
     if (file == CA_NO_FILE)
         return errno == EEXIST ? 0 : -1;
     const int length = snprintf(text, sizeof text, "%ld\n", ca_process_number());
-    ca_file_write(file, text, (size_t)length, 0); /* it only tells whose it is */
+    ca_file_write(file, text, (size_t)length, 0); /* the text only tells who holds the lock */
     ca_file_close(file);
     return 1;
 }

@@ -15,16 +15,17 @@
 enum ca_file_lock_state {
     CA_LOCK_NONE, /* the file cannot be made or opened */
     CA_LOCK_NO_MEMORY,
-    CA_LOCK_BUSY, /* somebody else held it all the time */
+    CA_LOCK_BUSY, /* another holder had it all the time */
     CA_LOCK_HELD,
     CA_LOCK_HELD_BY_FILE /* the file system has no locks; why says so */
 };
 
 struct ca_file_lock {
     enum ca_file_lock_state state;
-    ca_file file;              /* of CA_LOCK_HELD */
-    char *beside;              /* of CA_LOCK_HELD_BY_FILE */
-    char why[CA_REASON_BYTES]; /* of the others but CA_LOCK_HELD and CA_LOCK_NO_MEMORY */
+    ca_file file; /* the locked file; valid in state CA_LOCK_HELD */
+    char *beside; /* path of the file that stands in; valid in state CA_LOCK_HELD_BY_FILE */
+    /* a sentence; set in all states but CA_LOCK_HELD and CA_LOCK_NO_MEMORY */
+    char why[CA_REASON_BYTES];
 };
 
 /* Takes it. Waits while it passes from one holder to the next, and at most so long for one of them; 0: not at all. To be
@@ -32,7 +33,7 @@ struct ca_file_lock {
 void ca_file_lock_acquire(struct ca_file_lock *lock, const char *path, double seconds);
 void ca_file_lock_release(struct ca_file_lock *lock);
 
-/* Whether it is held, and what it guards may be written. */
+/* Whether the lock is held, so that the file it guards may be written. */
 int ca_file_lock_is_held(const struct ca_file_lock *lock);
 
 #endif

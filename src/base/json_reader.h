@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads JSON that somebody else wrote: the first thing that is wrong with it is said, the rest is
- * not looked at. */
+/* Reads JSON from an untrusted source: the first error is reported, the rest is not examined. */
 #ifndef CA_JSON_READER_H
 #define CA_JSON_READER_H
 
@@ -9,26 +8,28 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What went wrong so far; without a reason nobody is told. */
+/* A reader and the first error so far. Without a buffer for the reason, only the status tells of
+ * it. */
 struct ca_json_reader {
     clattn_status status;
-    char *reason; /* NULL, or so many bytes */
+    char *reason; /* a buffer of reason_bytes bytes, or NULL */
     size_t reason_bytes;
-    const char
-        *file; /* complaints begin with it, unless it is "", and say the whole way to a value:
-                       * "FILE: devices[0].results[3].problem is empty"; NULL: its name alone */
-    void (*clean)(
-        char *text); /* of texts, complaints as well, before anybody sees them; NULL: as they are */
+    /* complaints begin with it, unless it is "", and say the whole way to a value:
+     * "FILE: devices[0].results[3].problem is empty"; NULL: they say the value's name alone */
+    const char *file;
+    /* makes texts that were read, and complaints, printable in place; NULL: none is changed */
+    void (*clean)(char *text);
 };
 
-/* Says "WHAT WHY", unless something else was said before. */
+/* Reports "WHAT WHY", unless another error was reported before. */
 void ca_json_refuse(struct ca_json_reader *r, const char *what, const char *why);
 void ca_json_no_memory(struct ca_json_reader *r);
 
-/* Says "FILE: ", if there is one, and formats like printf. Returns false. */
+/* Reports an error that begins with "FILE: ", if there is a file, formatted like printf. Returns
+ * false. */
 bool ca_json_say(struct ca_json_reader *r, const char *format, ...);
 
-/* Says what the parser says; without a word of its own it had no memory. */
+/* Reports the parser's error; if the parser gives none, it had no memory. */
 void ca_json_unparsed(struct ca_json_reader *r, const json_error_t *error);
 
 /* The whole text, of at most `most` bytes: a larger one "is larger than any KIND". NULL on failure. */
@@ -41,7 +42,7 @@ void ca_json_version(struct ca_json_reader *r, const json_t *root, const char *v
 
 /* ---- values and the ways to them -------------------------------------------------------------- */
 
-/* What is in `in`: by key, or by index if there is none. */
+/* A value within `in`, found by its key, or by its index if key is NULL. */
 struct ca_json_place {
     const struct ca_json_place *in; /* NULL: this is the whole document */
     const char *key;
@@ -53,13 +54,14 @@ struct ca_json_place {
 struct ca_json_place ca_place_child(const struct ca_json_place *in, const char *key);
 struct ca_json_place ca_place_element(const struct ca_json_place *in, size_t index);
 
-/* Says that the value is missing, or formats like printf what is the matter with it. Returns false. */
+/* Reports that the value is missing, or what is wrong with it, formatted like printf. Returns
+ * false. */
 bool ca_place_refuse(const struct ca_json_place *place, const char *format, ...);
 
 bool ca_place_object(const struct ca_json_place *place);
 bool ca_place_array(const struct ca_json_place *place, size_t least, size_t most);
 
-/* The others read what is in an object. */
+/* The following functions read a member of an object. */
 
 bool ca_place_text(const struct ca_json_place *in, const char *key, char *text, size_t bytes);
 
@@ -67,7 +69,8 @@ bool ca_place_text(const struct ca_json_place *in, const char *key, char *text, 
 bool ca_place_text_or_null(const struct ca_json_place *in, const char *key, char *text,
                            size_t bytes);
 
-/* Not empty, of any length, owned by the caller; null becomes NULL where that is allowed. */
+/* A text that is not empty, of any length, owned by the caller; null becomes NULL where that is
+ * allowed. */
 bool ca_place_copy(const struct ca_json_place *in, const char *key, bool may_be_null, char **text);
 
 /* The position in `words`, which ends with NULL. */
@@ -80,7 +83,8 @@ bool ca_place_flag(const struct ca_json_place *in, const char *key, bool *flag);
 #define CA_PLACE_LARGE 1e30
 #define CA_PLACE_POSITIVE 1e-30
 
-/* At least `least`: 0 or CA_PLACE_POSITIVE. ca_place_number_here() reads the value itself. */
+/* A number of at least `least`, 0 or CA_PLACE_POSITIVE. ca_place_number_here() reads the value
+ * itself. */
 bool ca_place_number_here(const struct ca_json_place *place, double least, double *number);
 bool ca_place_number(const struct ca_json_place *in, const char *key, double least, double *number);
 bool ca_place_number_or_null(const struct ca_json_place *in, const char *key, double least,
@@ -109,7 +113,7 @@ struct ca_json_field {
     const char *key;
     enum ca_json_kind kind;
     size_t offset;
-    size_t bytes; /* most of a text, the terminating 0 included */
+    size_t bytes; /* the longest text's size, its terminating 0 included */
 };
 
 /* Reads the fields, all of which must be there. Texts that are not read are NULL. False if something was

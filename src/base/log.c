@@ -70,7 +70,8 @@ static clattn_status status_of(cl_int error)
 
 /* ---- what a thread remembers ------------------------------------------------------------------ */
 
-/* Of so many owners. One whose turn is the highest had the last error. */
+/* Last errors of this many owners are kept for a thread. The one with the highest turn is the
+ * latest. */
 enum { OWNERS = 4 };
 
 struct remembered {
@@ -98,7 +99,7 @@ static void remember(uint64_t owner, const char *text)
     size_t length = strlen(text);
     if (length >= sizeof of->text)
         length = sizeof of->text - 1;
-    memmove(of->text, text, length); /* which may be what is there */
+    memmove(of->text, text, length); /* text may be the stored one itself */
     of->text[length] = '\0';
 }
 

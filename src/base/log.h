@@ -7,12 +7,13 @@
 #include <clattn/context.h>
 #include <stdint.h>
 
-/* Where sentences go. All zeros: errors are remembered for their thread, as everywhere, and nothing else. */
+/* The place where log messages go. All zeros: errors are remembered for their thread, as always,
+ * and nothing else happens. */
 struct ca_log {
     clattn_log_callback callback; /* NULL: to stderr, as far as `printed` says */
     void *user_data;
     unsigned printed; /* the number of levels that go to stderr, errors first, by CLATTN_LOG */
-    uint64_t owner;   /* whose errors they are: a number that one context has; 0: of none */
+    uint64_t owner;   /* the number of the context that errors belong to; 0: no context */
 };
 
 /* A log without a callback, for an owner of its own, that prints what CLATTN_LOG asks for. */
@@ -42,8 +43,8 @@ void ca_remember(const struct ca_log *log, const char *format, ...) CA_PRINTF(2,
  * is what a reason says that the caller may have asked for. */
 clattn_status ca_refuse(clattn_status status, const char *format, ...) CA_PRINTF(2, 3);
 
-/* For calls that give a reason, which the caller may not have asked for: hands it over, cut to its size, remembers it
- * as ca_refuse() does if the call failed, and returns status. */
+/* Ends a call that gives a reason, for which the caller may not have asked: copies the reason, cut
+ * to its size, remembers it as ca_refuse() does if the call failed, and returns status. */
 clattn_status ca_give_reason(clattn_status status, const char *why, char *reason,
                              size_t reason_bytes);
 
@@ -51,13 +52,13 @@ clattn_status ca_give_reason(clattn_status status, const char *why, char *reason
 clattn_status ca_fail_cl(const struct ca_log *log, cl_int error, const char *format, ...)
     CA_PRINTF(3, 4);
 
-/* Logs a warning: something was not as it should be, and is worked around. */
+/* Logs a warning: a problem was found and worked around. */
 void ca_warn(const struct ca_log *log, const char *format, ...) CA_PRINTF(2, 3);
 
-/* Logs what is going on. */
+/* Logs information on the work under way. */
 void ca_inform(const struct ca_log *log, const char *format, ...) CA_PRINTF(2, 3);
 
-/* Logs what only few want to know. */
+/* Logs details that only few users want. */
 void ca_detail(const struct ca_log *log, const char *format, ...) CA_PRINTF(2, 3);
 
 /* Logs a text of any length as it is, such as a build log. */

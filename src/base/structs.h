@@ -64,7 +64,7 @@ enum {
 #undef STRUCT
 };
 
-/* No version adds as much to a struct: a size beyond is that of one that nobody has filled in. */
+/* No version adds as much to a struct: a larger size means that struct_size was not set. */
 enum { CA_MOST_NEW_BYTES = 4096 };
 
 static inline size_t ca_struct_size(const void *given)
@@ -106,8 +106,9 @@ static inline bool ca_struct_fillable(const char *name, const void *given, size_
     return false;
 }
 
-/* Fills in a struct that ca_struct_fillable() has said yes to, from one of this library's of `bytes` bytes: of
- * these as many as it has; 0 behind them; its size stays. */
+/* Fills in a caller's struct that ca_struct_fillable() has accepted, from one of this library's of
+ * `bytes` bytes: copies as many bytes as both have, clears the rest, and keeps the caller's
+ * struct_size. */
 static inline void ca_struct_fill(void *to, const void *from, size_t bytes)
 {
     const size_t size = ca_struct_size(to), known = size < bytes ? size : bytes;

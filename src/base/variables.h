@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the environment says to clattn. */
+/* The environment variables that clattn reads. */
 #ifndef CA_VARIABLES_H
 #define CA_VARIABLES_H
 

@@ -6,9 +6,9 @@
 #include "base/log.h"
 
 struct ca_writer {
-    char *text;    /* may be NULL if there is no room */
-    size_t bytes;  /* of room */
-    size_t length; /* what was written, or would have been */
+    char *text;    /* the buffer; may be NULL if bytes is 0 */
+    size_t bytes;  /* the buffer's size */
+    size_t length; /* length of the whole text, including what did not fit */
 };
 
 void ca_put(struct ca_writer *writer, const char *format, ...) CA_PRINTF(2, 3);

@@ -4,8 +4,8 @@
 #define CA_EXIT_STATUS_H
 
 enum {
-    EXIT_USAGE = 2,        /* The command line makes no sense. */
-    EXIT_INTERRUPTED = 130 /* By the user; what was measured is kept. */
+    EXIT_USAGE = 2,        /* The command line is not valid. */
+    EXIT_INTERRUPTED = 130 /* The user interrupted the run; what was measured is kept. */
 };
 
 #endif

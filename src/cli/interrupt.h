@@ -7,8 +7,8 @@
 
 #include <clattn/context.h>
 
-/* From now on, when an interruption ends the process, the context's programs that are being made
- * are not taken for what ended it (src/context/first_run.h). Null: before it is released. */
+/* From now on an interruption that ends the process is not blamed on the context's programs that
+ * are being made (src/context/first_run.h). Null: none any more, before the context is released. */
 void ca_interrupt_excuses(clattn_context *context);
 
 #endif

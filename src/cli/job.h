@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* In the order of clattn_operation as far as that goes. */
+/* Kinds of jobs: first the operations, in the order of clattn_operation, then layers. */
 enum job_kind {
     JOB_FORWARD = CLATTN_FORWARD,
     JOB_BACKWARD = CLATTN_BACKWARD,
@@ -21,14 +21,14 @@ enum job_kind {
 };
 
 struct job {
-    clattn_problem problem; /* Of a layer its attention. */
+    clattn_problem problem; /* The problem; for a layer, the problem of its attention. */
     bool is_layer;
-    clattn_multihead layer; /* If it is one. */
+    clattn_multihead layer; /* The layer; set if is_layer. */
 };
 
 enum job_kind job_kind(const struct job *job);
 
-/* What the text form begins with: "fwd", "layer bwd". */
+/* The beginning of the text form: "fwd", "layer bwd". */
 const char *job_kind_name(enum job_kind kind);
 
 /* Reads either text form. On failure the reason is that of a layer if the text begins like one. */

@@ -20,7 +20,7 @@ bool message_set(struct message *message, const char *format, ...);
 void message_say(FILE *to, const char *format, ...);
 void message_say_list(FILE *to, const char *format, va_list arguments);
 
-/* What printf would print, for free(); NULL without memory. */
+/* The text that printf would print, for free(); NULL without memory. */
 char *message_text(const char *format, va_list arguments);
 
 /* A copy of a text that is made printable, as a string; NULL without memory, or of NULL. */

@@ -6,8 +6,8 @@
 
 #include "os/process.h"
 
-/* Writes out what stdout still holds. The exit status: `status`, or EXIT_FAILURE after a sentence
- * on stderr if that is EXIT_SUCCESS and something that was printed got lost. */
+/* Flushes stdout, and returns the exit status: `status`, or EXIT_FAILURE after a sentence on stderr
+ * if that is EXIT_SUCCESS and printed text got lost. */
 int ca_standard_streams_end(const char *program, int status);
 
 #endif

@@ -41,7 +41,7 @@ bool ca_process_start(struct ca_process *process, const char *const *argv, struc
     process->words = ca_output_open();
     const struct ca_child_files files = {
         .input = CA_NO_FILE,
-        .output = process->words, /* or nothing, if there is no such file */
+        .output = process->words, /* CA_NO_FILE gives the child no output */
         .errors = process->words,
         .more = {{requests[0], CA_WORKER_REQUESTS}, {answers[1], CA_WORKER_ANSWERS}},
         .num_more = 2,
@@ -88,7 +88,7 @@ bool ca_child_describe(const struct ca_child_end *end, struct message *how)
     return message_set(how, "was killed by %s", death);
 }
 
-/* The last line of what it printed since the request, cut, or "". */
+/* The last line that the child has printed since the request, cut to fit; or "". */
 static void last_words(const struct ca_process *process, char text[QUOTED])
 {
     char end[1024];
@@ -154,8 +154,8 @@ static bool send_request(struct ca_process *process, json_t *request)
     return sent;
 }
 
-/* Waits a moment, and takes what has come: CA_ANSWERED once a line is complete, CA_STOPPED while it is not, CA_LATE if
- * nothing came. */
+/* Waits a moment and reads what has arrived: CA_ANSWERED once a line is complete, CA_STOPPED while
+ * it is not, CA_LATE if nothing came. */
 static enum ca_asked receive(struct ca_process *process, int milliseconds)
 {
     if (process->capacity - process->filled < 4096) {

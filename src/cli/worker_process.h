@@ -15,20 +15,21 @@
 enum { CA_WORKER_REQUESTS = 3, CA_WORKER_ANSWERS = 4 };
 
 struct ca_process {
-    struct ca_child child; /* 0: not running */
-    bool was_killed;       /* the last one that ended of itself, by another or for lack of memory */
-    bool asked;            /* has taken the last request */
-    bool starved;          /* the last one that was late, as others had the processors */
-    struct ca_processor_time before; /* ... when it was asked */
+    struct ca_child child; /* its number is 0 while no child runs */
+    /* the last child that ended unasked was killed by another process or for lack of memory */
+    bool was_killed;
+    bool asked;   /* the child has taken the last request */
+    bool starved; /* the last child that answered late was kept from running by other processes */
+    struct ca_processor_time before; /* its processor time when it was last asked */
     ca_file requests, answers, words;
-    char *line; /* of the answer that is being read */
+    char *line; /* buffer of the answer that is being read; filled of capacity bytes are in use */
     size_t filled, capacity;
 };
 
 enum ca_asked {
     CA_ANSWERED,
     CA_LATE,    /* no answer in time */
-    CA_DIED,    /* it ended, or what it said was no answer */
+    CA_DIED,    /* the child ended, or its output was no valid answer */
     CA_STOPPED, /* the caller wants no answer any more */
 };
 

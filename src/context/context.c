@@ -30,7 +30,8 @@ void ca_context_retain(clattn_context *context)
 
 void clattn_context_release(clattn_context *context)
 {
-    if (!context || context->forks != ca_forks()) /* what a child would wait for may never come */
+    /* a forked child could wait forever for a thread that it lacks */
+    if (!context || context->forks != ca_forks())
         return;
     if (atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1)
         return;

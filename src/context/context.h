@@ -17,29 +17,33 @@ struct ca_overrides; /* src/store/override.h */
 struct ca_shipped;   /* src/store/shipped.h */
 
 struct clattn_context {
-    atomic_size_t references;                 /* the caller's and one for each plan */
-    void (*destroy)(clattn_context *context); /* by whom it was made: layers above own its parts */
-    cl_context cl;                            /* NULL: a profile stands in for a device */
+    atomic_size_t references; /* one for the caller and one for each plan */
+    /* destructor of the layer that made the context and owns its parts */
+    void (*destroy)(clattn_context *context);
+    cl_context cl; /* NULL: a profile stands in for a device */
     clattn_device_info device;
-    struct ca_pointers pointers; /* how its kernels take addresses */
-    int narrowed;                /* by a profile */
+    struct ca_pointers pointers; /* how kernels are given addresses (SVM, USM) */
+    int narrowed;                /* not 0: the device's facts were narrowed to a profile's */
     struct ca_log log;
     int skip_self_checks;
-    unsigned forks;                 /* ca_forks() when it was made */
-    char *cache_directory;          /* NULL: no cache */
-    double end_seconds;             /* in which its end begins to store programs */
-    unsigned long long cache_bytes; /* what programs may take there; 0: any */
-    atomic_size_t cache_writes;     /* of programs, so far */
-    atomic_int cache_unwritable;    /* nothing more is written there */
-    atomic_size_t builds;           /* programs compiled so far */
-    atomic_size_t builtins_refused; /* how often cl/common/builtins.h was not enough for one */
-    struct ca_mutex lock;           /* guards the next four; never held while a program is made */
+    unsigned forks;        /* ca_forks() when it was made */
+    char *cache_directory; /* NULL: no cache */
+    double end_seconds; /* seconds within which its release may begin to store further programs */
+    /* most bytes that programs may take in the cache directory; 0: no limit */
+    unsigned long long cache_bytes;
+    atomic_size_t cache_writes; /* programs written to the cache directory so far */
+    /* not 0: writing failed, and nothing more is written to the cache directory */
+    atomic_int cache_unwritable;
+    atomic_size_t builds; /* programs compiled so far */
+    /* programs so far that cl/common/builtins.h was not enough to build */
+    atomic_size_t builtins_refused;
+    struct ca_mutex lock; /* guards the next four members; never held while a program is made */
     struct ca_program *programs;
-    size_t uses;              /* of programs that were put back */
-    char last_failure[256];   /* to build one, so that it is said once */
-    struct ca_condition made; /* a program, or it failed */
+    size_t uses;              /* how often programs were put back: the clock of least recent use */
+    char last_failure[256];   /* reason of the last failed build, so that it is logged once */
+    struct ca_condition made; /* broadcast when a program is made or its build has failed */
     struct ca_first_runs first_runs;
-    struct ca_store *store; /* these three lock themselves */
+    struct ca_store *store; /* this and the next two have locks of their own */
     struct ca_overrides *overrides;
     struct ca_shipped *shipped;
 };
@@ -51,7 +55,7 @@ clattn_status ca_context_check(const clattn_context *context);
 /* The same, and CLATTN_NO_DEVICE, with a sentence, where a profile stands in for a device. */
 clattn_status ca_context_need_device(const clattn_context *context);
 
-/* For plans: one more reference, given up by clattn_context_release(). */
+/* Adds a reference for a plan, which clattn_context_release() gives up. */
 void ca_context_retain(clattn_context *context);
 
 #endif

@@ -34,7 +34,7 @@ static int write_count(ca_file file, int count)
     return ca_file_write(file, &digit, 1, 0);
 }
 
-/* The first attempt's whole file. */
+/* Writes the whole file of a first attempt. */
 static int write_file(ca_file file, const char *circumstances, const char *what)
 {
     const size_t bytes = strlen(circumstances) + strlen(what) + 4;

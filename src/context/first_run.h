@@ -19,13 +19,13 @@
 #include <time.h>
 
 enum {
-    CA_FIRST_RUN_DEATHS = 2,      /* so many are the program's doing */
-    CA_FIRST_RUN_SECONDS = 86400, /* for so long */
-    CA_FIRST_RUNS = 16            /* so many at a time can be excused */
+    CA_FIRST_RUN_DEATHS = 2,      /* from this many deaths on the program is blamed */
+    CA_FIRST_RUN_SECONDS = 86400, /* how long deaths count, from the last attempt on */
+    CA_FIRST_RUNS = 16            /* most runs under way that a signal handler can excuse */
 };
 
-/* Those of a context that are under way: 0, or a file and the deaths before, as signal handlers
- * can read them. */
+/* The first runs of a context that are under way. A slot is 0, or a file and the deaths before, in
+ * a form that signal handlers can read. */
 struct ca_first_runs {
     atomic_intptr_t slots[CA_FIRST_RUNS];
 };
@@ -33,9 +33,10 @@ struct ca_first_runs {
 struct ca_first_run {
     char *path;
     ca_file file; /* CA_NO_FILE: nothing is counted */
-    int stays;    /* the file does, after its end */
+    int stays;    /* not 0: the file stays on disk after the run's end */
     atomic_intptr_t *slot;
-    intptr_t entry; /* what stands in the slot */
+    /* the slot's value: the file and the number of deaths, encoded in one integer */
+    intptr_t entry;
 };
 
 /*
@@ -47,7 +48,8 @@ struct ca_first_run {
 int ca_first_run_begin(struct ca_first_runs *runs, struct ca_first_run *run, char *path,
                        const char *what, time_t *until);
 
-/* Ends it, however it went: nothing is left on disk, but for what has set the program aside. */
+/* Ends a run, whatever its outcome: no file is left on disk, except one that has set the program
+ * aside. */
 void ca_first_run_end(struct ca_first_run *run);
 
 /* For a process that is about to end in the midst of runs: they count as if they had not begun.

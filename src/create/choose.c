@@ -59,9 +59,9 @@ static const char *options_mistake(const clattn_plan_options *o)
 
 struct search {
     const clattn_context *ctx;
-    const clattn_problem *p; /* normal */
+    const clattn_problem *p; /* the problem in normal form */
     clattn_problem representative;
-    struct ca_view view; /* of the store, which is locked */
+    struct ca_view view; /* view of the store, which is locked meanwhile */
     struct ca_choices *choices;
 };
 
@@ -265,7 +265,8 @@ static clattn_status choose(const clattn_context *ctx, const clattn_problem *p, 
     if (!(flags & (CLATTN_PLAN_UNTUNED | CLATTN_PLAN_KNOWN_ONLY)))
         add_nearest(&s);
     if (!(flags & CLATTN_PLAN_KNOWN_ONLY)) {
-        if (choices->count == 0) /* it is read when first asked: milliseconds */
+        /* asked last: its first use parses the table, which takes milliseconds */
+        if (choices->count == 0)
             status = add_shipped(&s);
         add_defaults(&s);
     }

@@ -14,9 +14,10 @@ enum { CA_MAX_CHOICES = 32 };
 enum ca_origin {
     CA_FORCED,
     CA_OVERRIDE,
-    CA_EXACT,       /* the store's entry for the class */
-    CA_EXACT_STALE, /* ... of another driver, kernel source or set of tunables */
-    CA_NEAREST,     /* the store's nearest class */
+    CA_EXACT, /* the store's entry for the class */
+    /* the store's entry for the class, from another driver, kernel source or set of tunables */
+    CA_EXACT_STALE,
+    CA_NEAREST, /* an entry of the store's nearest class */
     CA_SHIPPED,
     CA_DEFAULT /* the family suits the device, its tunables are untuned */
 };
@@ -26,7 +27,7 @@ struct ca_choice {
     enum ca_origin origin;
 };
 
-/* What may compute a problem, the best first, no candidate twice. */
+/* The candidates that may compute a problem, the best first, none twice. */
 struct ca_choices {
     struct ca_choice list[CA_MAX_CHOICES];
     size_t count;

@@ -79,7 +79,7 @@ static clattn_status take_profile(clattn_context *ctx, const clattn_device_info 
     return CLATTN_SUCCESS;
 }
 
-/* Checks what every kernel relies on. */
+/* Checks the facts of the device that every kernel relies on. */
 static clattn_status examine(const clattn_context *ctx)
 {
     enum {
@@ -121,7 +121,7 @@ static void close_lock(clattn_context *ctx)
     ca_mutex_destroy(&ctx->lock);
 }
 
-/* What choosing looks at, and the lock, which comes last. */
+/* Opens the parts that choosing uses, and the lock, which comes last. */
 static clattn_status open_parts(clattn_context *ctx)
 {
     ctx->store = ca_store_create(ctx->cache_directory, &ctx->device, &ctx->log);
@@ -162,7 +162,7 @@ static struct ca_log log_of(const clattn_context_options *options)
 /* A context of hundreds of programs does not keep its user waiting for minutes. */
 enum { END_SECONDS = 10 };
 
-/* Writes what the cache does not have yet, and keeps it small. */
+/* Writes programs that the cache does not have yet, and keeps the cache within its limit. */
 static void store(clattn_context *ctx)
 {
     const size_t left = ca_programs_store(ctx, ctx->end_seconds);
@@ -187,7 +187,7 @@ static void end(clattn_context *ctx)
     destroy(ctx);
 }
 
-/* Finds where programs and what was tuned are kept, and says if that is not what was asked for. */
+/* Finds the folder for programs and tuning results, and warns if it cannot be the requested one. */
 static void open_cache(clattn_context *ctx, const char *given)
 {
     char why[3 * CA_REASON_BYTES];
@@ -204,7 +204,8 @@ static void open_cache(clattn_context *ctx, const char *given)
                 CA_CACHE_DEFAULT_MEGABYTES);
 }
 
-/* What both ways to make a context begin with: *context is cleared, *options, which may be null, are read. */
+/* The beginning of both ways to make a context: *context is cleared, *options, which may be null,
+ * are read. */
 static clattn_status check_call(const struct ca_log *log, const clattn_context_options **options,
                                 clattn_context_options *own, clattn_context **context)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From choices to a plan. */
+/* Makes a plan from choices. */
 #ifndef CA_PLAN_CREATE_H
 #define CA_PLAN_CREATE_H
 

@@ -73,7 +73,8 @@ static unsigned query_uint(cl_device_id device, cl_device_info what)
     return clGetDeviceInfo(device, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
 }
 
-/* What vendors' extensions tell. Their constants stand in cl_ext.h of newer headers only. */
+/* Queries the facts that vendors' extensions tell. Their constants stand in cl_ext.h of newer
+ * headers only. */
 static void query_vendor(cl_device_id device, clattn_device_info *info)
 {
     enum {
@@ -376,7 +377,7 @@ static size_t select_named(const cl_device_id *devices, size_t count, const char
     return count;
 }
 
-/* Likewise, the first of the type that comes first. */
+/* Likewise: the first device of the most preferred type. */
 static size_t select_default(const cl_device_id *devices, size_t count, clattn_status *failure)
 {
     static const cl_device_type order[] = {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR,

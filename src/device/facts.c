@@ -130,7 +130,8 @@ static void narrow_extensions(clattn_device_info *dev, const clattn_device_info 
             if (length > 0 && ca_facts_have(profile, word)) {
                 if (kept[0])
                     strcat(kept, " ");
-                strcat(kept, word); /* no longer than what it comes from */
+                /* fits: the result is no longer than the text that it comes from */
+                strcat(kept, word);
             }
         }
         at += length;
@@ -152,7 +153,8 @@ void ca_facts_narrow(clattn_device_info *dev, const clattn_device_info *profile)
             dev->max_work_item_sizes[n] = profile->max_work_item_sizes[n];
     narrow_extensions(dev, profile);
     if (strcmp(dev->architecture, profile->architecture) != 0)
-        dev->architecture[0] = '\0'; /* it names instructions, which the device has not */
+        /* the architecture names instructions that the profile's device lacks */
+        dev->architecture[0] = '\0';
     memcpy(dev->name, profile->name, sizeof dev->name);
     memcpy(dev->vendor, profile->vendor, sizeof dev->vendor);
     dev->type = profile->type;

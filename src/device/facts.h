@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The facts of a device, once they are there: what they must be, what they hold, narrowing them. */
+/* Checks of a device's facts, access to them, and narrowing them to a profile. */
 #ifndef CA_FACTS_H
 #define CA_FACTS_H
 
@@ -8,16 +8,16 @@
 /* Whether the device has an extension of just this name. */
 int ca_facts_have(const clattn_device_info *dev, const char *extension);
 
-/* Whether its driver is PoCL, of which no fact of a device tells what follows from it: how it is told
- * to compile, what its binaries are, and which errors it has. */
+/* Whether the driver is PoCL. Some properties of PoCL are no facts of a device: its compiler
+ * options, its form of binaries, and its errors. */
 int ca_facts_of_pocl(const clattn_device_info *dev);
 
 /* A number among the facts. */
 struct ca_fact {
-    const char *name;     /* as in the struct and in a profile */
-    size_t offset, bytes; /* of the member */
+    const char *name;     /* the member's name in clattn_device_info and in profiles */
+    size_t offset, bytes; /* the member's place and size in clattn_device_info */
     cl_ulong least, most;
-    int narrows; /* a limit: a profile can only make it less */
+    int narrows; /* not 0: the fact is a limit, which a profile can only lower */
 };
 
 /* All numbers but those of max_work_item_sizes; NULL past the last. */

@@ -7,7 +7,7 @@
 
 #include <clattn/device.h>
 
-/* What a device's kernels are given addresses with; all zero where they take none. */
+/* The means to give a device's kernels addresses; all zero where they take none. */
 struct ca_pointers {
     int svm;
     cl_int(CL_API_CALL *set_usm)(cl_kernel, cl_uint, const void *);
@@ -16,7 +16,7 @@ struct ca_pointers {
                                   const cl_event *, cl_event *);
 };
 
-/* Of a device; one that a profile stands in for has none. */
+/* Finds a device's pointers; a device that a profile stands in for has none. */
 void ca_pointers_find(const clattn_device_info *dev, struct ca_pointers *pointers);
 
 int ca_pointers_are_taken(const struct ca_pointers *pointers);

@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BRAND_LEAVES = 3 }; /* of CPUID that hold the name, from 0x80000002 on */
+/* number of CPUID leaves, from 0x80000002 on, that hold the processor's name */
+enum { BRAND_LEAVES = 3 };
 
 /* The processor's name without the blanks around it; "" if it has none. */
 static void read_name(char name[49])

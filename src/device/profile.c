@@ -43,7 +43,7 @@ static const json_t *get(struct ca_json_reader *r, const json_t *device, const c
     return value;
 }
 
-/* Beyond what the member holds is beyond its limits. */
+/* Reads the numbers; one that its member cannot hold is beyond its limits. */
 static void read_numbers(struct ca_json_reader *r, const json_t *device, clattn_device_info *info)
 {
     const struct ca_fact *fact;

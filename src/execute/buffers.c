@@ -66,7 +66,8 @@ cl_int ca_buffer_read(const clattn_context *context, cl_command_queue queue,
 
 clattn_buffer ca_buffer_aligned(const struct ca_operand *operand, clattn_buffer buffer)
 {
-    enum { ALIGNMENT = 128 }; /* of the largest type, as of each allocation */
+    /* bytes: the alignment of OpenCL's largest type and of each allocation */
+    enum { ALIGNMENT = 128 };
 
     if (buffer.pointer && operand->cache == CLATTN_CACHE_PLAIN) {
         const size_t beyond = (uintptr_t)buffer.pointer % ALIGNMENT;
@@ -222,7 +223,7 @@ static clattn_status check_one(const clattn_context *owner, const struct ca_oper
     return CLATTN_SUCCESS;
 }
 
-/* Whether there is memory for an operand, and one kind of it alone. */
+/* Checks that an operand that needs memory is given some, of one kind alone. */
 static clattn_status check_presence(const struct ca_log *log, const char *what,
                                     const struct ca_operand *operand, const clattn_buffer *given)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of what an execution is given: nothing is enqueued before all of them passed. */
+/* Checks of an execution's arguments; nothing is enqueued before all of them have passed. */
 #ifndef CA_BUFFERS_H
 #define CA_BUFFERS_H
 
@@ -9,8 +9,8 @@
 
 enum { CA_MAX_OPERANDS = 48 };
 
-/* Presence, kind, context, size and overlaps of count buffers, at most CA_MAX_OPERANDS. what: the
- * text form of what is executed. */
+/* Checks presence, kind, context, size and overlaps of `count` buffers, at most CA_MAX_OPERANDS.
+ * what: the text form of the problem or layer that is executed. */
 clattn_status ca_check_buffers(const clattn_context *context, const char *what,
                                const struct ca_operand *operands, const clattn_buffer *given,
                                size_t count);
@@ -33,8 +33,8 @@ clattn_buffer ca_buffer_aligned(const struct ca_operand *operand, clattn_buffer 
 /* The elements of an operand that has some, from a byte of a memory on. */
 struct ca_places ca_operand_places(const struct ca_operand *operand, uint64_t begin);
 
-/* Refuses operand n's being written where operand m lies, which places[] tell; for what is apart
- * success. */
+/* Refuses a written operand n that overlaps operand m, as places[] tell; CLATTN_SUCCESS if they are
+ * apart. */
 clattn_status ca_check_overlap(const struct ca_log *log, const struct ca_operand *operands,
                                const struct ca_places *places, size_t n, size_t m);
 

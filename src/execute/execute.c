@@ -130,7 +130,7 @@ clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in
                           plan->workspace_bytes);
     const clattn_status status =
         enqueue_stages(plan, queue, in_order, &with_workspace, num_wait, wait, done);
-    clReleaseMemObject(workspace->buffer); /* lives until the kernels are done */
+    clReleaseMemObject(workspace->buffer); /* the buffer lives until the kernels are done */
     return status;
 }
 

@@ -7,8 +7,8 @@
 #include "execute/plan.h"
 #include <clattn/attention.h>
 
-/* What every execution begins with: *done is cleared, the plan is one of this operation, and nothing is
- * wrong with its struct of tensors: mistake is NULL (ca_struct_read()). */
+/* The checks that every execution begins with: *done is cleared, the plan is one of this operation,
+ * and the struct of tensors is sound: mistake is NULL (ca_struct_read()). */
 clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation,
                             const char *mistake, cl_event *done);
 
@@ -17,8 +17,8 @@ clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
                          const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
                          cl_event *done);
 
-/* Enqueues what was checked. Where the plan has nothing to do and done is null, the wait list is
- * dropped. */
+/* Enqueues an execution whose arguments were checked. If the plan has nothing to do and done is
+ * null, the wait list is dropped. */
 clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in_order,
                          const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
                          cl_event *done);

@@ -11,11 +11,11 @@
 #include "problem/problem.h"
 #include <clattn/attention.h>
 
-/* What an execution is given, to any operation. */
+/* The arguments of an execution, of any operation. */
 struct ca_tensors {
     clattn_buffer at[CA_NUM_ARGUMENTS];
-    cl_ulong seed;  /* of dropout, */
-    cl_uint stream; /* likewise */
+    cl_ulong seed;  /* dropout's seed */
+    cl_uint stream; /* dropout's stream */
     clattn_dropout_place place;
 };
 

@@ -152,7 +152,8 @@ clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *c
 
 void clattn_plan_release(clattn_plan *plan)
 {
-    if (!plan || plan->context->forks != ca_forks()) /* as clattn_context_release() */
+    /* a forked child releases nothing, as in clattn_context_release() */
+    if (!plan || plan->context->forks != ca_forks())
         return;
     for (size_t n = 0; plan->kernels && n < CA_KERNEL_COPIES; n++)
         for (size_t s = 0; s < CA_MAX_STAGES; s++)

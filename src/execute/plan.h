@@ -21,26 +21,26 @@ struct ca_kernels {
 /* A tensor as the execution checks it. */
 struct ca_operand {
     const char *name;
-    int present, written; /* as in struct ca_tensor */
-    size_t element_bytes; /* of a block, if quantized */
+    int present, written; /* the same as in struct ca_tensor */
+    size_t element_bytes; /* bytes of an element; of a block, if quantized */
     size_t span;          /* elements from first to last; 0 if there are none */
-    int optional;         /* may be null all the same */
+    int optional;         /* not 0: present, but the caller may leave it out */
     clattn_cache cache;
-    size_t sizes[4];      /* with the strides they tell which of the span are elements; */
-    clattn_layout layout; /* four zeros: all */
+    size_t sizes[4];      /* with the strides in layout: which places of the span hold elements; */
+    clattn_layout layout; /* four zero sizes: all places do */
 };
 
 struct clattn_plan {
     clattn_context *context;
     struct ca_candidate candidate;
-    cl_program
-        program; /* of ca_program_get(), which goes back with the plan; NULL: somebody else's */
-    char *why;   /* this candidate */
-    clattn_problem problem; /* normal */
+    /* from ca_program_get(), put back when the plan ends; NULL: the caller owns the program */
+    cl_program program;
+    char *why;              /* a sentence: why this candidate was chosen */
+    clattn_problem problem; /* the problem in normal form */
     struct ca_operand operands[CA_NUM_ARGUMENTS];
     struct ca_ndrange range[CA_MAX_STAGES];
-    int runs[CA_MAX_STAGES]; /* 0: the stage has nothing to do */
-    int empty;               /* no stage runs */
+    int runs[CA_MAX_STAGES]; /* by stage; 0: the stage has nothing to do */
+    int empty;               /* not 0: no stage runs */
     size_t workspace_bytes;
     struct ca_kernels *kernels; /* CA_KERNEL_COPIES; all that an execution changes. NULL where a
                                    profile stands in for a device. */

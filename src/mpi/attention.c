@@ -9,9 +9,10 @@
 /* A part with the tensors of its rectangle. */
 struct piece {
     const struct part *part;
-    size_t row;             /* of the place's queries: its first one */
-    size_t key_row;         /* of the block */
-    bool whole_q, whole_kv; /* one tensor for all sequences: rows of total_q or total_kv */
+    size_t row;     /* the part's first row among the place's queries */
+    size_t key_row; /* the part's first row in the block of keys */
+    /* packed batch: one tensor has all sequences' rows, total_q or total_kv */
+    bool whole_q, whole_kv;
 };
 
 static struct piece piece_of(const clattn_mpi_plan *plan, const int chunk,
@@ -101,7 +102,7 @@ static size_t place_queries(const clattn_mpi_plan *plan)
     return chunks_count(plan->partition.place[plan->place].q);
 }
 
-/* Of all heads that this rank computes. */
+/* Rows of the place's queries, over all heads that this rank computes. */
 static size_t place_rows(const clattn_mpi_plan *plan)
 {
     return place_batches(plan) * plan->heads * place_queries(plan);
@@ -377,8 +378,8 @@ static void begin_dq(clattn_mpi_plan *plan, const bool writes_all)
     plan->has_dq = true;
 }
 
-/* What a part's gradients are written to, in f32: sums of the place and of the block that nothing was added to yet, or packed
- * tensors of its own. lse: packed. */
+/* The tensors that a part's gradients are written to, in f32: the place's and the block's sums if
+ * nothing was added to these yet, else packed tensors of the part's own. lse: packed. */
 struct part_gradients {
     struct tensor dq, dk, dv, lse;
     bool begins_queries, begins_keys;
@@ -414,7 +415,8 @@ static struct part_gradients part_gradients_of(clattn_mpi_plan *plan,
     return g;
 }
 
-/* Gradients of a part are added to those of the place and of the block, if they are not there. */
+/* Adds a part's gradients to those of the place and of the block, unless they were written
+ * there. */
 static void add_gradients(clattn_mpi_plan *plan, const struct block *block,
                           const struct piece *piece, const struct part_gradients *g)
 {

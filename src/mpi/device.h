@@ -11,16 +11,16 @@
 void device_open(clattn_mpi_plan *plan);
 void device_close(clattn_mpi_plan *plan);
 
-/* Waits for what the caller has enqueued. */
+/* Waits until the commands that the caller has enqueued are done. */
 void device_wait_for(clattn_mpi_plan *plan, cl_command_queue queue);
 
 /* ---- memory ----------------------------------------------------------------------------------- */
 
-/* A fault unless a buffer of the caller's has so many elements. */
+/* Sets a fault unless a buffer of the caller's has so many elements. */
 void buffer_check(clattn_mpi_plan *plan, const char *name, const clattn_buffer *buffer,
                   size_t elements, size_t element_bytes);
 
-/* At least so many bytes; NULL with a fault. What it held is lost if it has to grow. */
+/* Memory of at least so many bytes; NULL with a fault. Its contents are lost if it has to grow. */
 cl_mem pool_take(clattn_mpi_plan *plan, enum pool_id id, size_t bytes);
 unsigned char *staging_take(clattn_mpi_plan *plan, enum staging_id id, size_t bytes);
 
@@ -92,12 +92,14 @@ struct block {
         *joined; /* the one part that holds all keys visible to the queries, or NULL (parts_of()) */
     struct span keys;
     struct tensor dk, dv; /* backward: f32 sums that are added to */
-    bool begun; /* ... by a part; before that they are zero, or the first part writes all of them */
+    /* a part has added to dk and dv; before, they are zero, or the first part writes all of them */
+    bool begun;
 };
 
-/* The state of rows that have seen nothing, for all of the place's queries. */
+/* Begins the place's queries with the state of rows that have seen no key. */
 void forward_begin(clattn_mpi_plan *plan, const struct forward_task *task);
-/* Merges what the place's queries see of the block: those of chunk `chunk`, or of its joined part, which begins there. */
+/* Computes the place's queries against the block and merges the result: queries of chunk `chunk`,
+ * or of the joined part that begins there. */
 void forward_block(clattn_mpi_plan *plan, const struct forward_task *task, int chunk,
                    const struct block *block);
 void forward_end(clattn_mpi_plan *plan, const struct forward_task *task);
@@ -105,11 +107,11 @@ void forward_end(clattn_mpi_plan *plan, const struct forward_task *task);
 /* The state of the place's queries, f32: o, then lse, bytes of both together; and replacing it. */
 size_t state_bytes(const clattn_mpi_plan *plan);
 void state_read(clattn_mpi_plan *plan, void *state);
-/* Merges another rank's; the first one replaces what is there. */
+/* Merges another rank's state; the first one replaces the present state. */
 void state_merge(clattn_mpi_plan *plan, const void *state, bool first);
 
-/* dk and dv of some rows of the place's keys, from f32 sums of them; of packed batches those that belong to
- * a sequence. */
+/* Stores dk and dv of some rows of the place's keys from their f32 sums; in packed batches, only
+ * rows that belong to a sequence. */
 void store_key_gradients(clattn_mpi_plan *plan, const struct backward_task *task, struct span rows,
                          const struct tensor sums[2]);
 

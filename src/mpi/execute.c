@@ -52,7 +52,7 @@ static void check_list(clattn_mpi_plan *plan, const char *name, const int presen
                   name);
 }
 
-/* What forward and backward have alike, as far as parts of clattn's own do not check it. */
+/* The tensors that both forward and backward have and that the parts' own plans do not check. */
 struct lists {
     const clattn_buffer *sinks, *slopes, *q_lengths, *kv_lengths, *q_starts, *kv_starts;
     cl_ulong seed;
@@ -71,7 +71,8 @@ static void check_lists(clattn_mpi_plan *plan, const struct lists *lists)
     check_list(plan, "kv_starts", p->total_kv != 0, lists->kv_starts, p->batch + 1);
 }
 
-/* Reads lengths and starts; a hash of them and of what else all ranks have alike. */
+/* Reads lengths and starts, and returns a hash of them and of all else that must be the same on all
+ * ranks. */
 static uint64_t read_lists(clattn_mpi_plan *plan, const struct lists *lists)
 {
     const size_t batch = plan->whole.batch;
@@ -132,7 +133,7 @@ static void bring_out(clattn_mpi_plan *plan, const struct exchange *exchange,
         heads_exchange(plan, exchange, own, place, false);
 }
 
-/* What is exchanged of each kind of tensor. */
+/* The exchange of heads for each kind of tensor. */
 struct exchanges {
     struct exchange q, k, v, o, lse;
 };
@@ -237,7 +238,7 @@ clattn_status clattn_mpi_forward(clattn_mpi_plan *plan, cl_command_queue queue,
     char why[CA_REASON_BYTES];
     clattn_status status;
 
-    if (!plan) /* whose communicator nobody knows */
+    if (!plan) /* without a plan there is no communicator to agree on a fault */
         return CLATTN_INVALID_ARGUMENT;
     tensors = CA_READ(clattn_forward_tensors, "tensors", tensors, &own, why);
     if (check_call(plan, CLATTN_FORWARD, queue, tensors ? NULL : why, "clattn_forward_tensors"))
@@ -322,7 +323,7 @@ clattn_status clattn_mpi_backward(clattn_mpi_plan *plan, cl_command_queue queue,
     char why[CA_REASON_BYTES];
     clattn_status status;
 
-    if (!plan) /* whose communicator nobody knows */
+    if (!plan) /* without a plan there is no communicator to agree on a fault */
         return CLATTN_INVALID_ARGUMENT;
     tensors = CA_READ(clattn_backward_tensors, "tensors", tensors, &own, why);
     if (!check_call(plan, CLATTN_BACKWARD, queue, tensors ? NULL : why,

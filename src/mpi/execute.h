@@ -5,7 +5,7 @@
 
 #include "mpi/internal.h"
 
-/* With the plan's lengths. */
+/* Execute with the plan's sequence lengths. */
 void run_forward(clattn_mpi_plan *plan, const clattn_forward_tensors *tensors);
 void run_backward(clattn_mpi_plan *plan, const clattn_backward_tensors *tensors);
 

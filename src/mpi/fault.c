@@ -56,7 +56,8 @@ clattn_status fault_agree_alike(MPI_Comm communicator, const clattn_context *con
     *fault = (struct fault){.status = CLATTN_SUCCESS};
     if (least[0] == INT64_MAX && least[1] == ~least[2])
         return CLATTN_SUCCESS;
-    if (least[0] == INT64_MAX) { /* and all ranks know that */
+    /* no rank has failed, but their hashes differ: all ranks see that */
+    if (least[0] == INT64_MAX) {
         least[0] = 0;
         fault_set(&theirs, CLATTN_INVALID_ARGUMENT, "ranks do not have the same %s", unlike);
     } else {

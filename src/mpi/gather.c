@@ -10,18 +10,19 @@
 struct gather {
     clattn_mpi_plan *plan;
     struct tensor own[2]; /* k and v of this place */
-    size_t round_rows;    /* keys of a round, but the last */
+    size_t round_rows;    /* keys per round; the last round may have fewer */
     int rounds;
-    MPI_Datatype unit; /* messages are counted in these */
+    MPI_Datatype unit; /* the unit in which messages are counted */
     size_t unit_bytes;
-    cl_mem keys[2]; /* of the round at hand, and of the next one */
-    cl_mem sums[2]; /* backward: of the round at hand, and of the one before, which travel */
-    cl_mem came;    /* shares of this place's gradients, by other places */
-    int turn;       /* that many of them at a time */
+    cl_mem keys[2]; /* keys and values of the present round, and of the next one */
+    /* backward: gradients of the present round, and of the one before, which are being sent */
+    cl_mem sums[2];
+    cl_mem came; /* contributions of other places to this place's gradients */
+    int turn;    /* number of such contributions that are exchanged at a time */
     struct messages messages;
 };
 
-/* Of messages, each chunk by chunk. */
+/* Indices of requests in messages, each for one chunk after another. */
 enum { KEYS_RECEIVED, GRADIENTS_RECEIVED = CHUNKS };
 
 static struct span round_of(const struct gather *gather, const int round)
@@ -33,14 +34,14 @@ static struct span round_of(const struct gather *gather, const int round)
                          keys - first < gather->round_rows ? keys - first : gather->round_rows};
 }
 
-/* What a place has of a round by one of its chunks. */
+/* The rows of a round that one of a place's chunks holds. */
 static struct span rows_of(const struct gather *gather, const int place, const int chunk,
                            const struct span round)
 {
     return span_common(gather->plan->partition.place[place].kv[chunk], round);
 }
 
-/* Of the caller's tensors, the row that a row of the whole is. */
+/* The row of the caller's tensors that holds a row of the whole problem. */
 static size_t own_row(const struct gather *gather, const int chunk, const struct span rows)
 {
     const clattn_mpi_plan *plan = gather->plan;
@@ -49,7 +50,7 @@ static size_t own_row(const struct gather *gather, const int chunk, const struct
     return chunk_row(chunks, chunk) + rows.first - chunks[chunk].first;
 }
 
-/* What a row is of. */
+/* The contents of a row. */
 enum of_row { KEYS, GRADIENTS };
 
 static size_t row_bytes(const struct gather *gather, const enum of_row of)
@@ -118,7 +119,7 @@ static bool round_is_seen(const struct gather *gather, const struct lengths *len
 
 /* ---- keys ------------------------------------------------------------------------------------- */
 
-/* This place's keys of a round, to where they belong in it. */
+/* Packs this place's keys of a round at their places in it. */
 static void pack_own(struct gather *gather, const struct span range, const cl_mem keys)
 {
     clattn_mpi_plan *plan = gather->plan;
@@ -246,7 +247,8 @@ static int shares_of_turn(const struct gather *gather, const int turn)
     return least(gather->turn, gather->plan->partition.places - 1 - turn * gather->turn);
 }
 
-/* What this place sends to and gets from the place so many on, or back, of a chunk. */
+/* Lists what this place sends of a chunk to the place `distance` further on, and gets from the one
+ * as far back. */
 static void list_share(const struct gather *gather, const struct span range, const int chunk,
                        const int distance, const size_t came_row, int *lists)
 {

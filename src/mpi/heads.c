@@ -94,7 +94,7 @@ void heads_exchange(clattn_mpi_plan *plan, const struct exchange *exchange, cons
     const size_t sent = in ? of_mine : of_theirs, received = in ? of_theirs : of_mine;
     int *const out = in ? mine : theirs, *const back = in ? theirs : mine;
     cl_mem packed = pool_take(plan, POOL_PACKED, bytes);
-    /* Where messages are in the device's memory, what comes has its own. */
+    /* Where messages lie in the device's memory, arriving ones have memory of their own. */
     cl_mem came = plan->shares_memory ? pool_take(plan, POOL_KEYS, bytes) : packed;
 
     if (in)

@@ -6,10 +6,10 @@
 #include "mpi/shards.h"
 
 struct exchange {
-    size_t heads; /* of one member: query heads, or kv heads */
+    size_t heads; /* heads of one member: query heads, or kv heads */
     size_t dim;
-    bool of_keys; /* rows are those of keys */
-    bool floats;  /* whatever the dtype */
+    bool of_keys; /* the rows are those of keys, not of queries */
+    bool floats;  /* elements are floats, whatever the problem's dtype */
 };
 
 /* Collective in plan->members: between this rank's rows of all heads (`own`) and the place's rows of this

@@ -35,7 +35,7 @@ void fault_set(struct fault *fault, clattn_status status, const char *format, ..
     __attribute__((format(printf, 3, 4)))
 #endif
     ;
-/* Of an OpenCL call, or a call of clattn; true if it succeeded. */
+/* Sets the fault of an OpenCL call, or of a call of clattn, unless it succeeded; true if it did. */
 bool fault_cl(struct fault *fault, cl_int error, const char *call);
 bool fault_call(struct fault *fault, clattn_status status, const char *call);
 
@@ -73,7 +73,7 @@ struct staging {
     size_t size;
     cl_mem buffer;
     size_t count;      /* Bytes of the buffer that it stands for, from the first on. */
-    unsigned char *at; /* Where messages are: `bytes`, or what is mapped. */
+    unsigned char *at; /* Memory of messages: `bytes`, or the mapped buffer. */
     void *mapped;      /* NULL: the host has a copy. */
     cl_map_flags flags;
     bool written; /* The copy has gone to the device, or is on its way. */
@@ -82,7 +82,7 @@ struct staging {
 /* ---- the plan --------------------------------------------------------------------------------- */
 
 #define PART_PLANS 64
-struct part_plan { /* of a part's problem, by its text */
+struct part_plan { /* the plan of a part's problem, found by the problem's text */
     char *text;
     clattn_plan *plan;
 };
@@ -105,7 +105,7 @@ enum pool_id {
     POOL_O,         /* f32 sums of this place's queries: dq, or o that is not in the caller's */
     POOL_LSE,       /* ... and their lse */
     POOL_WIDE_O,    /* o in f32, as parts of gradients read it */
-    POOL_GRADIENTS, /* f32 sums of the keys at hand: dk, then dv */
+    POOL_GRADIENTS, /* f32 sums of the present keys: dk, then dv */
     POOL_GRADIENTS_NEXT, /* ... while the ones before travel */
     POOL_GRADIENTS_OWN,
     POOL_GRADIENTS_CAME,
@@ -115,9 +115,9 @@ enum pool_id {
     POOL_SLOPES,
     POOL_SINKS,
     POOL_WORKSPACE,
-    POOL_KEYS, /* two blocks of keys and values that came */
+    POOL_KEYS, /* two blocks of keys and values that were received */
     POOL_KEYS_NEXT,
-    POOL_PACKED,  /* what is on its way to or from the host */
+    POOL_PACKED,  /* packed data on its way to or from the host */
     POOL_HEADS_Q, /* tensors of whole places, of this rank's heads */
     POOL_HEADS_K,
     POOL_HEADS_V,
@@ -133,8 +133,8 @@ enum pool_id {
 enum staging_id {
     STAGING_KEYS,
     STAGING_KEYS_NEXT,
-    STAGING_GRADIENTS,      /* those that go on */
-    STAGING_GRADIENTS_NEXT, /* those that come */
+    STAGING_GRADIENTS,      /* gradients that are sent on */
+    STAGING_GRADIENTS_NEXT, /* gradients that arrive */
     STAGING_GRADIENTS_RETURNED,
     STAGING_SEND,
     STAGING_RECEIVE,
@@ -148,39 +148,40 @@ struct times {
 
 struct clattn_mpi_plan {
     MPI_Comm communicator; /* all ranks */
-    MPI_Comm members;      /* of this rank's place, who exchange heads */
+    MPI_Comm members;      /* the ranks of this rank's place, which exchange heads */
     MPI_Comm ring;         /* one rank of each place */
     int rank, ranks, place, member;
     clattn_context *context;
-    cl_command_queue queue;  /* of its own, in order */
-    cl_command_queue copies; /* likewise, for what goes to the device while that computes */
-    bool shares_memory;      /* the host with the device */
-    bool dry;                /* plans and memory are made, nothing is enqueued */
+    cl_command_queue queue;  /* the plan's own queue, in-order */
+    cl_command_queue copies; /* a second such queue, for copies to the device while it computes */
+    bool shares_memory;      /* the device uses the host's memory */
+    bool dry;                /* makes plans and memory, but enqueues nothing */
     clattn_problem whole;
-    clattn_problem local; /* of this rank's tensors */
+    clattn_problem local; /* the problem of this rank's tensors */
     clattn_mpi_mode mode;
     clattn_mpi_prediction prediction;
     size_t gather_bytes;
     const clattn_plan_options *options;
     struct partition partition;
-    size_t heads, kv_heads, first_head; /* that this rank computes */
-    struct part *parts;                 /* parts_room() of them */
-    int *messages;        /* counts and places of all-gathers, 16 times places (gather.c) */
-    int *member_messages; /* of all-to-alls, four times members (heads.c) */
-    MPI_Datatype page;    /* PAGE_BYTES */
+    size_t heads, kv_heads, first_head; /* the heads that this rank computes */
+    struct part *parts;                 /* room for parts_room() parts */
+    int *messages; /* counts and displacements of all-gathers, 16 times places (gather.c) */
+    /* counts and displacements of all-to-alls, four times members (heads.c) */
+    int *member_messages;
+    MPI_Datatype page; /* PAGE_BYTES */
     struct part_plan plans[PART_PLANS];
     size_t num_plans;
     cl_program program;
     cl_kernel kernels[KERNELS];
-    size_t columns, rows; /* of a work-group of these */
+    size_t columns, rows; /* the work-group size of these kernels */
     struct pool pools[POOLS];
     struct staging stagings[STAGINGS];
     cl_int *ints;           /* lengths or starts of a part */
     float *head_sums;       /* dslopes and dsinks of all heads */
-    struct lengths lengths; /* of the execution */
-    struct tensor state_o;  /* forward: what the place's queries have seen so far, f32 */
-    bool begun[CHUNKS];     /* queries that have seen a part, or have a gradient of one */
-    bool has_dq;            /* backward: sums of dq are zero, or what was written */
+    struct lengths lengths; /* the execution's sequence lengths */
+    struct tensor state_o;  /* forward: running output of the place's queries, f32 */
+    bool begun[CHUNKS];     /* by chunk of queries: a part has written to their state or gradient */
+    bool has_dq;            /* backward: the sums of dq are valid: zero, or written by parts */
     struct fault fault;
     struct times times;
 };
@@ -190,8 +191,9 @@ struct clattn_mpi_plan {
 /* The tensors of a place, of the heads that this rank computes. */
 struct forward_task {
     struct tensor q, k, v;
-    struct tensor o, lse;             /* lse.buffer NULL: not asked for; its rows are floats */
-    const clattn_forward_tensors *of; /* bias, mask, slopes, sinks, seed */
+    struct tensor o, lse; /* lse.buffer is NULL if lse is not asked for; its rows are floats */
+    /* the execution's other tensors: bias, mask, slopes, sinks, seed */
+    const clattn_forward_tensors *of;
     struct lengths lengths;
 };
 

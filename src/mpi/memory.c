@@ -140,7 +140,7 @@ void device_fill(clattn_mpi_plan *plan, const cl_mem buffer, const size_t floats
 
 /* ---- waiting ---------------------------------------------------------------------------------- */
 
-/* So that a device that computes on the host's cores has them. */
+/* Pause between polls, which leaves the host's cores to a device that computes on them. */
 #define PAUSE_SECONDS 50e-6
 
 struct messages no_messages(void)
@@ -268,7 +268,7 @@ void staging_close(clattn_mpi_plan *plan, const enum staging_id id, const bool k
 
     if (!staging->at)
         return;
-    if (staging->mapped) /* with a fault as well */
+    if (staging->mapped) /* unmapped even after a fault */
         fault_cl(
             &plan->fault,
             clEnqueueUnmapMemObject(plan->queue, staging->buffer, staging->mapped, 0, NULL, NULL),

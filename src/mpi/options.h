@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which problems and options can be. Pure: no MPI, no OpenCL. */
+/* Checks of problems and options. Pure: no MPI, no OpenCL. */
 #ifndef MPI_OPTIONS_H
 #define MPI_OPTIONS_H
 
@@ -26,7 +26,7 @@ int options_members(const clattn_mpi_options *options, int ranks);
 /* Whether a sound problem's heads can be exchanged among so many ranks. */
 bool options_share_heads(const clattn_problem *whole, int ranks, int members);
 
-/* As the options say, or the default. */
+/* Most bytes of a round of an all-gather: the options' value, or the default. */
 size_t options_gather_bytes(const clattn_mpi_options *options);
 
 #endif

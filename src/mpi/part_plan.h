@@ -9,7 +9,8 @@
 clattn_problem part_problem(const clattn_mpi_plan *plan, const struct part *part);
 clattn_layout layout_of(struct tensor tensor);
 
-/* Its plan, made at the first call; NULL with a fault. Borrowed until the next call. */
+/* The plan of a part's problem, made at the first call; NULL with a fault. Borrowed until the next
+ * call. */
 const clattn_plan *part_plan(clattn_mpi_plan *plan, const clattn_problem *p);
 void part_plans_release(clattn_mpi_plan *plan);
 

@@ -20,7 +20,7 @@ static uint64_t hash_rates(uint64_t hash, const clattn_mpi_rates *r)
     return hash_more(hash, all, sizeof all);
 }
 
-/* What all ranks must have alike. */
+/* A hash of everything that must be the same on all ranks. */
 static uint64_t hash_plan(const clattn_mpi_plan *plan, const clattn_mpi_options *options)
 {
     uint64_t hash = HASH_BEGIN;
@@ -35,7 +35,7 @@ static uint64_t hash_plan(const clattn_mpi_plan *plan, const clattn_mpi_options 
     return hash_rates(hash, options->rates);
 }
 
-/* Every rank's speed; equal where none says one. */
+/* Finds every rank's speed; all are equal where no rank gives one. */
 static void find_speeds(clattn_mpi_plan *plan, const clattn_mpi_options *options, double *speeds)
 {
     bool some = false, all = true;
@@ -52,7 +52,8 @@ static void find_speeds(clattn_mpi_plan *plan, const clattn_mpi_options *options
                   "options->speed is 0 on some ranks and not on others");
 }
 
-/* Collective: the mode, by the cost model where the options leave it open, and what that expects if there are rates. */
+/* Collective: chooses the mode, by the cost model where the options leave it open, and makes its
+ * prediction if there are rates. */
 static clattn_status choose_mode(clattn_mpi_plan *plan, const clattn_mpi_options *options,
                                  const double *speeds)
 {
@@ -257,7 +258,7 @@ clattn_status clattn_mpi_plan_create(MPI_Comm communicator, clattn_context *cont
 
     if (plan)
         *plan = NULL;
-    if (communicator == MPI_COMM_NULL) { /* nobody to agree with */
+    if (communicator == MPI_COMM_NULL) { /* there are no ranks to agree with */
         if (context)
             clattn_context_log(context, CLATTN_LOG_ERROR,
                                "clattn_mpi_plan_create: communicator must not be null");

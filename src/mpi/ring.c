@@ -9,13 +9,13 @@ struct ring {
     int places, me;
     struct tensor own[2]; /* k and v of this place */
     cl_mem buffers[2];
-    cl_mem came;     /* gradients that the place before has passed on */
-    cl_mem returned; /* those of this place's keys, by the queries of others */
+    cl_mem came;     /* gradients that the previous place has passed on */
+    cl_mem returned; /* gradients of this place's keys, from the queries of other places */
     struct messages messages;
-    MPI_Request return_request; /* of the latter */
+    MPI_Request return_request; /* the request that receives `returned` */
 };
 
-/* Of this step, but for gradients that are sent, which are those of the step before. */
+/* Indices of requests of the present step; gradients that are sent are those of the step before. */
 enum { KEYS_SENT, KEYS_RECEIVED, GRADIENTS_SENT, GRADIENTS_RECEIVED };
 
 enum { TAG_KEYS = 1, TAG_GRADIENTS = 2, TAG_RETURNED = 3 };
@@ -40,7 +40,8 @@ static size_t most_rows(const struct ring *ring)
     return most;
 }
 
-/* Whether keys go on from the place that has them at step t: somebody behind it sees them. */
+/* Whether keys are sent on from the place that has them at step t: queries of a place behind it see
+ * them. */
 static bool keys_travel(const struct ring *ring, const int of_keys, const int step)
 {
     for (int later = step + 1; later < ring->places; later++)
@@ -73,7 +74,7 @@ static struct ring ring_open(clattn_mpi_plan *plan, const struct tensor k, const
     return ring;
 }
 
-/* This place's keys, packed, to where messages come from. */
+/* Packs this place's keys into the memory that messages are sent from. */
 static void pack_own_keys(struct ring *ring)
 {
     clattn_mpi_plan *plan = ring->plan;
@@ -129,7 +130,7 @@ static void end_step(struct ring *ring, const int step)
     staging_close(plan, STAGING_GRADIENTS, false);
 }
 
-/* What this place's queries and the keys at hand at step t are computed as. */
+/* The chunk pairs in which this place's queries and the keys of step t are computed. */
 static int pairs_at(const struct ring *ring, const int step,
                     struct chunk_pair pairs[CHUNKS * CHUNKS])
 {
@@ -194,7 +195,8 @@ static int step_that_sees(const struct ring *ring, const int of_keys, const int 
     return 0;
 }
 
-/* Whether dk and dv that are computed at step t join those of the places before, and go on. */
+/* Whether dk and dv that are computed at step t are added to those of the previous places and sent
+ * on. */
 static bool gradients_join(const struct ring *ring, const int step)
 {
     const int of_keys = ring_place(ring, ring->me - step);
@@ -231,7 +233,7 @@ static void expect_gradients(struct ring *ring, const int step)
     ring->messages.to[GRADIENTS_RECEIVED] = STAGING_GRADIENTS_NEXT;
 }
 
-/* Adds gradients that came to those on the device. */
+/* Adds gradients that have arrived to those on the device. */
 static void add_gradients_that_came(struct ring *ring, const enum staging_id staging,
                                     const cl_mem came, const size_t rows,
                                     const struct tensor sums[2])
@@ -244,7 +246,7 @@ static void add_gradients_that_came(struct ring *ring, const enum staging_id sta
     move_pair(plan, KERNEL_ADD_FLOATS, rows, pair, sums);
 }
 
-/* dk and dv that were computed at step t go on, with those that came. */
+/* Sends on dk and dv that were computed at step t, together with those that had arrived. */
 static void pass_gradients(struct ring *ring, const int step, const cl_mem gradients,
                            const struct tensor sums[2])
 {

@@ -8,9 +8,9 @@
 struct rows_call {
     clattn_mpi_plan *plan;
     cl_kernel kernel;
-    cl_uint argument; /* the next */
-    size_t count;     /* of rows, the most of a tensor */
-    size_t tensors;   /* what moves rows has two */
+    cl_uint argument; /* index of the next argument */
+    size_t count;     /* number of rows: the largest number of any tensor */
+    size_t tensors;   /* 2 for kernels that move rows of two tensors, else 1 */
 };
 
 void rows_begin(struct rows_call *call, clattn_mpi_plan *plan, enum kernel kernel,

@@ -22,7 +22,7 @@ void split_forward(clattn_mpi_plan *plan, const struct forward_task *task)
         plan->times.waiting += MPI_Wtime() - begun;
         plan->times.bytes_sent += bytes * (size_t)(places - 1);
     }
-    /* In the same order on all ranks, so that all have the same bits. */
+    /* States are merged in the same order on all ranks, so that all get the same bits. */
     for (int n = 0; n < places; n++)
         state_merge(plan, all + (size_t)n * bytes, n == 0);
 }

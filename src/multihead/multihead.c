@@ -4,7 +4,7 @@
 #include "execute/buffers.h"
 #include "execute/execute.h"
 
-/* What an execution is given, by place, and what it makes of it. */
+/* The tensors that an execution is given, by place, and its state. */
 struct run {
     const clattn_multihead_plan *plan;
     clattn_buffer at[CA_NUM_LAYER_TENSORS];
@@ -14,7 +14,7 @@ struct run {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* Which steps lead to a tensor that is given: bit n for step n. */
+/* The steps that a given output tensor needs: bit n for step n. */
 static unsigned needed_steps(const struct run *run)
 {
     const clattn_multihead_plan *plan = run->plan;
@@ -156,7 +156,7 @@ static clattn_status execute(struct run *run, cl_command_queue queue, cl_uint nu
         return ca_fail_cl(&context->log, err, "clCreateBuffer for a workspace of %zu bytes",
                           plan->workspace_bytes);
     status = enqueue(run, queue, in_order, num_wait, wait, done);
-    clReleaseMemObject(workspace->buffer); /* lives until the kernels are done */
+    clReleaseMemObject(workspace->buffer); /* the buffer lives until the kernels are done */
     return status;
 }
 

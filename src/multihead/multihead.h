@@ -40,7 +40,7 @@ enum ca_place {
     CA_AT_B_O,
     CA_AT_Y,
     CA_AT_WEIGHTS,
-    CA_AT_DY, /* this and what follows: backward */
+    CA_AT_DY, /* this and the following tensors are of backward */
     CA_AT_DX,
     CA_AT_DCONTEXT,
     CA_AT_DVALUES,
@@ -58,12 +58,13 @@ enum ca_place {
         CA_AT_RESERVE,
     CA_AT_WORKSPACE,
     CA_NUM_LAYER_TENSORS,
-    CA_AT_Q = CA_NUM_LAYER_TENSORS, /* this and what follows: regions */
+    /* this and the following places are regions of the plan's own memory */
+    CA_AT_Q = CA_NUM_LAYER_TENSORS,
     CA_AT_K,
     CA_AT_V,
     CA_AT_O,
     CA_AT_LSE,
-    CA_AT_SCORES, /* of all heads, for their mean */
+    CA_AT_SCORES, /* the weights of all heads, of which the layer returns the mean */
     CA_AT_DQ,
     CA_AT_DK,
     CA_AT_DV,
@@ -97,7 +98,8 @@ struct ca_steps {
     struct ca_step list[CA_MAX_STEPS];
     size_t count;
     struct ca_region regions[CA_NUM_PLACES];
-    size_t reserve_bytes, workspace_bytes; /* of the regions */
+    /* bytes of the regions in the reserve and in the workspace */
+    size_t reserve_bytes, workspace_bytes;
 };
 
 /* Columns of q, k and v together, in this order. */
@@ -106,7 +108,7 @@ struct ca_columns {
 };
 struct ca_columns ca_layer_columns(const clattn_multihead *layer);
 
-/* Rows of x, and of what keys and values are made of. */
+/* Rows of x, or of the inputs that keys and values are made of. */
 size_t ca_layer_rows(const clattn_multihead *layer, int of_keys);
 
 /* The steps of a layer that passed every check but that of its steps. */
@@ -122,7 +124,7 @@ struct ca_ready_step {
     clattn_plan *plan;
     uint64_t reads, writes; /* CA_PLACE()s */
     unsigned after;         /* bit n: step n writes what this one reads */
-    size_t workspace;       /* offset of its own part, in bytes */
+    size_t workspace;       /* byte offset of the step's own workspace in the layer's */
 };
 
 struct clattn_multihead_plan {

@@ -138,7 +138,7 @@ static clattn_status check_sizes(const clattn_multihead *layer, char *reason, si
     return CLATTN_SUCCESS;
 }
 
-/* What is left are tensors that reach too far. */
+/* Checks the steps: the only errors left are tensors whose extents are too large. */
 static clattn_status check_steps(const clattn_multihead *layer, char *reason, size_t bytes)
 {
     char why[CA_REASON_BYTES];

@@ -167,7 +167,8 @@ clattn_status clattn_multihead_plan_create(clattn_context *context, const clattn
 
 void clattn_multihead_plan_release(clattn_multihead_plan *plan)
 {
-    if (!plan || plan->context->forks != ca_forks()) /* as clattn_context_release() */
+    /* a forked child releases nothing, as in clattn_context_release() */
+    if (!plan || plan->context->forks != ca_forks())
         return;
     for (size_t n = 0; n < plan->num_steps; n++)
         clattn_plan_release(plan->steps[n].plan);

@@ -8,12 +8,12 @@
 /* A part of the layer that is a matrix product: result = source w + b, of rows by columns. Together
  * with its gradients it makes all steps but attention. */
 struct linear {
-    const char *name;        /* of w and b, without the letter */
-    const char *source_name; /* of what it reads */
+    const char *name;        /* the name of w and b without that letter: "q" of "w_q" */
+    const char *source_name; /* the name of the input x */
     const char *result_name;
     enum ca_place source, dsource, result, dresult, w, dw, b, db; /* b may be CA_NOWHERE */
     size_t rows, inputs, columns;
-    size_t first, all; /* its columns begin at first of w's, which has this many */
+    size_t first, all; /* w has `all` columns; this part's begin at column `first` */
     int accumulate;    /* dsource holds the part of another linear */
 };
 
@@ -161,8 +161,8 @@ static size_t group_inputs(const clattn_multihead *layer, struct linear *groups,
     const size_t widths[3] = {columns.q, columns.k, columns.v};
     const size_t firsts[3] = {0, columns.q, columns.q + columns.k};
     const int separate = layer->source == CLATTN_SEPARATE, self = layer->source == CLATTN_SELF;
-    static const char *const names[3][3] = {
-        {"q", "qk", "qkv"}, {"", "k", "kv"}, {"", "", "v"}}; /* by first and last */
+    /* by the first and the last of q, k, v in the product */
+    static const char *const names[3][3] = {{"q", "qk", "qkv"}, {"", "k", "kv"}, {"", "", "v"}};
     const int sources[3] = {0, self ? 0 : 1, self ? 0 : separate ? 2 : 1};
     const struct {
         const char *name;

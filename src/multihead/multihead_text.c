@@ -8,7 +8,8 @@
 #include <string.h>
 
 static const char prefix[] = "layer ";
-static const char *const weights_names[] = {"none", "heads", "mean"}; /* by clattn_weights_out */
+/* indexed by clattn_weights_out */
+static const char *const weights_names[] = {"none", "heads", "mean"};
 enum { WEIGHTS_NAMES = sizeof weights_names / sizeof *weights_names };
 
 /* ---- printing -------------------------------------------------------------------------------- */
@@ -96,7 +97,8 @@ static const char *const keys[W_COUNT] = {
     "layer",  "model=", "cross=", "separate=", "output=",  "io",
     "packed", "biases", "obias",  "seqfirst",  "training", "weights="};
 
-/* The layer's word that text is, and what follows its key; W_COUNT: a word of the attention. */
+/* Which of the layer's words the text is, and the value behind its key; W_COUNT: a word of the
+ * attention. */
 static enum word recognise(const char *text, const char **value)
 {
     for (unsigned w = 0; w < W_COUNT; w++) {
@@ -190,7 +192,7 @@ static clattn_status parse_words(const char *text, clattn_multihead *layer, char
     return CLATTN_SUCCESS;
 }
 
-/* What must be there, and what follows from what was left out. */
+/* Checks that the required words are there, and fills in what follows from words left out. */
 static clattn_status complete(clattn_multihead *layer, unsigned seen, char *reason,
                               size_t reason_bytes)
 {

@@ -5,10 +5,11 @@
 
 #include <stdbool.h>
 
-/* The number that this process has for people and for other processes. */
+/* The number of this process in the system (its PID). */
 long ca_process_number(void);
 
-/* Whether the program runs with other rights than those of who started it, who must not steer it by variables. */
+/* Whether the program runs with other rights than those of the user who started it (set-user-ID);
+ * then its environment must not be trusted. */
 bool ca_environment_is_borrowed(void);
 
 #endif

@@ -11,7 +11,7 @@
 
 /* A file or folder that is open; child processes do not inherit it. */
 typedef intptr_t ca_file;
-enum { CA_NO_FILE = -1 }; /* as a folder: none, and the path counts as it is */
+enum { CA_NO_FILE = -1 }; /* as a folder: none; the path is taken as it is */
 
 /* ---- what a file is --------------------------------------------------------------------------- */
 
@@ -19,15 +19,16 @@ enum ca_file_kind { CA_FILE_REGULAR, CA_FILE_FOLDER, CA_FILE_LINK, CA_FILE_OTHER
 
 struct ca_file_facts {
     enum ca_file_kind kind;
-    bool removed; /* no folder has it any more */
+    bool removed; /* the file is open, but no folder lists it any more */
     unsigned long long bytes;
-    time_t written; /* when it was last, and nanoseconds beyond that */
+    time_t written; /* time of the last write in seconds; written_nanoseconds is its fraction */
     long written_nanoseconds;
-    unsigned long long volume, number;  /* which one it is */
-    unsigned long owner, group, access; /* as the system has them, for the functions below */
+    /* the file system's and the file's number, which together identify the file */
+    unsigned long long volume, number;
+    unsigned long owner, group, access; /* in the system's own form, for the functions below */
 };
 
-/* Of an open file; of a path, where a link is one; of what the path leads to. */
+/* The facts of an open file; of what a path names, be it a link; of what the path leads to. */
 bool ca_file_ask(ca_file file, struct ca_file_facts *facts);
 bool ca_file_find(ca_file folder, const char *path, struct ca_file_facts *facts);
 bool ca_file_follow(const char *path, struct ca_file_facts *facts);
@@ -45,31 +46,32 @@ bool ca_file_is_trusted(const struct ca_file_facts *facts, char *why, size_t why
 /* The same of the owner alone. */
 bool ca_file_owner_is_trusted(const struct ca_file_facts *facts, char *why, size_t why_bytes);
 
-/* Whether this process may write to what is there. */
+/* Whether this process may write to the file or folder. */
 bool ca_file_is_writable(const char *path);
 
-/* Lets those read and write a file who may do so with one of these facts. */
+/* Gives an open file the access rights of a file with these facts. */
 bool ca_file_share_as(ca_file file, const struct ca_file_facts *facts);
 
 /* ---- open files ------------------------------------------------------------------------------- */
 
 enum ca_file_use {
     CA_FILE_READ,
-    CA_FILE_CHANGE,     /* to read and write; made, for its owner alone, if it is missing */
-    CA_FILE_MAKE,       /* to write; made, for its owner alone, and an error if it is there */
-    CA_FILE_MAKE_SHARED /* likewise, for those to whom new files are open */
+    CA_FILE_CHANGE, /* open to read and write; a missing file is created for its owner alone */
+    CA_FILE_MAKE,   /* create for the owner alone and open to write; an existing file is an error */
+    CA_FILE_MAKE_SHARED /* the same, with the access rights that new files get by default */
 };
 
 /* No link as the last part of the path is followed, and nothing is waited for. */
 ca_file ca_file_open(ca_file folder, const char *path, enum ca_file_use use);
 
-/* What may be a link, or a pipe that has to be waited for. */
+/* Opens a file that may be a link, or a pipe that has to be waited for. */
 ca_file ca_file_open_any(const char *path);
 
-/* Leaves errno as it is if it can. */
+/* Closes a file; leaves errno as it is on success. */
 bool ca_file_close(ca_file file);
 
-/* Reads from there, or of a pipe on, until so many bytes or the end; -1 on failure. */
+/* Reads from offset `at`, or the next bytes of a pipe, until so many bytes or the end; -1 on
+ * failure. */
 ptrdiff_t ca_file_read(ca_file file, void *data, size_t bytes, unsigned long long at);
 
 /* Writes all of it there. Safe in a signal handler. */
@@ -81,7 +83,7 @@ bool ca_file_truncate(ca_file file);
 /* Says that it is written now. */
 bool ca_file_touch(ca_file file);
 
-/* Has what was written outlive a power cut, as far as the file system can. */
+/* Makes written data survive a power cut, as far as the file system can. */
 bool ca_file_make_durable(ca_file file);
 
 /* fopen(), where child processes do not inherit the file. */
@@ -96,7 +98,7 @@ bool ca_folder_make(const char *path);
 
 bool ca_file_remove(ca_file folder, const char *path);
 
-/* Replaces what has the new name. */
+/* Renames a file, replacing one that has the new name. */
 bool ca_file_rename(ca_file folder, const char *from, const char *to);
 
 /* The names in a folder, which is taken over in any case; NULL on failure, and without a folder. */

@@ -173,7 +173,8 @@ bool ca_file_touch(ca_file file)
     return futimens((int)file, NULL) == 0;
 }
 
-/* Of what knows no such thing, such as some file systems' folders, nothing more can be had. */
+/* Some file systems cannot do this for folders; then nothing more is possible, and it counts as
+ * done. */
 bool ca_file_make_durable(ca_file file)
 {
     return fsync((int)file) == 0 || errno == EINVAL || errno == ENOSYS || errno == ENOTSUP;

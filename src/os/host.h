@@ -15,8 +15,8 @@ void ca_host_processor(char *text, size_t bytes);
 /* How many processes were ready in the last 1, 5 and 15 minutes; NANs where the system does not say. */
 void ca_host_load(double load[3]);
 
-/* Restricts this process to so many of the processors that it may run on. False if there are fewer, or the
- * system does not do so. */
+/* Restricts this process to so many of the processors that it may run on. False if there are fewer,
+ * or the system has no such call. */
 bool ca_host_keep_processors(unsigned count);
 
 #endif

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-/* What follows `key` and a colon in /proc/cpuinfo; false if it is not there. */
+/* Finds the text that follows `key` and a colon in /proc/cpuinfo; false if it is not there. */
 static bool find_fact(const char *key, char *value, size_t bytes)
 {
     FILE *stream = fopen("/proc/cpuinfo", "re");

@@ -6,10 +6,12 @@
 
 #include <stdbool.h>
 
-/* Catches them from now on; who writes to a pipe that nobody reads gets an error, and is not ended. */
+/* Catches interruptions from now on; a write to a pipe without a reader gives an error and does not
+ * end the process. */
 void ca_interrupt_catch(void);
 
-/* From now on this is done before one of them ends the process; NULL: nothing any more. It may be called at any moment. */
+/* From now on act() is called before an interruption ends the process; NULL: nothing any more. It
+ * may be called at any moment. */
 void ca_interrupt_before_end(void (*act)(void));
 
 /* From open to close they are only counted, up to two, and none ends the process: for who has children

@@ -13,7 +13,7 @@ const int ca_interrupt_numbers[CA_INTERRUPTS] = {SIGINT, SIGTERM, SIGHUP};
 static volatile sig_atomic_t interrupts; /* counted up to 2 */
 static double noticed;                   /* 0: not yet */
 static void (*_Atomic before_end)(void);
-/* By end(): the default, or what a driver's compiler has put there. */
+/* The handlers that end() restores: the default, or what a driver's compiler had installed. */
 static struct sigaction replaced[CA_INTERRUPTS];
 
 /* Ends the process as the signal does without this handler. */

@@ -7,8 +7,8 @@
 
 enum ca_lock {
     CA_LOCK_TAKEN,
-    CA_LOCK_OTHERS, /* somebody has it, in this process or another */
-    CA_LOCK_MISSING /* the file system has none; errno says why */
+    CA_LOCK_OTHERS, /* another holder has the lock, in this process or another */
+    CA_LOCK_MISSING /* the file system has no locks; errno says why */
 };
 
 /* Takes it for this open file if it is free, which needs no waiting. */

@@ -8,30 +8,31 @@
 
 /* ---- pipes ------------------------------------------------------------------------------------ */
 
-/* What is written to the second can be read from the first. */
+/* Makes a pipe: bytes written to the second end can be read from the first. */
 bool ca_pipe(ca_file ends[2]);
 
-/* From now on what does not fit is lost: nobody waits. */
+/* From now on writers do not wait: bytes that do not fit into the pipe are lost. */
 void ca_pipe_drop_excess(const ca_file ends[2]);
 
-/* Waits so long for something, and takes what has come. 0: nothing; -1: nothing will come any more. */
+/* Waits so long for data, and reads what has come. 0: nothing came; -1: nothing will come any
+ * more. */
 ptrdiff_t ca_pipe_read(ca_file pipe, void *data, size_t bytes, int milliseconds);
 
-/* Errno is EPIPE if nobody reads there. */
+/* Writes to a pipe; errno is EPIPE if it has no reader. */
 bool ca_pipe_write(ca_file pipe, const void *data, size_t bytes);
 
-/* A file without a name, to whose end all children write who print to it. */
+/* Opens a file without a name, to whose end all children that print to it write. */
 ca_file ca_output_open(void);
 
 /* ---- children --------------------------------------------------------------------------------- */
 
 /* A child, and all that it starts. */
 struct ca_child {
-    long number; /* by which others know it; 0: none */
+    long number; /* the process's number in the system; 0: no child */
 };
 
-/* What a child gets as its standard streams, CA_NO_FILE for nothing at all, and others by the numbers that it knows them
- * by (ca_parent_stream()). */
+/* The files that a child gets as its standard streams, CA_NO_FILE for none, and further ones with
+ * the numbers by which the child finds them (ca_parent_stream()). */
 struct ca_child_files {
     ca_file input, output, errors;
     struct {
@@ -53,10 +54,11 @@ int ca_child_start(struct ca_child *child, const char *const *argv,
                    const struct ca_child_files *files, const char *const *variables);
 
 struct ca_child_end {
-    int status;   /* with which it exited */
-    int death;    /* 0: it exited; else the system's number of what ended it */
-    bool crashed; /* by what it did itself */
-    bool killed;  /* by somebody, or by the system, which has no memory left */
+    int status; /* the exit status */
+    /* 0: the child exited; else the system's number of what ended it, such as a signal */
+    int death;
+    bool crashed; /* a fault of its own ended it */
+    bool killed;  /* another process killed it, or the system did for lack of memory */
 };
 
 /* "signal 11 (Segmentation fault)". */
@@ -77,16 +79,17 @@ void ca_child_interrupt(const struct ca_child *child);
 /* Stops all of it, or has it go on. */
 void ca_child_pause(const struct ca_child *child, bool pause);
 
-/* Of all its threads together, in seconds since they began. Zeros where the system does not say; Linux does. */
+/* Processor time of all of a child's threads together, in seconds since they began. Zeros where the
+ * system does not tell; Linux does. */
 struct ca_processor_time {
-    double ran, waited; /* waited: ready to run, while others ran */
-    bool stopped;       /* by somebody, or by a debugger */
+    double ran, waited; /* seconds running, and seconds ready to run while others ran */
+    bool stopped;       /* a signal or a debugger has stopped it */
 };
 struct ca_processor_time ca_child_processor_time(const struct ca_child *child);
 
 /* ---- this process ----------------------------------------------------------------------------- */
 
-/* What starts this program once more; argv[0] where the system does not tell. */
+/* The path that starts this program once more; argv[0] where the system does not tell. */
 const char *ca_own_program(const char *argv0);
 
 /* The folder of this program with a slash at its end; "" where the system does not tell. */

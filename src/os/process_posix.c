@@ -88,7 +88,7 @@ ca_file ca_output_open(void)
 
 /* ---- starting --------------------------------------------------------------------------------- */
 
-/* What this process ignores or catches, the child does not. */
+/* The child gets default handlers for signals that this process ignores or catches. */
 static void set_attributes(posix_spawnattr_t *attributes)
 {
     sigset_t signals;
@@ -318,7 +318,8 @@ void (*ca_own_function(const char *name))(void)
     void *symbol = program ? dlsym(program, name) : NULL;
     void (*function)(void) = NULL;
 
-    memcpy(&function, &symbol, sizeof symbol); /* as POSIX has it; C knows no such cast */
+    /* POSIX allows this conversion to a function pointer, C has no cast for it */
+    memcpy(&function, &symbol, sizeof symbol);
     return function;
 }
 

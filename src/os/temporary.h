@@ -16,7 +16,7 @@ bool ca_temporary_folder(char *path, size_t bytes, const char *folder, const cha
 /* Removes a folder with all that it holds. */
 void ca_folder_remove(const char *path);
 
-/* What fits into a folder's file system; 0 where that is not known. */
+/* The bytes that still fit into a folder's file system; 0 where that is not known. */
 double ca_folder_room(const char *path);
 
 #endif

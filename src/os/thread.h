@@ -13,7 +13,7 @@ struct ca_condition {
     _Alignas(16) unsigned char room[64];
 };
 
-/* Those that begin are false without memory. */
+/* The functions that begin something return false without memory. */
 bool ca_mutex_init(struct ca_mutex *mutex);
 void ca_mutex_destroy(struct ca_mutex *mutex);
 void ca_mutex_lock(struct ca_mutex *mutex);
@@ -25,7 +25,8 @@ void ca_condition_destroy(struct ca_condition *condition);
 void ca_condition_wait(struct ca_condition *condition, struct ca_mutex *mutex);
 void ca_condition_broadcast(struct ca_condition *condition);
 
-/* It stays where it is until it is joined. False if the system gives no more. */
+/* A thread; the struct must not move until the thread is joined. Starting returns false if the
+ * system has no more threads. */
 struct ca_thread {
     void (*run)(void *argument);
     void *argument;

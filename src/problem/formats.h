@@ -27,8 +27,8 @@ union ca_any_block {
 enum { CA_BLOCK = CA_BLOCK_VALUES, CA_BLOCK_MOST_BYTES = sizeof(union ca_any_block) };
 
 struct ca_format {
-    const char *name; /* in problem strings */
-    int is_dtype;     /* values of this dtype, whatever the problem's is */
+    const char *name; /* the format's name in problem strings */
+    int is_dtype;     /* not 0: plain values of this dtype, whatever the problem's dtype */
     clattn_dtype dtype;
     int is_blocks; /* the rest: of blocks only, as src/problem/formats.def says */
     unsigned bits;
@@ -37,11 +37,11 @@ struct ca_format {
     double (*number)(unsigned code);
     float (*scale_of)(float most,
                       float peak); /* largest magnitude of a block, and the value that has it */
-    unsigned (*code_of)(float x);  /* of a value divided by the scale */
+    unsigned (*code_of)(float x);  /* the code of a value that was divided by the block's scale */
 };
 
-/* That of a cache; of one that there is not, such as of a problem that is still to be checked, as of
- * CLATTN_CACHE_PLAIN. */
+/* The format of a cache; for an invalid value, such as in a problem that is still to be checked, that
+ * of CLATTN_CACHE_PLAIN. */
 const struct ca_format *ca_format_of(clattn_cache cache);
 
 /* The cache whose values are of the dtype. */

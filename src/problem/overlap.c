@@ -13,15 +13,16 @@
 enum { MOST_TERMS = 8, MOST_TRIALS = 4096 };
 
 struct term {
-    int64_t step, least, most; /* of x; step > 0 */
+    int64_t step, least, most; /* a term step * x with x from least to most; step > 0 */
 };
 
 struct search {
-    struct term terms[MOST_TERMS]; /* by falling step */
+    struct term terms[MOST_TERMS]; /* sorted by step, the largest first */
     size_t count;
     int64_t lo, hi;
-    int64_t reach_lo[MOST_TERMS + 1], reach_hi[MOST_TERMS + 1]; /* of the terms from n on */
-    int64_t divisor[MOST_TERMS + 1];                            /* of all their steps */
+    /* least and greatest sum of the terms from n on */
+    int64_t reach_lo[MOST_TERMS + 1], reach_hi[MOST_TERMS + 1];
+    int64_t divisor[MOST_TERMS + 1]; /* greatest common divisor of the steps from n on */
     size_t trials;
 };
 

@@ -35,7 +35,8 @@ void ca_philox(const cl_uint key[2], const cl_uint counter[4], cl_uint words[4])
 
 cl_uint ca_drop_below(const clattn_problem *p)
 {
-    return (cl_uint)nearbyint((double)p->dropout * 0x1p32); /* at most 2^32 - 2^8 */
+    /* dropout < 1 makes this at most 2^32 - 2^8 */
+    return (cl_uint)nearbyint((double)p->dropout * 0x1p32);
 }
 
 double ca_dropout_factor(const clattn_problem *p, cl_ulong seed, cl_uint offset, size_t b, size_t h,

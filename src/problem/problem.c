@@ -331,7 +331,7 @@ static clattn_status check_others(const clattn_problem *p, char *reason, size_t 
 {
     static const struct {
         const char *call;
-        size_t bytes; /* of the operation's own struct */
+        size_t bytes; /* size of the operation's own struct */
     } of[] = {
 #define BYTES_attention 0
 #define BYTES_projection sizeof(clattn_projection_problem)

@@ -25,18 +25,19 @@ struct ca_problem {
 clattn_status ca_problem_make(const clattn_problem *given, struct ca_problem *made, char *reason,
                               size_t reason_bytes);
 
-/* Of a problem that the library made, and that is sound. */
+/* The pair of a problem that the library itself made, and that is valid. */
 struct ca_problem ca_problem_own(const clattn_problem *sound);
 
-/* Of a normal problem, whose text is its own. */
+/* The pair of a problem that is normal as it is given. */
 struct ca_problem ca_problem_of_normal(const clattn_problem *normal);
 
 /* For the two doors: simplified, with explicit layouts, scale and windows: causality becomes
  * window_right = 0. */
 clattn_problem ca_problem_normal(const clattn_problem *p);
 
-/* Of a projection with explicit layouts: where strides go on evenly the batch becomes part of rows, x_heads of x_dim
- * and y_heads of y_dim, fewer, longer axes with the same elements in the same order. */
+/* Joins axes of a projection with explicit layouts: where strides go on evenly, the batch becomes
+ * part of rows, x_heads of x_dim and y_heads of y_dim: fewer, longer axes with the same elements in
+ * the same order. */
 void ca_projection_join_axes(clattn_problem *p);
 
 /* Whether each execution adds to what the results held before. */

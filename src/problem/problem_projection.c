@@ -47,7 +47,7 @@ static void merge(size_t *outer, size_t *inner, size_t *const steps[2][2])
         if (!goes_on(*steps[n][0], *inner, &merged[n]))
             return;
     *inner *= *outer;
-    *outer = 1; /* whose steps are not 0 if one was not: four of 0 would mean another layout */
+    *outer = 1; /* keeps its strides: four zero strides would mean a packed layout */
     for (int n = 0; n < 2; n++) {
         if (merged[n] == 0)
             *steps[n][0] = *steps[n][1];

@@ -19,11 +19,11 @@ size_t ca_dtype_bytes(clattn_dtype dtype)
 #undef DTYPE
     };
 
-    /* what is absent may have none */
+    /* an absent tensor may have no dtype */
     return bytes_of[(unsigned)dtype < CA_NUM_DTYPES ? dtype : CLATTN_F32];
 }
 
-/* As the problem says it. */
+/* The cache format as the problem gives it. */
 static clattn_cache cache_of(const clattn_problem *p, unsigned argument)
 {
     if (p->operation == CLATTN_APPEND)

@@ -56,17 +56,17 @@ _Static_assert((int)CA_PROJECTION_COUNT <= CA_WORKSPACE && (int)CA_MERGE_COUNT <
 #define CA_BACKWARD_ROLE_FORWARD input
 #define CA_BACKWARD_ROLE_BACKWARD output
 
-/* What is written, but read before. */
+/* The value of `written` for tensors that are read before they are written. */
 enum { CA_UPDATED = 2 };
 
 /* One tensor of a problem as it lies in memory. */
 struct ca_tensor {
-    const char *name;   /* in messages and problem strings */
-    const char *member; /* of the public structs of tensors; kernels' name for it */
-    const char *type;   /* of an element, in kernels */
+    const char *name;   /* the name in messages and problem strings */
+    const char *member; /* the member of the public structs of tensors; also the kernels' name */
+    const char *type;   /* the element type in kernels */
     int present;
     int written;          /* 0, 1, or CA_UPDATED */
-    size_t element_bytes; /* of a block, if quantized */
+    size_t element_bytes; /* bytes of an element; of a block, if quantized */
     size_t sizes[4];
     clattn_layout layout; /* explicit strides */
     size_t held_at; /* byte of clattn_problem where the problem holds its layout; 0: nowhere */
@@ -96,8 +96,8 @@ size_t ca_cache_rows(const clattn_problem *p);
 
 /* Pages that a batch has in the table of pages; 0 without. */
 size_t ca_table_pages(const clattn_problem *p);
-/* Of an append: how many blocks of rows its caches consist of, batches or pages, the rows of each, and the
- * pages of a batch in the table of pages. */
+/* For an append: the number of blocks of rows in its caches, batches or pages; the rows of each;
+ * and the pages of a batch in the page table. */
 size_t ca_append_blocks(const clattn_append_problem *p);
 size_t ca_append_rows(const clattn_append_problem *p);
 size_t ca_append_table_pages(const clattn_append_problem *p);

@@ -138,7 +138,7 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
         return ca_fail(&ctx->log, status, "no host memory for a program");
     if (waits && (status == CLATTN_OUT_OF_MEMORY || status == CLATTN_OPENCL_ERROR))
         return ca_fail(&ctx->log, status, "no program of %s: %s", name, reason);
-    if (waits && status != CLATTN_SUCCESS && !ages) /* else who found it has said so */
+    if (waits && status != CLATTN_SUCCESS && !ages) /* else its maker has logged the error */
         ca_warn(&ctx->log, "%s is not used on '%s': %s", name, ctx->device.name, reason);
     return status;
 }
@@ -214,7 +214,7 @@ static struct ca_program *take_unstored(clattn_context *ctx)
         program = program->next;
     if (program) {
         program->unstored = 0;
-        program->users++; /* so that it is not let go meanwhile */
+        program->users++; /* keeps the program from being released meanwhile */
     }
     ca_mutex_unlock(&ctx->lock);
     return program;
@@ -304,7 +304,7 @@ size_t ca_programs_forget_verdicts(clattn_context *ctx, const clattn_problem *p)
     size_t removed = 0;
 
     if (p && ca_program_problem_options(p, options, sizeof options) >= sizeof options)
-        return 0; /* no program has such options */
+        return 0; /* the options do not fit, so no program was built with them */
     ca_mutex_lock(&ctx->lock);
     for (struct ca_program *program = ctx->programs; program; program = next) {
         next = program->next;

@@ -38,10 +38,10 @@ void ca_program_keep(clattn_context *ctx, cl_program program);
  * are left. */
 size_t ca_programs_store(clattn_context *ctx, double seconds);
 
-/* Of one program of the context. */
+/* Build times of one program of the context. */
 void ca_program_seconds(clattn_context *ctx, cl_program program, struct ca_build_seconds *seconds);
 
-/* Of all programs that the context has made so far and not let go, together. */
+/* Build times of all programs that the context has made and still holds, added up. */
 void ca_programs_seconds(clattn_context *ctx, struct ca_build_seconds *seconds);
 
 /* Why the last build failed that did in this context; false if none has. */

@@ -28,8 +28,8 @@ int ca_program_cache_load(const clattn_context *ctx, const struct ca_program *ma
  * program the verdict alone. A cache that cannot be written is no error. */
 void ca_program_cache_store(clattn_context *ctx, const struct ca_program *made, cl_program program);
 
-/* Where the attempts at making a program are counted; NULL without a cache or memory. The caller
- * frees it. what: what that file says of the program. */
+/* The path of the file that counts the attempts at making a program; NULL without a cache or
+ * memory. The caller frees it. what: the text by which that file describes the program. */
 char *ca_program_cache_begun(const clattn_context *ctx, const struct ca_program *made,
                              char what[CA_PROGRAM_HEADER_BYTES]);
 
@@ -41,7 +41,7 @@ int ca_program_binary_is_dear(const clattn_context *ctx);
  * compiler's options begin so ("": all). Returns how many. */
 size_t ca_program_cache_forget(const clattn_context *ctx, const char *options);
 
-/* What the folder of programs holds, of any device. */
+/* Number and bytes of the files in the folder of programs, of any device. */
 struct ca_cache_size {
     size_t files;
     unsigned long long bytes;

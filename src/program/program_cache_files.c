@@ -90,9 +90,9 @@ size_t ca_program_cache_forget(const clattn_context *ctx, const char *options)
 /* ---- a limit ---------------------------------------------------------------------------------- */
 
 struct file {
-    char name[64]; /* ours are shorter */
+    char name[64]; /* the cache's own names are shorter */
     unsigned long long bytes;
-    time_t used; /* and nanoseconds beyond that */
+    time_t used; /* time of the last use in seconds; nanoseconds is its fraction */
     long nanoseconds;
 };
 

@@ -23,8 +23,9 @@ struct ca_program_key {
 /* Adds a line. Texts of drivers go into it: what would end the line early becomes a space. */
 void ca_program_key_add(struct ca_program_key *key, const char *name, const char *value);
 
-/* What stands before the binary (verdict CLATTN_SUCCESS), of no bytes where there is none yet, or
- * the reason (CLATTN_BUILD_FAILED or CLATTN_MISCOMPILED), which is never empty. Returns its length. */
+/* The header before the binary (verdict CLATTN_SUCCESS), which has no bytes if it is not there yet,
+ * or before the reason (CLATTN_BUILD_FAILED or CLATTN_MISCOMPILED), which is never empty. Returns
+ * the header's length. */
 size_t ca_program_file_header(const struct ca_program_key *key, clattn_status verdict,
                               const unsigned char *contents, size_t bytes,
                               char header[CA_PROGRAM_HEADER_BYTES]);
@@ -34,7 +35,8 @@ size_t ca_program_file_header(const struct ca_program_key *key, clattn_status ve
 int ca_program_file_recognise(const struct ca_program_key *key, const unsigned char *data,
                               size_t bytes, clattn_status *verdict, size_t *begin);
 
-/* What a file that counts attempts at a program says of it, in the same form without contents. */
+/* Describes a program for the file that counts attempts at it: in the same form, without
+ * contents. */
 void ca_program_file_print_begun(const struct ca_program_key *key,
                                  char header[CA_PROGRAM_HEADER_BYTES]);
 

@@ -6,19 +6,22 @@
 #include "families/family.h"
 #include "program/verdict.h"
 
-/* What making a program took, in seconds of the host's clock; 0 for what was not done. */
+/* The duration of each stage of making a program, in seconds of the host's clock; 0 for a stage
+ * that was not done. */
 struct ca_build_seconds {
-    double loading;         /* from the cache on disk, or finding that it has none */
-    double front_end;       /* clBuildProgram() of the source */
-    double code_generation; /* the first launch of its kernels, where many drivers compile on */
-    double self_check;      /* its data, right answers and comparison */
-    double storing;         /* getting the binary, where some compile once more, and writing it */
+    double loading; /* looking the program up in the cache on disk, and loading it if it is there */
+    double front_end; /* clBuildProgram() of the source */
+    /* the first launch of its kernels, at which many drivers finish compiling */
+    double code_generation;
+    double self_check; /* the self-check's data, reference answers and comparison */
+    double storing; /* getting the binary, for which some drivers compile again, and writing it */
 };
 
 enum ca_program_state {
     CA_BEING_MADE,
-    CA_MADE,     /* works, or has a verdict that lasts */
-    CA_TAKEN_OUT /* of the list: a failure that may pass, or a verdict that was to be forgotten */
+    CA_MADE, /* built and right, or failed with a verdict that lasts */
+    /* no longer in the context's list: its failure may pass, or its verdict was forgotten */
+    CA_TAKEN_OUT
 };
 
 /* Only the thread that makes it touches it while it is being made, but for state, waiters and next,
@@ -26,17 +29,18 @@ enum ca_program_state {
 struct ca_program {
     struct ca_program *next;
     enum ca_program_state state;
-    size_t waiters; /* the last of them frees one that was taken out */
+    size_t waiters; /* threads that wait for the program; the last frees one that was taken out */
     const struct ca_family *family;
-    cl_program cl;             /* NULL unless status is CLATTN_SUCCESS */
-    clattn_status status;      /* of having made it */
-    struct ca_verdict verdict; /* its status is that above, or CLATTN_SUCCESS: there is none */
+    cl_program cl;        /* NULL unless status is CLATTN_SUCCESS */
+    clattn_status status; /* outcome of making the program */
+    /* verdict.status is the status above, or CLATTN_SUCCESS where there is no verdict */
+    struct ca_verdict verdict;
     struct ca_build_seconds seconds;
-    size_t users;           /* who got it and has not put it back */
-    size_t used;            /* when it was put back: the context's count of that */
-    int wanted;             /* a plan of the caller's uses it */
-    int unstored;           /* its binary is not on disk, but could be */
-    const char *parameters; /* the text before the source; behind the options */
+    size_t users;           /* how many have got the program and not put it back yet */
+    size_t used;            /* value of the context's uses when the program was last put back */
+    int wanted;             /* not 0: a plan of the caller's uses it */
+    int unstored;           /* not 0: its binary is not on disk, but could be stored */
+    const char *parameters; /* the text that precedes the source; stored behind the options */
     char options[];
 };
 

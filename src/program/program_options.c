@@ -39,7 +39,7 @@ static void put_projection_options(struct ca_writer *writer, const clattn_proble
     PUT_DEFINES(writer, defines);
 }
 
-/* Those of a merge (see src/families/merge_rows/merge_rows.cl). */
+/* Options of a merge (see src/families/merge_rows/merge_rows.cl). */
 static void put_merge_options(struct ca_writer *writer, const clattn_problem *problem)
 {
     const clattn_merge_problem *p = &problem->merge;
@@ -53,7 +53,7 @@ static void put_merge_options(struct ca_writer *writer, const clattn_problem *pr
     PUT_DEFINES(writer, defines);
 }
 
-/* Those of an append (see src/families/append_tokens/append_tokens.cl). */
+/* Options of an append (see src/families/append_tokens/append_tokens.cl). */
 static void put_append_options(struct ca_writer *writer, const clattn_problem *problem)
 {
     const clattn_append_problem *p = &problem->append;
@@ -76,7 +76,7 @@ static void put_append_options(struct ca_writer *writer, const clattn_problem *p
     PUT_DEFINES(writer, defines);
 }
 
-/* Those of attention (see cl/common/common.h and cl/common/backward.h). */
+/* Options of attention (see cl/common/common.h and cl/common/backward.h). */
 static void put_attention_options(struct ca_writer *writer, const clattn_problem *p)
 {
     const int lengths = p->q_lengths || p->kv_lengths || p->total_q || p->total_kv;

@@ -53,7 +53,7 @@ static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
             continue;
         if (n == CA_WORKSPACE) /* a stage that only reads it has it as const */
             ca_put(text, ", .workspace = (__global float *)workspace + at.workspace");
-        else if (strcmp(type_of(tensors, n), "void") == 0) /* whose elements the kernel knows */
+        else if (strcmp(type_of(tensors, n), "void") == 0) /* the kernel knows its element type */
             ca_put(text, ", .%s = %s", name, name);
         else if (!ca_is_attention(p) || ca_problem_cache(p, n) == CLATTN_CACHE_PLAIN)
             ca_put(text, ", .%s = %s + at.%s", name, name, name);

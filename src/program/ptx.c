@@ -9,7 +9,7 @@
 /* What follows the target in comments that hold a directive of the kernel. */
 #define ENTRY ".entry "
 
-/* Where the text of `length` bytes next has `what`; its end if nowhere. */
+/* The place of the next `what` in the text of `length` bytes; the text's end if there is none. */
 static size_t find(const char *text, size_t length, size_t from, const char *what)
 {
     const size_t size = strlen(what);

@@ -9,9 +9,10 @@
 #include <time.h>
 
 struct ca_verdict {
-    clattn_status status;         /* CLATTN_SUCCESS, CLATTN_BUILD_FAILED or CLATTN_MISCOMPILED */
-    char reason[CA_REASON_BYTES]; /* of a bad one: the compiler's error, or what else was seen */
-    time_t until;                 /* 0: of a good one, or it lasts */
+    clattn_status status; /* CLATTN_SUCCESS, CLATTN_BUILD_FAILED or CLATTN_MISCOMPILED */
+    /* why the status is bad: the compiler's error, or what the self-check saw */
+    char reason[CA_REASON_BYTES];
+    time_t until; /* when a bad verdict expires; 0: never, or the verdict is good */
 };
 
 /* A build that failed. True, with the verdict, if its log names an error at a place in the source

@@ -9,15 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What became of a configuration that was tried. */
+/* The outcome of trying a configuration. */
 enum ca_outcome {
     CA_CORRECT,
     CA_COMPILE_FAILED, /* the compiler named an error in the source */
-    CA_RUNTIME_FAILED, /* something else did, which may pass: memory ran out, or a disk was full */
+    CA_RUNTIME_FAILED, /* it failed for a reason that may pass: no memory, a full disk */
     CA_CONSTRAINT_FAILED,
-    CA_TIMED_OUT, /* twice */
-    CA_WRONG,     /* it ran, and its result is wrong */
-    CA_CRASHED,   /* twice: each time it ended a process */
+    CA_TIMED_OUT, /* two attempts timed out */
+    CA_WRONG,     /* the kernel ran, and its result is wrong */
+    CA_CRASHED,   /* two attempts each ended a process */
     CA_NUM_OUTCOMES
 };
 
@@ -28,7 +28,7 @@ struct ca_reading {
     enum ca_outcome outcome;
     double times[CA_READING_TIMES]; /* seconds of one execution each */
     size_t num_times;
-    double error;    /* the worst element's, over its bound */
+    double error;    /* the worst element's error divided by its bound */
     uint64_t binary; /* hash of the built program; 0 if unknown. Equal: the same program */
     double compile_seconds;
     char reason[CA_READING_REASON]; /* why it failed, a sentence; else empty */
@@ -36,7 +36,7 @@ struct ca_reading {
 
 struct ca_candidate; /* What a configuration stands for; sessions do not look into it. */
 
-/* What an interrupted session has measured. */
+/* A reading that an interrupted session has taken. */
 struct ca_earlier {
     size_t problem;
     const struct ca_candidate *candidate;

@@ -11,20 +11,21 @@ static const double STRENGTH = 3.0, REACH = 2.0, NOISE = 0.01;
 
 struct ca_model {
     const struct ca_space *space;
-    double *position[CA_MAX_PARAMETERS]; /* of each value, 0 to 1 */
-    double *like[CA_MAX_PARAMETERS];     /* of each value, to those of the last observation */
+    double *position[CA_MAX_PARAMETERS]; /* by parameter and value: its place on the axis, 0 to 1 */
+    /* by parameter and value: likeness to the last observation's value */
+    double *like[CA_MAX_PARAMETERS];
     size_t *pool;
     size_t num_pool;
-    struct ca_prediction *predictions; /* of the pool */
-    float *explained;                  /* variance that the observations take away, of the pool */
-    float *row;                        /* the next row */
+    struct ca_prediction *predictions; /* one for each configuration of the pool */
+    float *explained; /* by configuration of the pool: variance that the observations explain */
+    float *row;       /* the next row */
     size_t *observed;
     size_t num_observed;
     float *rows[CA_MODEL_OBSERVATIONS];     /* inverse factor times likeness to the pool */
     double *factors[CA_MODEL_OBSERVATIONS]; /* lower Cholesky factor of their likeness */
     double *weights;                        /* inverse factor times standardized values */
     double *solved;                         /* scratch: one configuration's column of rows */
-    double mean, scale;                     /* of the values */
+    double mean, scale;                     /* mean and deviation of the observed values */
 };
 
 /* Half the rank, half the logarithm: candidates are chosen to be about equally interesting. */

@@ -36,7 +36,7 @@ size_t ca_model_num_observed(const struct ca_model *model);
 /* Takes the values of all observations, in their order; at least one. */
 void ca_model_fit(struct ca_model *model, const double *values);
 
-/* By the last fit, since which no observation has been added. */
+/* Predicts by the last fit; no observation may have been added since. */
 struct ca_prediction ca_model_predict(struct ca_model *model, size_t config);
 
 /* How many times larger than their predicted deviations the errors were, had every observation been

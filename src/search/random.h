@@ -12,10 +12,10 @@ struct ca_random {
 
 uint64_t ca_random_next(struct ca_random *random);
 
-/* In [0, 1). */
+/* A random number in [0, 1). */
 double ca_random_unit(struct ca_random *random);
 
-/* In [0, count); count is not 0. */
+/* A random integer in [0, count); count is not 0. */
 size_t ca_random_below(struct ca_random *random, size_t count);
 
 void ca_random_shuffle(struct ca_random *random, size_t *items, size_t count);

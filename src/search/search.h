@@ -13,8 +13,8 @@
 
 enum ca_strategy {
     CA_GUIDED,     /* a Gaussian process orders the incumbent's neighbours and chooses jumps */
-    CA_RANDOM,     /* without replacement */
-    CA_EXHAUSTIVE, /* in the order of the space */
+    CA_RANDOM,     /* configurations at random, none twice */
+    CA_EXHAUSTIVE, /* every configuration, in the order of the space */
     CA_NUM_STRATEGIES
 };
 
@@ -68,9 +68,10 @@ double ca_search_time(const struct ca_search *search, size_t config);
  * recorded spaces it stated 3, 26, 39 and 80 % for being within 2 % after 25, 50, 100 and 200
  * evaluations where 25, 44, 69 and 96 % of the searches were. */
 struct ca_confidence {
-    double expected_gain; /* of the next evaluation, as a part of the best time; 0 to 1 */
-    double within_2;      /* probability that no configuration is over 2 % faster */
-    double within_5;      /* ... over 5 % */
+    /* what the next evaluation should save, as a part of the best time; 0 to 1 */
+    double expected_gain;
+    double within_2; /* probability that no configuration is over 2 % faster */
+    double within_5; /* ... over 5 % */
 };
 
 /* False without memory or before the first success. Without a guided search it costs

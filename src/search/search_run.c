@@ -152,7 +152,7 @@ void ca_search_disbelieve(struct ca_search *search)
         search->unseen[search->place[config]] = config;
         search->num_evaluated--;
     }
-    ca_model_destroy(search->model); /* it takes no observation back */
+    ca_model_destroy(search->model); /* a model cannot drop observations: it is made anew */
     search->model = NULL;
 }
 

@@ -12,20 +12,20 @@ struct ca_search {
     struct ca_search_options options;
     struct ca_random random;
     double *times;     /* per configuration: NaN unknown, INFINITY failed */
-    size_t *evaluated; /* in the order of their reports */
+    size_t *evaluated; /* evaluated configurations in the order of their reports */
     size_t num_evaluated;
-    size_t *unseen;     /* the others, in no order */
-    size_t *place;      /* of each of the others in unseen */
-    size_t *neighbours; /* room for those of one configuration */
-    double *hopes;      /* ... and how fast they may be */
+    size_t *unseen;     /* the other configurations, in no order */
+    size_t *place;      /* by configuration: its index in unseen while it is there */
+    size_t *neighbours; /* buffer for the neighbours of one configuration */
+    double *hopes;      /* buffer for how fast these may be */
     size_t best;
     size_t num_first;       /* taken from options.first */
     struct ca_model *model; /* NULL until asked for */
-    double *values;         /* of the model's observations */
-    size_t pending;         /* suggested, not reported */
-    size_t *beliefs;        /* evaluated, but not reported */
+    double *values;         /* buffer for the values of the model's observations */
+    size_t pending;         /* the configuration that was suggested, but not reported yet */
+    size_t *beliefs;        /* configurations that count as evaluated without a report */
     size_t num_beliefs;
-    size_t num_turns; /* of guided, since it jumps */
+    size_t num_turns; /* suggestions of the guided strategy since it jumps */
     bool jumps;       /* false until the descent from the seeds has ended */
 };
 

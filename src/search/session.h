@@ -30,7 +30,7 @@ struct ca_known {
 
 struct ca_session_problem {
     const size_t *seeds; /* tried in this order; the first is the incumbent */
-    size_t num_seeds;    /* at most CA_SESSION_SEEDS */
+    size_t num_seeds;    /* number of seeds, at most CA_SESSION_SEEDS */
     /* Whether a configuration of the space fits this problem; NULL: all do. */
     bool (*allows)(void *user, size_t problem, size_t config);
 };
@@ -47,7 +47,7 @@ struct ca_session_event {
     const struct ca_reading *reading;
     size_t evaluations; /* configurations built so far, those known from before included */
     double seconds, seconds_left;
-    double best, incumbent; /* of this problem; 0 if not known yet */
+    double best, incumbent; /* the problem's best and its incumbent's time; 0 if not known yet */
 };
 
 struct ca_session_options {
@@ -62,29 +62,30 @@ struct ca_session_options {
     /* The candidates that configurations stand for, as the measurer takes them: an array of as many, valid
      * until the next call. At most CA_SESSION_MOST. */
     const struct ca_candidate *(*candidates)(void *user, const size_t *configs, size_t count);
-    void *user; /* of clock, event, candidates and allows */
+    void *user; /* first argument of clock, event, candidates and allows */
     const struct ca_known *known;
     size_t num_known;
 };
 
 struct ca_finalist {
     size_t config;
-    struct ca_interval seconds; /* of the race if there was one */
+    struct ca_interval seconds; /* time of one execution, from the race if there was one */
     double times[CA_READING_TIMES];
     size_t num_times;
     double error;
-    double compile_seconds;   /* 0 if not known */
-    struct ca_interval ratio; /* to the incumbent's time, paired if both were raced; 1 for the
-                                 incumbent itself, and if it failed */
+    double compile_seconds; /* 0 if not known */
+    /* time over the incumbent's, paired if both were raced; 1 for the incumbent, or if it failed */
+    struct ca_interval ratio;
 };
 
 struct ca_session_result {
     struct ca_finalist top[CA_TOP]; /* the winner first */
     size_t num_top;                 /* 0 if nothing worked, or the budget ended too early */
-    bool too_early;                 /* ... before the incumbent was tried */
+    bool too_early;                 /* the budget ended before the incumbent was tried */
     size_t evaluations;             /* configurations that this problem was measured with */
-    double noise;                   /* A against A: half-width of the 95 % interval of the ratio */
-    bool raced; /* else readings decided, where less than 2 % (or twice the noise) is a tie */
+    /* half-width of the 95 % interval of the ratio when one candidate runs against itself */
+    double noise;
+    bool raced; /* false: readings decided; a difference below 2 % (or twice the noise) is a tie */
     struct ca_confidence confidence;
     bool has_confidence; /* false where trials are too few, or too many for it to be cheap */
 };

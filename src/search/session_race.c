@@ -10,7 +10,7 @@ enum {
     BRIEF_ROUNDS = 8,
     SETTLED_ROUNDS = 12,
     NOISE_ROUNDS = 16,
-    MAX_ROUNDS = CA_READING_TIMES / 2 /* of the race, and of the duel */
+    MAX_ROUNDS = CA_READING_TIMES / 2 /* most rounds of the race, and of the duel */
 };
 
 /* Differences that do not matter any more. */

@@ -11,15 +11,16 @@
 
 struct ca_entrant {
     const struct ca_trial *trial;
-    double times[CA_READING_TIMES]; /* of each round until it left */
+    double times[CA_READING_TIMES]; /* seconds in each round until the entrant left */
     size_t num_times;
-    bool out, failed; /* failed: out, and never to be used */
+    /* out: left the race; failed: left it because a run failed, and must not be used */
+    bool out, failed;
 };
 
 struct ca_race {
     struct ca_entrant entrants[CA_FINALISTS];
     size_t count, rounds;
-    size_t duel;                  /* rounds before the last part; 0 if there is none */
+    size_t duel;                  /* rounds before the duel, the last part; 0 if there is none */
     struct ca_entrant *leader;    /* NULL if all failed */
     struct ca_entrant *incumbent; /* NULL if it does not take part */
 };

@@ -110,7 +110,7 @@ double ca_session_race_readings(const struct ca_task *task)
         const double gap = trial->time / best->time - 1.0;
         readings += gap > FAR ? FAR_ROUNDS : CLOSE_ROUNDS;
         if (trial->config == task->incumbent && gap > 0.0 && gap <= FAR)
-            readings += 2.0 * CLOSE_ROUNDS; /* it meets the leader alone */
+            readings += 2.0 * CLOSE_ROUNDS; /* the incumbent also meets the leader alone */
     }
     return readings;
 }
@@ -135,7 +135,7 @@ static const struct ca_entrant *find_entrant(const struct ca_race *race,
     return NULL;
 }
 
-/* It failed after all, and so does the same program under other configurations. */
+/* Rejects a trial that has failed in a race, and other configurations with the same program. */
 static void reject(struct ca_task *task, const struct ca_trial *failed)
 {
     const struct ranking alone = {.trials = {failed}, .count = 1};

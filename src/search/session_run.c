@@ -142,7 +142,7 @@ static void try_seeds(struct ca_session *session)
         if (turn == 0)
             measure_noise(session);
     }
-    measure_noise(session); /* of problems whose incumbent failed, with what is best now */
+    measure_noise(session); /* where the incumbent failed: the noise of what is best now */
 }
 
 /* True once the remaining budget suffices only for the incumbents' neighbours. */
@@ -159,7 +159,7 @@ static bool is_finish(struct ca_session *session)
     return left <= (double)neighbours;
 }
 
-/* What the task wants to know next; CA_NO_CONFIG for nothing. */
+/* The configuration that the task wants to try next; CA_NO_CONFIG for none. */
 static size_t choose(struct ca_task *task)
 {
     const bool finish = task->session->phase == CA_PHASE_FINISH;
@@ -176,8 +176,8 @@ static size_t choose(struct ca_task *task)
 struct batch {
     struct ca_task *askers[CA_SESSION_BATCH];
     size_t configs[CA_SESSION_BATCH], count;
-    size_t turn; /* of the tasks */
-    size_t idle; /* tasks in a row that want nothing */
+    size_t turn; /* index of the task whose turn it is */
+    size_t idle; /* tasks in a row that have nothing to try */
 };
 
 static size_t batch_size(const struct ca_session *session)
@@ -234,15 +234,16 @@ static void search(struct ca_session *session)
         if (batch.count > 1)
             announce(session, batch.configs, batch.count);
         for (size_t n = 0; n < batch.count && (n == 0 || ca_session_may_try(session)); n++)
-            if (!ca_session_trial(batch.askers[n], batch.configs[n])) /* for another's sake */
+            /* unless another task has had it tried already */
+            if (!ca_session_trial(batch.askers[n], batch.configs[n]))
                 ca_session_try(batch.askers[n], batch.configs[n]);
         for (size_t t = 0; t < session->num_tasks; t++)
             ca_search_disbelieve(session->tasks[t].search);
     }
 }
 
-/* Not of a few trials, which say nothing about the rest; nor where it is dear: a model of the whole
- * space costs seconds if it is made from many trials. */
+/* Whether the confidence is computed: not from a few trials, which say nothing about the rest, nor
+ * from many, from which a model of the whole space takes seconds. */
 static bool has_confidence(const struct ca_session *session, struct ca_task *task,
                            struct ca_confidence *confidence)
 {

@@ -26,11 +26,12 @@ struct ca_task {
     const struct ca_session_problem *problem;
     size_t index;
     struct ca_search *search;
-    struct ca_trial *trials; /* in the order in which they were made */
+    struct ca_trial *trials; /* trials in the order in which they were made */
     size_t num_trials, capacity;
-    size_t incumbent;       /* CA_NO_CONFIG without seeds */
-    double measure_seconds; /* what the cheapest measurement cost; INFINITY before the first */
-    double round_seconds;   /* what one configuration costs in a round of a race */
+    size_t incumbent; /* CA_NO_CONFIG without seeds */
+    /* seconds that the cheapest measurement took; INFINITY before the first */
+    double measure_seconds;
+    double round_seconds; /* seconds that one configuration takes in a round of a race */
     double noise;
     bool has_noise;
 };
@@ -44,22 +45,22 @@ struct ca_session {
     struct ca_built *built;
     size_t num_built, capacity;
     size_t evaluations;   /* configurations known from before or built */
-    size_t tries;         /* those built for the search */
-    size_t num_decided;   /* tasks */
-    double build_seconds; /* of the tries' builds */
+    size_t tries;         /* configurations built for the search */
+    size_t num_decided;   /* number of tasks that are decided */
+    double build_seconds; /* seconds that the builds of the tries took */
     double start;
-    double noise_seconds; /* spent on noise */
-    double race_left;     /* what the present race will still take */
+    double noise_seconds; /* seconds spent on measuring noise */
+    double race_left;     /* seconds that the present race will still take */
     enum ca_phase phase;
     struct ca_random random;
-    bool ended;  /* by the event hook; it may end the races, too */
-    bool cut;    /* it has */
-    bool failed; /* no memory */
+    bool ended;  /* the event hook has ended the search; it may end the races, too */
+    bool cut;    /* the event hook has ended the races, too */
+    bool failed; /* memory ran out */
 };
 
 /* session_try.c */
 
-/* What the measurer takes, until the next call. */
+/* The candidates as the measurer takes them, valid until the next call. */
 const struct ca_candidate *ca_session_candidates(const struct ca_session *session,
                                                  const size_t *configs, size_t count);
 

@@ -19,7 +19,7 @@ bool ca_session_is_timed(const struct ca_session *session)
     return session->options->clock && session->options->max_seconds > 0.0;
 }
 
-/* What races probably take, from that of task `first` on. */
+/* The seconds that races will probably take, from that of task `first` on. */
 static double race_seconds(const struct ca_session *session, size_t first)
 {
     double sum = 0.0;

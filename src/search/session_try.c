@@ -155,7 +155,7 @@ static bool too_dear(const struct ca_task *task, const struct ca_task *asker, si
            task->measure_seconds * slowdown > session->build_seconds / (double)session->tries;
 }
 
-/* What becomes of a built configuration on one task. */
+/* Tries a built configuration on one task. */
 static void try_on(struct ca_task *task, const struct ca_built *built)
 {
     const struct ca_trial *twin = find_twin(task, built->reading.binary);
@@ -178,7 +178,7 @@ void ca_session_try(struct ca_task *asker, size_t config)
     const double begin = ca_session_seconds(session);
 
     if (!built) {
-        bool known = false; /* for another problem, from before */
+        bool known = false; /* reported earlier for another problem */
         for (size_t t = 0; t < session->num_tasks; t++)
             known |= ca_session_trial(&session->tasks[t], config) != NULL;
         built = build(session, config);

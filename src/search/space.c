@@ -97,7 +97,7 @@ const struct ca_value *ca_space_value(const struct ca_space *space, size_t confi
     return &space->parameters[parameter].values[ca_space_choices(space, config)[parameter]];
 }
 
-/* Where choices stand in the hash table, or the free slot where they would. */
+/* The slot of the hash table that holds the choices, or the free one where they belong. */
 static size_t *find_slot(const struct ca_space *space, const uint16_t *choices)
 {
     const size_t bytes = space->num_parameters * sizeof *choices;

@@ -31,7 +31,7 @@ static double ranked(const struct series *series, size_t rank)
         if (below <= rank && rank < below + equal)
             return value;
     }
-    return NAN; /* only if there are NaNs */
+    return NAN; /* reached only if there are NaNs */
 }
 
 /* How many samples lie below the lower end of the interval, and above the upper one: the largest

@@ -17,7 +17,7 @@ struct ca_interval ca_median(const double *times, size_t count);
  * and its 95 % confidence interval. */
 struct ca_interval ca_paired_ratio(const double *a, const double *b, size_t count);
 
-/* For qsort() and bsearch() of doubles, the least first. */
+/* Compares doubles for qsort() and bsearch(), the least first. */
 int ca_ascending(const void *left, const void *right);
 
 /* Sorts the values and returns their median; count is at least 1. */

@@ -100,7 +100,7 @@ static void weigh_values(const struct ca_trust_case *c, struct ca_trust_row *row
         o[d].value = row->errors[d] = 0.0;
     for (size_t j = 0; j < p->seq_kv; j++) {
         double weight = row->weights[j];
-        if (!(weight > 0.0)) /* what hidden keys hold must not be looked at */
+        if (!(weight > 0.0)) /* a masked key's values must not be read: they may be NaN */
             continue;
         if (p->dropout > 0.0f)
             weight *=

@@ -12,7 +12,7 @@
 /* One row's way through the formula of clattn/problem.h; arrays are reused from row to row. */
 struct ca_trust_row {
     size_t b, h, i;
-    size_t queries, keys; /* in use */
+    size_t queries, keys; /* queries and keys of batch b that are in use */
     int64_t diagonal;
     double *q;       /* dim_qk */
     double *values;  /* a row of k or v */
@@ -52,7 +52,7 @@ size_t ca_trust_position(const clattn_layout *layout, size_t b, size_t h, size_t
 double ca_trust_operand_share(const clattn_problem *p);
 double ca_trust_operand_tiny(const clattn_problem *p);
 
-/* What is left of p' or dt as such an operand. */
+/* p' or dt after it was rounded to be such an operand. */
 struct ca_bounded ca_trust_operand(const clattn_problem *p, struct ca_bounded x);
 
 /* The relative error of a sum of n terms. */
@@ -61,7 +61,7 @@ double ca_trust_length_error(size_t n);
 /* Makes it row `index` of all, counted as lse is packed. */
 void ca_trust_row_locate(const struct ca_trust_case *c, size_t index, struct ca_trust_row *row);
 
-/* What ALiBi multiplies the slope of the row's head with. */
+/* The distance by which ALiBi multiplies the slope of the row's head. */
 double ca_trust_distance(const clattn_problem *p, const struct ca_trust_row *row, size_t j);
 
 /* Whether the row's query sees key j, but for a bias of -inf. */
@@ -84,7 +84,7 @@ struct ca_pair_row {
     struct ca_trust_row scores;
     double *d_o, *other; /* dim_v; the longer dim */
     struct ca_bounded lse, delta;
-    size_t seen; /* of a row of a high bias: the keys that it sees; else 0 */
+    size_t seen; /* number of keys that a row with a high bias sees; 0 in other rows */
     int loaded;
 };
 

@@ -19,28 +19,28 @@ struct ca_bounded {
 struct ca_answer {
     unsigned argument;
     size_t at[3], first, step, count; /* first: the place of the first element, in elements */
-    struct ca_bounded *want;          /* NULL: it is only known that they are written */
+    struct ca_bounded *want; /* NULL: the values are not judged, only that they are written */
 };
 
 struct ca_trust_case {
-    clattn_problem problem; /* normal */
+    clattn_problem problem; /* the case's problem in normal form */
     /* One block of bytes per tensor, of its span between two guard bands of CA_TRUST_GUARD
      * bytes (see ca_trust_guard()); NULL if the problem has no such tensor. Outputs are filled with CA_TRUST_FILL. */
     unsigned char *bytes[CA_WORKSPACE];
-    size_t sizes[CA_WORKSPACE]; /* of the blocks; 0 if the problem has no such tensor */
-    /* What outputs that are read as well hold before the execution; else NULL. */
+    size_t sizes[CA_WORKSPACE]; /* bytes of each block; 0 if the problem has no such tensor */
+    /* Contents before the execution of outputs that are read as well; else NULL. */
     unsigned char *before[CA_WORKSPACE];
     int hostile; /* nothing but elements may be written within the outputs' strides either */
     struct ca_answer *answers;
     size_t num_answers;
-    struct ca_bounded *room; /* for all answers */
+    struct ca_bounded *room; /* memory for the values of all answers */
     size_t room_used;
 };
 
 /* A guard band keeps the alignment of a whole allocation. A fill is NaN in every dtype. */
 enum { CA_TRUST_GUARD = 4096, CA_TRUST_FILL = 0xff };
 
-/* Of dropout in a case. */
+/* Dropout's seed and stream in a case. */
 enum { CA_TRUST_SEED = 20240229, CA_TRUST_STREAM = 7 };
 
 /* Bytes before the elements of a tensor: of a quantized one whole blocks, so that it has an offset,

@@ -350,7 +350,7 @@ static void set_bounds(const struct ca_trust_case *c)
 {
     const clattn_problem *p = &c->problem;
     const int is_long = p->dim_qk > USUAL_DIM;
-    /* What o is stored as, or weights on the way. */
+    /* The dtype that o is stored in, or that weights are rounded to. */
     const clattn_dtype rounded =
         ca_trust_operand_share(p) > 0.0 ? p->dtype : ca_problem_dtype(p, CA_O);
 

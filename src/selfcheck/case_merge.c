@@ -130,7 +130,8 @@ static clattn_problem shrink(const clattn_problem *real)
     return made;
 }
 
-/* By row: no state sees anything, one does, all do and are far apart, one is a NaN or infinite. */
+/* The lse values of states by row: no state sees a key, one does, all do and are far apart, one is
+ * a NaN or infinite. */
 static float hostile_lse(size_t s, size_t row, float usual)
 {
     switch (row % 9) {

@@ -24,12 +24,12 @@ clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candi
 /* How many of `all` rows (or keys) are judged in a hostile case of this problem. */
 size_t ca_trust_judged(const clattn_problem *p, size_t all);
 
-/* Which of `all` rows (or keys) are judged: every step-th, or, if step is 0, `count` from the first to the last. */
+/* The judged ones of `all` rows (or keys): every step-th, or, if step is 0, `count` from the first to the last. */
 struct ca_sample {
     size_t all, count, step;
 };
 
-/* Those of an ordinary case, if each takes so many multiplications; all of them; place n of them. */
+/* The rows of an ordinary case, if each takes so many multiplications; all rows; place n of a sample. */
 struct ca_sample ca_trust_spread(size_t all, size_t products);
 struct ca_sample ca_trust_each(size_t all);
 size_t ca_trust_place(const struct ca_sample *sample, size_t n);
@@ -62,7 +62,8 @@ void ca_trust_fill_elements(struct ca_trust_case *c, unsigned argument, clattn_d
 int ca_trust_keep_before(struct ca_trust_case *c);
 
 /* Gaps after each axis, `order`[3] innermost with that step, so that no two axes go on in each other. */
-enum { CA_TRUST_GAP = 3 }; /* what no piece of several elements begins behind */
+/* elements; odd, so that what follows is not aligned to several elements */
+enum { CA_TRUST_GAP = 3 };
 clattn_layout ca_trust_gapped(const int order[4], const size_t sizes[4], size_t innermost,
                               size_t gap);
 

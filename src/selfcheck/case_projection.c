@@ -119,7 +119,7 @@ enum { PAIR_GAP = 4 };
 /* Places of a NaN in x and of an infinity in w: they belong to one row and to one column. */
 enum { BAD_ROW = 11, BAD_DEPTH = 200, BAD_COLUMN = 77 };
 
-/* With gaps, and the real one's contiguous axis: the last, or another one, or none. */
+/* A layout with gaps and the real layout's contiguous axis: the last, another one, or none. */
 static clattn_layout keep_axis(const clattn_layout *real, int other, const size_t sizes[4],
                                size_t gap)
 {

@@ -80,7 +80,7 @@ static clattn_problem shrink(const clattn_problem *real, size_t n)
     return p;
 }
 
-/* What is judged is no more than all, in double precision with a bound each. */
+/* Bytes of a case: at most all elements are judged, each in double precision with a bound. */
 static double bytes_of(const clattn_problem *p)
 {
     const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->kv_heads * p->seq_kv;

@@ -14,7 +14,7 @@
 
 /* The worst element so far. */
 struct worst {
-    double error; /* over its bound */
+    double error; /* error divided by its bound */
     const struct ca_answer *answer;
     size_t last;
     double got;
@@ -78,7 +78,8 @@ static void describe(const struct worst *worst, const char *name, char *text, si
 
 /* ---- what is written elsewhere --------------------------------------------------------------- */
 
-/* Of an append: puts what was there before into the place of each row that is written; then nothing may differ. */
+/* For an append: replaces each row that is written by its previous contents; then nothing may
+ * differ. */
 static int others_intact(const struct ca_trust_case *c, unsigned to, const struct ca_tensor *t)
 {
     const int plain = ca_problem_cache(&c->problem, to) == CLATTN_CACHE_PLAIN;
@@ -136,7 +137,7 @@ static int find_nan(const struct ca_trust_case *c, unsigned argument, const stru
 
     if (c->problem.total_q > c->problem.batch * c->problem.seq_q ||
         c->problem.total_kv > c->problem.batch * c->problem.seq_kv)
-        return 0; /* rows of no sequence keep what they hold */
+        return 0; /* rows of no sequence keep their contents */
     for (size_t b = 0; b < t->sizes[0]; b++)
         for (size_t h = 0; h < t->sizes[1]; h++)
             for (size_t s = 0; s < t->sizes[2]; s++) {

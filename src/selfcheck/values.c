@@ -100,7 +100,7 @@ void ca_block_store(unsigned char *bytes, clattn_cache cache, size_t n, float mo
     const struct ca_format *format = ca_format_of(cache);
     unsigned char *block = bytes + n * format->bytes;
 
-    /* From a quarter to all of it, of either sign. */
+    /* The scale is drawn from a quarter to all of its largest value, of either sign. */
     ca_value_store(block + format->scale, CLATTN_F16, 0,
                    most / (float)format->largest * (0.625f + 0.375f * ca_value_next(state)) *
                        (ca_value_next(state) < 0.0f ? -1.0f : 1.0f));

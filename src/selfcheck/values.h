@@ -17,7 +17,7 @@ double ca_value_load(const unsigned char *bytes, clattn_dtype dtype, size_t n);
 void ca_values_load(const unsigned char *bytes, clattn_dtype dtype, size_t n, size_t stride,
                     size_t count, double *values);
 
-/* Likewise from k or v, which may be quantized: then n and count are multiples of CA_BLOCK. */
+/* Loads from k or v, which may be quantized: then n and count are multiples of CA_BLOCK. */
 void ca_cache_load(const unsigned char *bytes, clattn_cache cache, clattn_dtype dtype, size_t n,
                    size_t stride, size_t count, double *values);
 

@@ -49,7 +49,7 @@ static int is_well_formed(const char *text, char *reason, size_t reason_bytes)
                               reason, reason_bytes))
             return 1;
     }
-    if (strstr(begin, "UNIT=")) /* its reason, if there is no such unit, is the better one */
+    if (strstr(begin, "UNIT=")) /* if there is no such unit, this reason is the better one */
         ca_family_of(name, begin + length, NULL, NULL, reason, reason_bytes);
     return 0;
 }
@@ -64,7 +64,7 @@ static struct override **find(struct ca_overrides *overrides, const char *proble
     return link;
 }
 
-/* In place of an earlier one. False without memory. */
+/* Sets a class's override in place of an earlier one. False without memory. */
 static int set(struct ca_overrides *overrides, const char *problem_class,
                const struct ca_candidate *candidate)
 {

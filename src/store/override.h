@@ -9,8 +9,8 @@
 
 struct ca_overrides;
 
-/* Without overrides but for that of the environment variable CLATTN_OVERRIDE, which is read now; a
- * malformed one costs a warning. NULL without memory. */
+/* Creates overrides that hold only that of the environment variable CLATTN_OVERRIDE, which is read
+ * now; a malformed one is reported by a warning. NULL without memory. */
 struct ca_overrides *ca_overrides_create(const struct ca_log *log);
 void ca_overrides_destroy(struct ca_overrides *overrides);
 

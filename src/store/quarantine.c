@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* By enum ca_quarantine; the others are what plans wrote before there were such. */
+/* Indexed by enum ca_quarantine; the further ones were written by plans of earlier versions. */
 static const char *const phrases[] = {
     [CA_QUARANTINE_SOURCE] = "does not build",  [CA_QUARANTINE_WRONG] = "computes wrong results",
     [CA_QUARANTINE_CRASH] = "crashed twice",    [CA_QUARANTINE_HANG] = "took too long twice",

@@ -5,11 +5,11 @@
 
 #include "store/tuning_table.h"
 
-/* What failed. */
+/* The kind of failure. */
 enum ca_quarantine {
     CA_QUARANTINE_SOURCE, /* the compiler named an error in the source */
     CA_QUARANTINE_WRONG,
-    CA_QUARANTINE_CRASH, /* these two were seen twice */
+    CA_QUARANTINE_CRASH, /* this and the next failure were seen twice */
     CA_QUARANTINE_HANG,
     CA_NUM_QUARANTINES
 };

@@ -8,7 +8,7 @@
 
 struct ca_shipped {
     const char *document; /* the one embedded at build time; tests put another here */
-    struct ca_mutex lock; /* guards parsed, and the table until it is */
+    struct ca_mutex lock; /* guards parsed, and the table until it is parsed */
     int parsed;
     struct ca_table table; /* never changes once it is parsed */
 };

@@ -9,7 +9,8 @@
 
 struct ca_store;
 
-/* Who writes waits so many seconds for one writer of another process that holds the lock; who reads never does. */
+/* Most seconds that a writer waits for one of another process that holds the lock; readers never
+ * wait. */
 enum { CA_STORE_WAITS = 10 };
 
 /* Opens the store in a cache directory (NULL: one that lives in memory only). Nothing is read yet.

@@ -13,10 +13,10 @@
 /* A change in progress. */
 struct change {
     struct ca_store *store;
-    struct ca_file_lock lock; /* of all processes */
-    int waits;                /* for it, if need be */
+    struct ca_file_lock lock; /* the lock that guards the file among all processes */
+    int waits;                /* not 0: waits for the lock if need be */
     clattn_status status;
-    char why[2 * CA_REASON_BYTES]; /* it cannot be written */
+    char why[2 * CA_REASON_BYTES]; /* why the file cannot be written */
 };
 
 /* The lock first: who waits for other processes keeps no thread from reading. */

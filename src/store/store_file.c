@@ -51,7 +51,7 @@ void ca_store_version(const clattn_device_info *dev, char text[CA_VERSION_TEXT])
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* What is wrong with this process rather than with a file. */
+/* Whether an error is a shortage of this process rather than a fault of the file. */
 static int is_shortage(int error)
 {
     return error == ENOMEM || error == EMFILE || error == ENFILE || error == EINTR;

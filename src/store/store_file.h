@@ -12,10 +12,10 @@
 
 struct ca_store_file {
     char *path;
-    struct ca_table table; /* what it held when it was last read */
-    int present;           /* it was there, and this was it: */
+    struct ca_table table; /* the file's contents when it was last read */
+    int present;           /* not 0: the file was there, with the identity that follows */
     struct ca_file_facts identity;
-    int stuck; /* it is damaged and could not be set aside: it must not be replaced */
+    int stuck; /* not 0: it is damaged and could not be set aside, and must not be replaced */
 };
 
 /* "<device>-<hash>", and "-<hash of the versions>.json" which follows it in the device's file of

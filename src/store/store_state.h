@@ -23,14 +23,14 @@ struct ca_store {
     char *folder, *lock_path;    /* NULL: the store lives in memory only */
     struct ca_store_file *files; /* the own one first, then those of other drivers */
     size_t num_files;
-    struct ca_table unsaved; /* what could not be written to the own file */
+    struct ca_table unsaved; /* entries that could not be written to the own file */
     struct ca_table view;    /* the union of all, of this device */
     int view_is_old;
-    int warned;   /* that it cannot be written */
-    int told;     /* that a file stands in for a lock */
-    double waits; /* seconds for the lock of all processes; CA_STORE_WAITS */
-    atomic_int
-        had_to_wait; /* in vain, the last time: then nobody waits again until the lock was there */
+    int warned;   /* not 0: a warning was given that the file cannot be written */
+    int told;     /* not 0: it was logged that a file stands in for a lock */
+    double waits; /* most seconds to wait for the lock of all processes; CA_STORE_WAITS */
+    /* not 0: the last wait for the lock was in vain; nobody waits again until it was free */
+    atomic_int had_to_wait;
     struct sentence *sentences;
 };
 

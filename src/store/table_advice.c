@@ -17,7 +17,7 @@
 struct neighbour {
     const struct ca_device_table *device;
     const struct ca_class *class;
-    struct ca_problem representative; /* of the class */
+    struct ca_problem representative; /* the class's representative problem */
     double distance;
 };
 
@@ -54,7 +54,7 @@ static int fitting(const struct ca_entry *entry, const clattn_problem *p,
            !ca_family_refusal(candidate->family, p, dev, candidate->values, reason, sizeof reason);
 }
 
-/* What an entry of a neighbour on this device advises, if that fits. */
+/* The candidate that an entry of a neighbour advises on this device, if it fits. */
 static int advice(const struct ca_entry *entry, const struct neighbour *neighbour,
                   const clattn_problem *p, const clattn_device_info *dev,
                   struct ca_candidate *candidate)
@@ -127,7 +127,7 @@ clattn_status ca_table_nearest(const struct ca_table *table, const clattn_proble
 /* A candidate among the best of a neighbour. */
 struct appearance {
     size_t candidate, neighbour;
-    double slowdown; /* logarithm, against the neighbour's best */
+    double slowdown; /* logarithm of its time over the neighbour's best */
 };
 
 struct cover {
@@ -135,10 +135,10 @@ struct cover {
     size_t num_neighbours;
     struct appearance *appearances;
     size_t num_appearances;
-    struct ca_candidate *candidates; /* each once */
+    struct ca_candidate *candidates; /* the candidates, each once */
     size_t num_candidates;
-    double *uncovered; /* by neighbour: logarithm of the slow-down of the best seed so far */
-    double *gains;     /* by candidate */
+    double *uncovered; /* by neighbour: logarithm of the best seed's slow-down so far */
+    double *gains;     /* by candidate: what adding it would gain */
 };
 
 /* How much a neighbour counts: the same device more than one of its vendor, that more than others;

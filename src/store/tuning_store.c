@@ -77,7 +77,7 @@ struct item {
     int stale;
 };
 
-/* By class; entries before bans, fresh ones before stale ones, the fastest first. */
+/* Orders by class, then entries before bans, fresh ones before stale ones, the fastest first. */
 static int order_items(const void *a, const void *b)
 {
     const struct item *x = a, *y = b;

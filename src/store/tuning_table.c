@@ -73,7 +73,7 @@ static int order_numbers(double a, double b)
     return (a > b) - (a < b);
 }
 
-/* By all members of one kind. */
+/* Orders by all members of one kind. */
 static int order_fields(const struct ca_fields *fields, enum ca_json_kind kind, const void *a,
                         const void *b)
 {
@@ -295,7 +295,7 @@ static void free_device(struct ca_device_table *table)
 const struct ca_class *ca_device_table_class(const struct ca_device_table *table,
                                              const char *problem_class)
 {
-    const struct ca_class key = {.text = (char *)problem_class}; /* only read */
+    const struct ca_class key = {.text = (char *)problem_class}; /* the key is only read */
 
     return find(table->classes, table->num_classes, &key, sizeof key, ca_class_order);
 }

@@ -11,7 +11,8 @@
 /* Most entries that a class keeps, and most samples that an entry keeps. */
 enum { CA_TABLE_TOP = 5, CA_TABLE_SAMPLES = 64 };
 
-/* What a document may hold: bytes in all, and entries of a class (unions exceed CA_TABLE_TOP). */
+/* The most that a document may hold: bytes in all, and entries of a class (unions exceed
+ * CA_TABLE_TOP). */
 enum { CA_TABLE_BYTES = 32 << 20, CA_TABLE_CLASS_ENTRIES = 1024 };
 
 /* Most bytes of its texts, the terminating 0 included. They are printable ASCII. */
@@ -22,18 +23,19 @@ struct ca_entry {
     char *family, *tunables; /* all tunables, "NAME=value ..." in the family's order */
     char *source,
         *declaration; /* hashes of the family (src/families/family.h) when it was measured */
-    double seconds, low, high; /* of one execution, with a 95 % interval: tuning_table_json.c */
+    /* time of one execution with its 95 % interval (tuning_table_json.c) */
+    double seconds, low, high;
     double *samples;
     size_t num_samples;
-    double error; /* over its bound */
+    double error; /* worst error divided by its bound */
     char *when;   /* "2026-11-21T09:30:00Z" */
     char *policy;
 };
 
 struct ca_class {
-    char *text; /* of ca_problem_class() */
+    char *text; /* the class's text, from ca_problem_class() */
     struct ca_entry *entries;
-    size_t num_entries; /* fastest first */
+    size_t num_entries; /* number of entries, which are sorted with the fastest first */
 };
 
 /* A configuration that is never used for problems whose programs are alike. */
@@ -105,7 +107,7 @@ size_t ca_class_find(const struct ca_class *class, const struct ca_entry *entry)
 /* The members of its objects but for their lists, in the order in which they are printed: reading,
  * printing, checking, copying, freeing and ordering all go by these. */
 struct ca_fields {
-    const struct ca_json_field *list; /* of kind CA_JSON_TEXT or CA_JSON_NUMBER */
+    const struct ca_json_field *list; /* the fields, of kind CA_JSON_TEXT or CA_JSON_NUMBER */
     size_t count;
 };
 
@@ -137,7 +139,8 @@ char *ca_text_clean(const char *text, size_t text_bytes);
 const char *ca_class_text_wrong(const char *text);
 const char *ca_entry_wrong(const struct ca_entry *entry);
 const char *ca_banned_wrong(const struct ca_banned *banned);
-const char *ca_device_table_wrong(const struct ca_device_table *table); /* its own texts */
+/* checks its own texts only */
+const char *ca_device_table_wrong(const struct ca_device_table *table);
 
 /* Deep copies; false without memory, and then nothing is held. */
 int ca_entry_copy(struct ca_entry *to, const struct ca_entry *from);

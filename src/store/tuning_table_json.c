@@ -56,8 +56,8 @@ struct list {
     const char *key;
     size_t most, element_bytes;
     void (*read)(struct ca_json_reader *r, const json_t *value, void *element);
-    int (*order)(const void *, const void *); /* NULL: it stays as it is */
-    const char *element;                      /* is not there twice */
+    int (*order)(const void *, const void *); /* order to sort by; NULL: the list is not sorted */
+    const char *element;                      /* what "is there twice" complains of */
 };
 
 /* Sorts, and refuses what is there twice. */

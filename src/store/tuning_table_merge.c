@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* Of two entries for one configuration: more samples, then newer, then the smaller in all. */
+/* Whether a is to be kept of two entries for one configuration: it has more samples, else is newer,
+ * else is smaller in all members. */
 static int is_better(const struct ca_entry *a, const struct ca_entry *b)
 {
     if (a->num_samples != b->num_samples)
@@ -14,7 +15,8 @@ static int is_better(const struct ca_entry *a, const struct ca_entry *b)
     return order ? order > 0 : ca_entry_order(a, b) < 0;
 }
 
-/* Of two bans of one configuration: the older, which is how it was found out. */
+/* Whether a is the older of two bans of one configuration: the older one says how the failure was
+ * found. */
 static int is_earlier(const struct ca_banned *a, const struct ca_banned *b)
 {
     const int order = strcmp(a->when, b->when);

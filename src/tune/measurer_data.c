@@ -22,7 +22,8 @@ static void drop(struct ca_work *work)
     work->data.problem = problem;
 }
 
-/* At most half of the device's memory for data: what was not used for longest goes. */
+/* Makes room for data, which may take half of the device's memory: the least recently used goes
+ * first. */
 static void make_room(struct ca_measuring *m, size_t bytes)
 {
     for (;;) {

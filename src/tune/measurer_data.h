@@ -14,7 +14,7 @@
 struct ca_work {
     struct ca_trust_case data; /* all zeros but for the problem if there is none */
     cl_mem buffers[CA_WORKSPACE];
-    size_t bytes; /* of all blocks */
+    size_t bytes; /* bytes of all blocks together */
     unsigned long used;
 };
 
@@ -23,13 +23,13 @@ struct ca_ready {
     clattn_plan *plan; /* NULL: free */
     size_t problem;
     struct ca_candidate candidate;
-    double seconds; /* of an execution; 0 if it never ran */
+    double seconds; /* seconds of one execution; 0 if the plan never ran */
     unsigned long used;
 };
 
 /* The sentences of a candidate that fails: the first, and of a build log the first error. */
 struct ca_capture {
-    struct ca_log to; /* they also go there */
+    struct ca_log to; /* the log that captured sentences are passed on to */
     char sentence[CA_READING_REASON], build_error[CA_READING_REASON];
 };
 
@@ -41,15 +41,16 @@ void ca_capture_forget(struct ca_capture *capture);
 enum { CA_READY = 16 };
 
 struct ca_measuring {
-    clattn_context *ctx; /* of its own: the candidates' programs and sentences are its business */
+    /* the measurer's own context: it holds the candidates' programs and errors */
+    clattn_context *ctx;
     struct ca_capture capture;
     cl_command_queue queue;
     struct ca_stopwatch watch;
     struct ca_work *works;
     size_t num_works;
     struct ca_ready ready[CA_READY];
-    unsigned long now; /* counts uses: what was used last stays */
-    cl_mem workspace;  /* of all plans: they run one after the other */
+    unsigned long now; /* counter of uses; what was used least recently is dropped first */
+    cl_mem workspace;  /* shared by all plans, which run one after the other */
     size_t workspace_bytes;
     int lost;
 };

@@ -179,7 +179,7 @@ static void measure(void *user, size_t problem, const struct ca_candidate *candi
         return;
     ca_capture_forget(&m->capture);
     clattn_status status = ca_work_open(m, problem, &work);
-    if (status != CLATTN_SUCCESS) { /* not for the candidate's sake */
+    if (status != CLATTN_SUCCESS) { /* the failure is not the candidate's fault */
         fail(m, CA_CONSTRAINT_FAILED, reading);
         return;
     }

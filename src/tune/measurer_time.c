@@ -53,8 +53,8 @@ size_t ca_stopwatch_executions(const struct ca_stopwatch *watch, double seconds)
 
 /* ---- one reading ---------------------------------------------------------------------------- */
 
-/* From the beginning of the first command to the end of the last; the same time twice where the
- * device does not say. A marker, which stands before the first, counts from its end. */
+/* Asks for the times of the first command's beginning and the last one's end; the same time twice
+ * where the device does not tell. A marker that precedes the first command counts from its end. */
 static void ask_clock(cl_event first, cl_profiling_info what, cl_event last, cl_ulong *begin,
                       cl_ulong *end)
 {

@@ -12,8 +12,8 @@
 struct ca_stopwatch {
     cl_command_queue queue; /* in-order, with profiling */
     const struct ca_log *log;
-    double resolution; /* of the device's timer, in seconds */
-    double warm, hot;  /* busy seconds of a warm-up, at least and at most */
+    double resolution; /* resolution of the device's timer in seconds */
+    double warm, hot;  /* least and most busy seconds of a warm-up */
 };
 
 /* Sets all but the queue and the log. */

@@ -16,13 +16,13 @@ struct ca_tune_event {
     const struct ca_reading *reading; /* NULL in a race */
 };
 
-/* What is known of one problem in the end. */
+/* The result of tuning one problem. */
 struct ca_tune_result {
     int known; /* nothing was done: the store has fresh entries, or another problem stands for it */
     int searched; /* result holds something */
     struct ca_session_result result;
     struct ca_candidate top[CA_TOP]; /* the winner first */
-    struct ca_candidate incumbent;   /* what an untuned plan uses */
+    struct ca_candidate incumbent;   /* the candidate that an untuned plan uses */
 };
 
 struct ca_tune_hooks {

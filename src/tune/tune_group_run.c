@@ -22,8 +22,8 @@ struct entries {
     char when[CA_WHEN_TEXT], policy[sizeof CA_POLICY];
 };
 
-/* With fewer readings the interval of a median says nothing: what was so slow that it got no more is
- * not worth an entry. */
+/* With fewer readings the interval of a median says nothing: a candidate so slow that it got no
+ * more is not worth an entry. */
 enum { LEAST_SAMPLES = 3 };
 
 /* samples: borrowed. */
@@ -150,7 +150,7 @@ static struct ca_known *list_known(struct ca_run *run, const struct ca_compariso
     return all;
 }
 
-/* Of the group's time, 0 for no limit. */
+/* Seconds left of the group's time; 0 for no limit. */
 static double seconds_left(const struct ca_run *run)
 {
     return run->group->max_seconds > 0.0
@@ -158,8 +158,8 @@ static double seconds_left(const struct ca_run *run)
                : 0.0;
 }
 
-/* Of the group's evaluations what the families' comparison has left, 0 for no limit. The session
- * counts from run->before on. */
+/* Evaluations of the group's limit that the families' comparison has left; 0 for no limit. The
+ * session counts from run->before on. */
 static size_t most_evaluations(const struct ca_run *run, size_t most_seeds)
 {
     const size_t most = run->group->max_evaluations;

@@ -11,7 +11,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* For all problems when nothing is said; for each class whose stale entries are measured anew. */
+/* The time limit for all problems if none is given, and for each class whose stale entries are
+ * measured anew. */
 #define DEFAULT_SECONDS 60.0
 #define RENEWAL_SECONDS 2.0
 

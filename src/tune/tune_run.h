@@ -10,15 +10,15 @@ enum { CA_GROUP_MOST = 16 };
 
 struct ca_group {
     size_t index[CA_GROUP_MOST];            /* among the problems of the tuning */
-    clattn_problem problems[CA_GROUP_MOST]; /* normal */
+    clattn_problem problems[CA_GROUP_MOST]; /* the problems, in normal form */
     size_t count;
-    int renewal;            /* only the stale entries are measured anew */
+    int renewal;            /* not 0: only stale entries are measured, anew */
     double max_seconds;     /* 0: no limit */
     size_t max_evaluations; /* 0: no limit */
-    double later_seconds;   /* what other groups will probably take */
+    double later_seconds;   /* seconds that the groups after this one will probably take */
 };
 
-/* What crashed or hung; `how` is a sentence. */
+/* A candidate that crashed or hung; `how` is a sentence. */
 struct ca_suspect {
     struct ca_candidate candidate;
     clattn_problem problem;
@@ -34,20 +34,20 @@ struct ca_tuning {
     clattn_context *ctx;
     const clattn_tuning_options *options;
     const struct ca_tune_hooks *hooks;
-    struct ca_tune_result *results; /* by problem */
+    struct ca_tune_result *results; /* one result for each problem */
     size_t num_problems;
-    double begin, end;  /* ca_stopwatch_now(); end may be INFINITY */
-    size_t evaluations; /* so far */
-    unsigned hopeless;  /* families, by their bits, that an earlier group found far too slow */
-    int ended;          /* by the observer or the event hook */
-    struct ca_suspect suspects[CA_SUSPECTS]; /* since something worked last */
+    double begin, end;  /* by ca_stopwatch_now(); end may be INFINITY */
+    size_t evaluations; /* configurations evaluated so far */
+    unsigned hopeless;  /* bits of the families that an earlier group found far too slow */
+    int ended;          /* not 0: the observer or the event hook has ended the tuning */
+    struct ca_suspect suspects[CA_SUSPECTS]; /* candidates suspected since one last worked */
     size_t num_suspects;
 };
 
 /* Fills the results of the group's problems and puts them into the store. */
 clattn_status ca_group_tune(struct ca_tuning *tuning, struct ca_group *group);
 
-/* What a problem's search begins with, and what was read of it this time. */
+/* The configurations that a problem's search begins with, and their readings in this session. */
 struct ca_seeds {
     size_t configs[CA_SESSION_SEEDS];
     int is_stored[CA_SESSION_SEEDS]; /* the store has a time of it for this class */
@@ -60,14 +60,14 @@ struct ca_run {
     struct ca_group *group;
     struct ca_measurer within;                       /* the one that was opened for the group */
     struct ca_measurer measurer;                     /* passes calls on to it (ca_run_decorate()) */
-    struct ca_candidate candidates[CA_SESSION_MOST]; /* what ca_run_candidates() has made last */
+    struct ca_candidate candidates[CA_SESSION_MOST]; /* the last result of ca_run_candidates() */
     struct ca_space *space;
-    struct ca_seeds *seeds; /* of each problem; NULL before there is a space */
+    struct ca_seeds *seeds; /* one for each problem; NULL before there is a space */
     double begin;           /* ca_stopwatch_now() */
     size_t evaluations_at_begin;
     size_t before;         /* evaluations of earlier groups and of the families' comparison */
-    int worked;            /* some candidate is right */
-    clattn_status failure; /* of the last one that is not */
+    int worked;            /* not 0: some candidate is right */
+    clattn_status failure; /* status of the last candidate that is not right */
 };
 
 /* ---- tune_try.c: between the session and the measurer ---------------------------------------- */

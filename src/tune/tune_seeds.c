@@ -156,7 +156,7 @@ static void add_seed(const struct ca_run *run, const struct ca_candidate *candid
     seeds->count += n == seeds->count;
 }
 
-/* What plans of a problem choose from. */
+/* The choices that plans of a problem have. */
 static clattn_status choose(const struct ca_run *run, size_t problem,
                             const clattn_plan_options *options, struct ca_choices *choices)
 {
@@ -185,7 +185,7 @@ void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_cand
     }
     if (run->group->renewal)
         return;
-    if (incumbent->family) { /* which may be another class's, or the shipped table's */
+    if (incumbent->family) { /* the incumbent may come from another class or the shipped table */
         struct ca_candidate suggested = {.family = incumbent->family};
         ca_family_suggest(suggested.family, p, &ctx->device, suggested.values);
         add_seed(run, &suggested, 0, seeds);

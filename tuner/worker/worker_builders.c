@@ -12,7 +12,7 @@
 /* Compilers need memory, and choices made many at a time are worse. */
 enum { MOST_AUTOMATIC = 4 };
 
-/* What takes longer than this part of the timeout is left to the worker. */
+/* A build that takes longer than this part of the timeout is left to the worker. */
 #define TIMEOUT_SHARE 0.5
 
 /* Compiled faster than this it was in the cache before, or does not matter. After so many others it
@@ -23,13 +23,13 @@ enum { ENOUGH = 4 };
 
 struct upcoming {
     struct ca_candidate candidate;
-    bool begun, judged; /* begun: given to a process, once */
-    double seconds;     /* its compiler took, the first time; 0 if it failed, or has not begun */
+    bool begun, judged; /* given to a process; compared by ca_builders_judge() */
+    double seconds; /* seconds that its first compilation took; 0 if it failed, or has not begun */
 };
 
 struct builder {
     struct ca_process process;
-    bool open; /* it has the problems */
+    bool open; /* the process has opened the problems */
     struct upcoming *job;
 };
 
@@ -40,7 +40,7 @@ struct ca_builders {
     struct upcoming *list;
     size_t count;
     size_t num_judged;
-    double ahead, again; /* what the judged took the builders, and the worker */
+    double ahead, again; /* seconds that judged candidates took the builders, and then the worker */
     bool useless;
 };
 

@@ -13,12 +13,12 @@
 
 enum { CA_BUILDERS = 16 };
 
-/* Of the worker and its builders. */
+/* Options of the worker and of its builders. */
 struct ca_worker_options {
     const char *program; /* path of clattn-tune */
     const char *device;  /* selector of clattn_device_select() */
     double timeout; /* seconds for building a candidate, or for measuring it; builders get a part */
-    int builders;   /* at most CA_BUILDERS; 0: none */
+    int builders;   /* number of builders, at most CA_BUILDERS; 0: none */
     ca_patience *patience; /* asked while a process is at work, several times a second */
     void *user;
 };
@@ -42,7 +42,7 @@ void ca_builders_destroy(struct ca_builders *builders);
 /* The request that opens problems in a process; takes it over. Forgets what was announced. */
 void ca_builders_open(struct ca_builders *builders, json_t *request);
 
-/* What will be built next, in this order, instead of what was announced before. */
+/* Announces the candidates to build next, in this order, in place of those announced before. */
 void ca_builders_announce(struct ca_builders *builders, const struct ca_candidate *candidates,
                           size_t count);
 
@@ -55,7 +55,7 @@ void ca_builders_run(struct ca_builders *builders, const struct ca_candidate *ca
 void ca_builders_judge(struct ca_builders *builders, const struct ca_candidate *candidate,
                        const struct ca_reading *reading);
 
-/* What the compiler took that has built it ahead; 0 if none has. */
+/* Seconds that building the candidate ahead took; 0 if that was not done. */
 double ca_builders_seconds(struct ca_builders *builders, const struct ca_candidate *candidate);
 
 /* False once they were found useless. */

@@ -21,14 +21,14 @@ struct ca_worker {
     struct ca_worker_options options;
     struct ca_process process;
     struct ca_builders *builders; /* NULL: none */
-    bool doubtful;                /* its driver may be spoilt: replace it */
+    bool doubtful; /* the worker's driver may be in a bad state: replace the worker */
     clattn_problem *problems;
     size_t num_problems;
     double *best;               /* seconds, of each problem; 0 if not known */
-    struct ca_candidate *built; /* in this process */
+    struct ca_candidate *built; /* candidates built in the present worker process */
     size_t num_built, capacity;
     size_t deaths, starts;
-    enum ca_outcome round_failure; /* of the last candidate that failed in a round */
+    enum ca_outcome round_failure; /* outcome of the last candidate that failed in a round */
     struct message broken;
 };
 
@@ -150,7 +150,7 @@ static bool is_built(const struct ca_worker *worker, const struct ca_candidate *
     return false;
 }
 
-/* Without memory it is built once more than needed. */
+/* Notes a candidate as built; without memory for that it is built once more than needed. */
 static void note_built(struct ca_worker *worker, const struct ca_candidate *candidate)
 {
     if (worker->num_built == worker->capacity) {
@@ -209,7 +209,7 @@ static enum ca_asked evaluate(struct ca_worker *worker, json_t *request, double 
     return asked;
 }
 
-/* In the process that is there, which is ready. */
+/* Builds in the present worker process, which is ready. */
 static void build_here(struct ca_worker *worker, const struct ca_candidate *candidate,
                        struct ca_reading *reading)
 {
@@ -364,7 +364,8 @@ static void round_of(void *user, size_t problem, const struct ca_candidate *cand
     for (size_t n = 0; n < count; n++)
         seconds[n] = asked == CA_STOPPED ? NAN : INFINITY;
     for (size_t n = 0; asked != CA_STOPPED && count > 1 && n < count; n++)
-        round_of(worker, problem, &candidates[n], 1, &seconds[n]); /* which one is to blame? */
+        /* one by one, to find the candidate that failed */
+        round_of(worker, problem, &candidates[n], 1, &seconds[n]);
 }
 
 static enum ca_outcome failure(void *user)
@@ -405,6 +406,6 @@ clattn_status ca_worker_open(struct ca_worker *worker, const clattn_problem *pro
         ca_builders_open(worker->builders, open_request(worker));
     if (worker->process.child.number > 0 &&
         (open_problems(worker, &status, &how) != CA_ANSWERED || status != CLATTN_SUCCESS))
-        worker->doubtful = true; /* what it opens anew will tell */
+        worker->doubtful = true; /* replace the worker: opening anew shows what is wrong */
     return ready(worker) || !worker->broken.text[0] ? CLATTN_SUCCESS : CLATTN_OPENCL_ERROR;
 }

@@ -15,7 +15,7 @@ struct service {
     const char *device;
     clattn_context *context;
     struct ca_measurer measurer;
-    size_t num_problems;  /* of the measurer; 0: none is open */
+    size_t num_problems;  /* problems of the open measurer; 0: none is open */
     char complaint[1024]; /* the library's last error */
 };
 

@@ -30,12 +30,12 @@ struct clblast {
     bool (*enqueue)(struct clblast *c, const struct buffers *copy, cl_event *end,
                     struct message *why);
 
-    cl_mem scores; /* Of attention. */
+    cl_mem scores; /* Memory for the scores of attention. */
     struct softmax_program softmax;
     struct steps steps;
     bool by_vectors; /* Each row by GEMV. */
 
-    cl_mem bias; /* Of a projection: a y that has nothing but it in every row; NULL without one. */
+    cl_mem bias; /* For a projection: a y with the bias in every row; NULL without a bias. */
 };
 
 static bool hello(void *self, const char *device, unsigned threads, struct peer_greeting *greeting,

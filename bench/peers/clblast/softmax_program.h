@@ -8,7 +8,7 @@
 
 struct softmax_program {
     cl_kernel kernel;
-    size_t width; /* Of a work-group. */
+    size_t width; /* Work-items of a work-group. */
     size_t local_bytes;
 };
 

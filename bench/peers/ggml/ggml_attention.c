@@ -23,7 +23,7 @@ struct ggml_peer {
         float *q, *o; /* (batch, heads, seq_q, dim_qk), (batch, seq_q, heads, dim_v). */
     } * set;
     ggml_fp16_t *mask;
-    struct ggml_cplan plan; /* Of each of the graphs, which are alike. */
+    struct ggml_cplan plan; /* The plan of every graph: all graphs are alike. */
 };
 
 static bool hello(void *self, const char *device, unsigned threads, struct peer_greeting *greeting,
@@ -124,7 +124,7 @@ static bool make_mask(struct ggml_peer *c, struct message *why)
     return true;
 }
 
-/* In f32, as nothing else will do. */
+/* Makes queries in f32, as ggml takes no other type. */
 static bool make_queries(struct ggml_peer *c, size_t n)
 {
     const clattn_problem *p = &c->work->data.problem;
@@ -199,7 +199,7 @@ static bool put_results(void *self, struct message *why)
     return true;
 }
 
-/* As (batch, heads, seq_q, dim_v), in o's dtype. */
+/* Returns results as (batch, heads, seq_q, dim_v), in o's dtype. */
 static bool get_results(void *self, struct message *why)
 {
     const struct ggml_peer *c = self;

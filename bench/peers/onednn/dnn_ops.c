@@ -83,7 +83,7 @@ static dnnl_status_t append_linear(dnnl_post_ops_t list, float factor)
     return dnnl_post_ops_append_eltwise(list, 1.0f, dnnl_eltwise_linear, factor, 0.0f);
 }
 
-/* In one: 2.6.3 takes a second linear post-op for the first. */
+/* Tanh and its factor in one post-op: 2.6.3 takes a second linear post-op for the first. */
 enum { TANH_POST_OPS = 1 };
 
 static dnnl_status_t append_tanh(dnnl_post_ops_t list, float factor)

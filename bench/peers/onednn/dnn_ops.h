@@ -23,11 +23,11 @@ enum { DNN_SOURCE, DNN_OTHER, DNN_ADDEND, DNN_RESULT, DNN_MOST_ARGUMENTS };
 struct dnn_op {
     dnnl_primitive_t primitive;
     dnnl_memory_t memory[DNN_MOST_ARGUMENTS]; /* NULL: not an argument. */
-    int addend_place;                         /* Among the things done to an element. */
-    char name[32];                            /* Of the implementation. */
+    int addend_place; /* Index of the addend among the primitive's post-ops. */
+    char name[32];    /* Name of the implementation. */
 };
 
-/* Of tensors in the order of the enumeration, NULL for those that there are not: a product each of
+/* Open, for tensors in the order of the enumeration (NULL: not there), a product each of
  * whose elements becomes softcap * tanh(scale x / softcap), softcap 0: scale x, plus the addend; and
  * a softmax along the columns. dnnl_unimplemented if the library has no way to do it on this
  * processor. On failure what was made is for dnn_op_close() to release. */

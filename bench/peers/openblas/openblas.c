@@ -14,11 +14,12 @@
 
 enum {
     MOST_ROWS_WORTH_GEMV = 8,
-    GEMV_KEYS = 1024,        /* So many keys or values stay in the cache from row to row. */
-    ROWS = 256,              /* GEMM packs keys and values anew for each block of rows, */
-    ROWS_WHERE_HIDDEN = 128, /* of which smaller ones leave out more. */
+    GEMV_KEYS = 1024, /* Number of keys or values that stay in the cache from row to row. */
+    ROWS = 256,       /* Rows per block: GEMM packs keys and values anew for each block. */
+    /* Rows per block with masked pairs: smaller blocks skip more of them. */
+    ROWS_WHERE_HIDDEN = 128,
     SHARED_ROWS = 512,
-    SHARED_SCORES = 4 * 1024 * 1024, /* Where all threads share one product. */
+    SHARED_SCORES = 4 * 1024 * 1024, /* Most scores of a product that all threads share. */
     ROWS_AT_ONCE = 16,
     MOST_WAYS = 2
 };
@@ -26,9 +27,10 @@ enum {
 /* A way to share out the work, the fastest of which is found by trying. */
 struct way {
     const char *name;
-    bool blas_threads;  /* A product is OpenBLAS's threads' affair, else each thread has its own. */
+    /* OpenBLAS's threads share each product; else each thread has products of its own. */
+    bool blas_threads;
     bool by_vectors;    /* Each row by GEMV. */
-    struct steps steps; /* Of attention. */
+    struct steps steps; /* The steps of attention. */
 };
 
 struct openblas {
@@ -38,10 +40,10 @@ struct openblas {
     struct way ways[MOST_WAYS];
     const struct way *way;
     float **scratch; /* For each thread: scores, then a factor for each row, or as many again. */
-    size_t scores;   /* Of them. */
+    size_t scores;   /* Number of floats in each thread's scores. */
 };
 
-/* What threads share out: steps of forward, key heads of backward, rows of projections. */
+/* The work that threads share out: steps of forward, kv heads of backward, rows of projections. */
 struct shared {
     const struct openblas *c;
     const struct host_set *set;
@@ -81,7 +83,7 @@ static enum peer_status refuse(struct message *why, const char *reason)
 
 /* ---- the matrices of a step ------------------------------------------------------------------ */
 
-/* Its batch is one entry. */
+/* The matrices of a step whose batch is one entry. */
 struct matrices {
     const struct problem_data *data;
     const struct step *step;
@@ -125,7 +127,7 @@ static struct matrices matrices_of(const struct openblas *c, const struct host_s
                              .dim_v = (int)p->dim_v};
 }
 
-/* Of the step's keys those that a row sees. */
+/* The step's keys that are visible to a row. */
 static struct key_range range_of(const struct matrices *x, size_t r)
 {
     const clattn_problem *p = &x->data->problem;
@@ -276,7 +278,7 @@ static bool compute(void *self, size_t copy, struct message *why)
     const clattn_problem *p = &data->problem;
     struct shared shared = {c, &c->work->set[copy]};
 
-    (void)why; /* Nothing fails. */
+    (void)why; /* Nothing can fail here. */
     if (p->operation == CLATTN_FORWARD) {
         pool_run(c->pool, do_step, &shared, c->way->steps.count);
         return true;
@@ -308,7 +310,8 @@ static bool make_ways(struct openblas *c, struct message *why)
     const clattn_problem *p = &c->work->data.problem;
     const size_t slice = p->heads / p->kv_heads * p->seq_q;
     const size_t all = p->batch * p->kv_heads * slice;
-    const size_t share = (all + c->threads - 1) / c->threads; /* Of rows, so that each has some. */
+    /* Rows per thread, so that each thread has some. */
+    const size_t share = (all + c->threads - 1) / c->threads;
     const size_t wish = problem_limited(p) ? ROWS_WHERE_HIDDEN : ROWS;
     const struct step_limits own = {
         .rows = least(wish, share), .entries = 1, .scores = SIZE_MAX, .always_by_rows = true};
@@ -410,7 +413,7 @@ static bool compute_projection(void *self, size_t copy, struct message *why)
     const size_t rows = product_of(&c->work->data.problem).rows, share = rows_each(c);
     struct shared shared = {c, &c->work->set[copy]};
 
-    (void)why; /* Nothing fails. */
+    (void)why; /* Nothing can fail here. */
     if (c->way->blas_threads)
         project(c, shared.set, 0, rows);
     else

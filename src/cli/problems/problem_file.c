@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_BYTES 1024 /* Of a line with its end; the longest text form has some 300. */
+#define MOST_BYTES 1024 /* Most bytes of a line with its end; the longest text form has some 300. */
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 static const char blanks[] = " \t\r\n";
@@ -15,8 +15,8 @@ static const char blanks[] = " \t\r\n";
 struct reader {
     FILE *stream;
     const char *path;
-    size_t number;         /* Of the line, from 1. */
-    char line[MOST_BYTES]; /* Without its end. */
+    size_t number;         /* Number of the line, from 1. */
+    char line[MOST_BYTES]; /* The line without its end. */
     char name[64];
 };
 

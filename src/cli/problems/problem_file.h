@@ -11,10 +11,10 @@
 #include "cli/job.h"
 #include "cli/message.h"
 
-#define PROBLEM_FILE_MOST_LINES 1000 /* With a problem. */
+#define PROBLEM_FILE_MOST_LINES 1000 /* Most lines with a problem. */
 
 struct problem_line {
-    char name[64]; /* "" until a line has named itself. */
+    char name[64]; /* Name given by this or an earlier line; "" if there is none. */
     struct job job;
 };
 

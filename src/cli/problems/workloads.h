@@ -10,7 +10,8 @@
 struct workload {
     const char *name;
     const char *meaning;
-    const char *source; /* Where a model's sizes stand; NULL: a set, of no model. */
+    /* Where the model's sizes are published; NULL: a set of problems from several models. */
+    const char *source;
     const char *problems[WORKLOAD_MOST_PROBLEMS + 1]; /* Text forms; NULL after the last. */
 };
 
@@ -20,7 +21,7 @@ extern const struct workload workloads[];
 /* NULL if there is none of that name. */
 const struct workload *workload_find(const char *name);
 
-/* What problem n of a workload belongs to: in a set the model that it was taken from. */
+/* The workload of problem n: in a set, the model that the problem was taken from. */
 const struct workload *workload_origin(const struct workload *workload, size_t n);
 
 #endif

@@ -36,7 +36,7 @@ void ca_status_draw(FILE *to, struct ca_status_line *line)
     if (line->length >= width) { /* the last column stays free: some terminals wrap there */
         line->length = width - 1;
         while (line->length > 0 && ((unsigned char)line->text[line->length] & 0xc0) == 0x80)
-            line->length--; /* no half of a character */
+            line->length--; /* do not cut through a UTF-8 character */
     }
     fprintf(to, "\r%.*s\033[K", (int)line->length, line->text);
     fflush(to);

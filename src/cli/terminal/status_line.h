@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The line at the bottom of a terminal that says how far a program has come, drawn again and again. */
+/* The line at the bottom of a terminal that shows a program's progress, redrawn again and again. */
 #ifndef CA_STATUS_LINE_H
 #define CA_STATUS_LINE_H
 

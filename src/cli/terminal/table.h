@@ -29,19 +29,20 @@ void ca_print_line(FILE *to, const char *text, int indentation);
 /* A row of a table. Zeros but for these. */
 struct ca_row {
     FILE *to;
-    int indentation; /* of further lines, for cells without room: at the same places in each row; 0:
-                        there are none */
-    int gap;         /* blanks between cells; 0: one */
-    bool trims;      /* leaves out blanks at the ends of lines */
-    int column;      /* already printed in this line, or owed */
-    int owed;        /* blanks that a further cell needs before it */
+    /* indentation of further lines, which take cells that do not fit; 0: rows have one line */
+    int indentation;
+    int gap;    /* blanks between cells; 0: one */
+    bool trims; /* leaves out blanks at the ends of lines */
+    int column; /* columns of this line that are printed, or owed as blanks */
+    int owed;   /* blanks to print before the next cell of this line */
 };
 
-/* The first cell: so many columns, or more if its text, which stands to the left, needs them. */
+/* Prints the first cell, `columns` wide, or wider if its text needs it; the text is aligned
+ * left. */
 void ca_row_label(struct ca_row *row, int columns, const char *text);
 
-/* The gap, unless it is the first of its line, and a cell of so many columns; its text stands to the
- * left if width is negative. */
+/* Prints a gap, unless the cell is the first of its line, and a cell of |width| columns; its text
+ * is aligned left if width is negative. */
 void ca_row_cell(struct ca_row *row, int width, const char *text);
 
 /* Text right behind the last cell. */

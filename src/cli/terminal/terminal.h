@@ -13,13 +13,13 @@ bool ca_terminal(FILE *to);
 /* Whether it takes colours: a terminal, and NO_COLOR is not set. */
 bool ca_terminal_colours(FILE *to);
 
-/* Its columns, at most CA_TERMINAL_MOST; by the environment's COLUMNS where the terminal does not
- * say, else 80. */
+/* The terminal's columns, at most CA_TERMINAL_MOST; by the environment's COLUMNS where the terminal
+ * does not tell, else 80. */
 enum { CA_TERMINAL_MOST = 200 };
 size_t ca_terminal_width(FILE *to);
 
-/* How wide what is printed there may be: 100, or as many columns as the terminal (or COLUMNS in the
- * environment) has if these are fewer, but not under 40. */
+/* The width for printing: 100 columns, or as many as the terminal (or COLUMNS in the environment)
+ * has if these are fewer, but not under 40. */
 enum { CA_MOST_COLUMNS = 100 };
 int ca_columns(FILE *to);
 

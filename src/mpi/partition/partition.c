@@ -131,7 +131,7 @@ static void cut_members(struct partition *partition, const bool of_keys, const d
         }
 }
 
-/* All queries for each of so many shards. */
+/* Gives all queries to each of `count` shards. */
 static void give_all_queries(struct shard *shards, const int count, const size_t queries)
 {
     for (int n = 0; n < count; n++) {

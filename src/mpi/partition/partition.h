@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rows of the sequence each rank has. Pure: no MPI, no OpenCL. */
+/* The rows of the sequence that each rank has. Pure: no MPI, no OpenCL. */
 #ifndef MPI_PARTITION_H
 #define MPI_PARTITION_H
 
@@ -22,8 +22,8 @@ struct shard {
 struct partition {
     int ranks, heads_ranks, places;
     bool zigzag;
-    struct shard *rank;  /* ranks of them */
-    struct shard *place; /* places of them */
+    struct shard *rank;  /* one shard for each rank */
+    struct shard *place; /* one shard for each place */
 };
 
 size_t span_end(struct span span);

@@ -22,7 +22,8 @@ static size_t clamped(const cl_int x, const size_t limit)
     return x < 0 ? 0 : at_most((size_t)x, limit);
 }
 
-/* Of `total` rows in which sequences follow each other, or of each batch if it is 0. */
+/* The rows of a sequence, in `total` rows in which sequences follow each other, or in its own batch
+ * if `total` is 0. */
 static struct span sequence_rows(const cl_int *starts, const size_t total, const cl_int *lengths,
                                  const size_t longest, const size_t b)
 {
@@ -156,7 +157,8 @@ size_t parts_of(const clattn_problem *whole, const struct lengths *lengths, cons
 
 /* ---- shards ------------------------------------------------------------------------------------- */
 
-/* Whether what a query sees is known by the order of rows alone, and nothing else is counted from where they lie. */
+/* Whether masking depends on the order of rows alone, and nothing else depends on their
+ * positions. */
 static bool only_order_counts(const clattn_problem *whole)
 {
     const bool from_first =
@@ -170,7 +172,7 @@ static bool only_order_counts(const clattn_problem *whole)
            whole->window_right == CLATTN_UNLIMITED;
 }
 
-/* Which of the chunks, as bits, have rows. */
+/* The chunks that have rows, as bits. */
 static unsigned chunks_in_use(const struct span chunks[CHUNKS])
 {
     return (chunks[0].count > 0 ? 1u : 0) | (chunks[1].count > 0 ? 2u : 0);

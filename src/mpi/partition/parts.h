@@ -6,28 +6,29 @@
 
 #include "mpi/partition/partition.h"
 
-/* Host copies of what says how long sequences are; NULL where the problem has none. All ranks have the
- * same, so that all find the same parts. */
+/* Host copies of the tensors that give the lengths of sequences; NULL where the problem lacks one.
+ * All ranks have the same, so that all find the same parts. */
 struct lengths {
     cl_int *q_lengths, *kv_lengths; /* batch */
     cl_int *q_starts, *kv_starts;   /* batch + 1 */
 };
 
 struct part {
-    size_t batch, batches; /* From the first on; packed: sequences. */
-    struct span q, kv;     /* Rows of the whole's tensors. */
-    int64_t diagonal;      /* Of the part. */
-    bool packed;           /* Several sequences, of which each has rows of the ranges. */
+    size_t batch, batches; /* The first batch and their number; of a packed batch, sequences. */
+    struct span q, kv;     /* Rows in the tensors of the whole problem. */
+    int64_t diagonal;      /* The diagonal of the part's own problem. */
+    bool packed;           /* The part has several sequences, each with rows in both ranges. */
 };
 
-/* Where keys matter to queries only by their numbers: else the diagonal is 0 for all parts. */
+/* Whether masking depends on the positions of queries and keys; else the diagonal is 0 for all
+ * parts. */
 bool depends_on_places(const clattn_problem *whole);
 
 /* Rows in use of sequence b: queries or keys of the whole's tensors. Unpacked: from 0 on. */
 struct span sequence_queries(const clattn_problem *whole, const struct lengths *lengths, size_t b);
 struct span sequence_keys(const clattn_problem *whole, const struct lengths *lengths, size_t b);
 
-/* At most so many parts has a pair. */
+/* The most parts that a pair of ranges can have. */
 size_t parts_room(const clattn_problem *whole);
 
 /* The parts of a pair of ranges in which a query may see a key; how many there are. What masks and biases
@@ -38,8 +39,8 @@ size_t parts_of(const clattn_problem *whole, const struct lengths *lengths, stru
 /* What the queries of one shard and the keys of another are computed as: a chunk of each, or several that lie one behind the
  * other in the tensors, which are one part whatever lies between them in the sequence. */
 struct chunk_pair {
-    int q, kv;   /* the first chunk of each */
-    bool joined; /* `part` is all of it; else parts_of() the chunks */
+    int q, kv;   /* the first chunk of queries, and of keys */
+    bool joined; /* `part` is the whole pair; else parts_of() lists the chunks' parts */
     struct part part;
 };
 
@@ -56,8 +57,8 @@ int chunk_pairs(const clattn_problem *whole, const struct shard *q, const struct
 clattn_problem part_shape(const clattn_problem *whole, size_t heads, size_t kv_heads,
                           const struct part *part);
 
-/* Whether the caller's o itself holds what forward's queries have seen so far, in f32: not where the state travels to other ranks,
- * packed. */
+/* Whether forward's running output is kept in the caller's o, in f32: not where the state is sent
+ * to other ranks, packed. */
 bool state_in_o(const clattn_problem *whole, bool travels);
 
 /* Whether the queries of one place see keys of another. */

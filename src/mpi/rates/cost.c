@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Of many places these are looked at, evenly spread. */
+/* Where there are more places than this, so many of them, evenly spread, are examined. */
 #define SAMPLED_PLACES 16
 
 struct cost {
@@ -16,7 +16,7 @@ struct cost {
     double mean_speed;
     const clattn_mpi_rates *rates;
     size_t gather_bytes;
-    size_t heads, kv_heads, batches; /* of a rank; batches of tensors of keys */
+    size_t heads, kv_heads, batches; /* heads of a rank, and batches of the tensors of keys */
     struct part *parts;
     clattn_mpi_prediction sum;
 };
@@ -61,8 +61,8 @@ static double seconds_of_part(const struct cost *c, const struct part *part, con
     return c->rates->overhead + clattn_problem_flops(&p) / (c->rates->flops * share);
 }
 
-/* Seconds of a place's chunk of queries against keys. Where sequences of packed batches lie nobody knows: pairs
- * count as if they were spread evenly. */
+/* Seconds of a place's chunk of queries against keys. Where sequences of packed batches lie is not
+ * known: pairs count as if they were spread evenly. */
 static double seconds_of_pair(const struct cost *c, const int place, const struct span q,
                               const struct span kv)
 {
@@ -408,7 +408,7 @@ static void add_memory(struct cost *c, const clattn_mpi_mode mode)
         state_in_o(p, mode == CLATTN_MPI_SPLIT_KV) ? 0 : (double)chunks_count(shard->q);
 
     c->sum.bytes_held += row * sizeof(float) * (sums + part_queries);
-    if (backward) /* of an all-gather what comes of a round is as much as there are other ranks */
+    if (backward) /* all-gather: each other rank contributes gradients to a round */
         c->sum.bytes_held +=
             pair_bytes(c, part_keys, sizeof(float)) +
             pair_bytes(c,
@@ -422,7 +422,7 @@ static void add_memory(struct cost *c, const clattn_mpi_mode mode)
 
 /* ---- together ----------------------------------------------------------------------------------- */
 
-/* Of a mode in which so many ranks exchange heads. False without memory. */
+/* Predicts the cost of a mode in which so many ranks exchange heads. False without memory. */
 static bool cost_of_mode(const clattn_problem *whole, const int ranks, const double *speeds,
                          const clattn_mpi_mode mode, const int members, const size_t gather_bytes,
                          const clattn_mpi_rates *rates, clattn_mpi_prediction *prediction)

@@ -39,7 +39,7 @@ static cl_mem new_buffer(struct trial *trial, const size_t bytes)
     return buffer;
 }
 
-/* Attention of so many queries and keys, without what reads further tensors. */
+/* A problem with `rows` queries and keys, without options that read further tensors. */
 static clattn_problem trial_problem(const clattn_problem *whole, const size_t rows)
 {
     clattn_problem p;
@@ -147,7 +147,7 @@ static double seconds_of_rows(struct trial *trial, const clattn_problem *whole, 
     return fault_none(trial->fault) ? least : 1;
 }
 
-/* The fewest rows whose execution takes long enough to tell a rate, and what it takes. */
+/* The fewest rows whose execution takes long enough to measure a rate, and its seconds. */
 static size_t rows_that_tell(struct trial *trial, const clattn_problem *whole, double *seconds)
 {
     size_t rows = 2 * FEWEST_ROWS;
@@ -227,7 +227,8 @@ static double device_speed(struct trial *trial, const clattn_problem *whole, con
     clattn_plan *plan = open_rows(trial, whole, rows);
 
     if (fault_none(trial->fault))
-        execute_once(trial, plan); /* which may still prepare something */
+        /* the first execution may still prepare something, and is not timed */
+        execute_once(trial, plan);
     const double begun = MPI_Wtime();
     while (seconds < SPEED_SECONDS && fault_none(trial->fault)) {
         execute_once(trial, plan);
@@ -316,7 +317,7 @@ clattn_status measure_rates(MPI_Comm communicator, clattn_context *context,
     const clattn_status status = fault_agree(communicator, context, &fault);
     if (status == CLATTN_SUCCESS) {
         measure_network(communicator, memory, &mine);
-        /* Rates of the slowest rank; what is better when it is less with its sign turned. */
+        /* Rates of the slowest rank; durations, of which less is better, with their sign turned. */
         double least[] = {mine.flops / share, mine.copy_bandwidth, mine.node_bandwidth,
                           mine.bandwidth,     -mine.overhead,      -mine.node_latency,
                           -mine.latency};
@@ -374,7 +375,7 @@ clattn_status clattn_mpi_measure_speed(MPI_Comm communicator, clattn_context *co
     if (speed)
         *speed = 0;
     if (communicator == MPI_COMM_NULL)
-        return CLATTN_INVALID_ARGUMENT; /* nobody to agree with */
+        return CLATTN_INVALID_ARGUMENT; /* there are no ranks to agree with */
     MPI_Comm_size(communicator, &ranks);
     if (!context || !whole || !speed)
         fault_set(&fault, CLATTN_INVALID_ARGUMENT,

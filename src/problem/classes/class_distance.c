@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What decoding takes for few. */
+/* From this many queries on a problem does not count as decoding a few. */
 #define MANY_QUERIES 16
 
 /* All that distinguishes classes: whether it is defined to the compiler, so that classes that differ in it are not
@@ -23,7 +23,7 @@
     FACT(K_CACHE, 1, 3, 0)              /* likewise */                                             \
     FACT(V_CACHE, 1, 3, 0)              /* likewise */                                             \
     FACT(PAGED, 1, 2, 0)                /* a look-up for each tile or each key */                  \
-    FACT(PAGE_SIZE, 1, 0.25, 0.25)      /* which of the two */                                     \
+    FACT(PAGE_SIZE, 1, 0.25, 0.25)      /* decides between these two kinds of look-up */           \
     FACT(DIM_QK, 1, 0.5, 2)             /* local tiles, loop over dims */                          \
     FACT(DIM_V, 1, 0.5, 2)              /* registers for the output, local tiles */                \
     FACT(UNIT_Q, 1, 0.5, 0)             /* read once per block */                                  \
@@ -50,24 +50,24 @@
     FACT(WINDOW_RIGHT, 0, 0, 0.5)     /* likewise */                                               \
     FACT(SEQ_Q, 0, 0, 1)              /* blocks of queries: how many groups, how full */           \
     FACT(FEW_QUERIES, 0, 0, 8)        /* all of them in registers: how many these hold */          \
-    FACT(SEQ_KV, 0, 0, 0.5)           /* only the length of a loop, and what the cache holds */    \
-    FACT(HEADS, 0, 0, 1)              /* how many groups: too few leave units idle */              \
-    FACT(RATIO, 0, 0, 0.25)           /* how often the cache has K and V already */                \
-    FACT(ACCUMULATE, 1, 0.25, 0)      /* of projections and merges: one load per result */         \
-    FACT(X_AXIS, 1, 1, 0)       /* to Y_HEADS of projections: how tiles are loaded, or packed */   \
-    FACT(W_AXIS, 1, 1, 0)       /* likewise */                                                     \
-    FACT(ROWS, 0, 0, 1)         /* how many groups, how full */                                    \
-    FACT(TERMS, 0, 0, 0.5)      /* only the length of a loop */                                    \
-    FACT(COLUMNS, 0, 0, 1)      /* as rows */                                                      \
-    FACT(X_HEADS, 0, 0, 0.1)    /* seams between heads */                                          \
-    FACT(Y_HEADS, 0, 0, 0.1)    /* likewise */                                                     \
-    FACT(CACHE_DTYPE, 1, 1, 0)  /* from here on of appends: conversions */                         \
-    FACT(ROTARY, 1, 1, 0)       /* which columns are turned together */                            \
-    FACT(ROTARY_DIM, 1, 0.5, 1) /* how many of them */                                             \
+    FACT(SEQ_KV, 0, 0, 0.5)        /* length of a loop, and how much of K and V the cache holds */ \
+    FACT(HEADS, 0, 0, 1)           /* number of work-groups: too few leave units idle */           \
+    FACT(RATIO, 0, 0, 0.25)        /* heads that share K and V, and so the cache */                \
+    FACT(ACCUMULATE, 1, 0.25, 0)   /* projections and merges: one load per result */               \
+    FACT(X_AXIS, 1, 1, 0)          /* projections, to Y_HEADS: tile loading or packing */          \
+    FACT(W_AXIS, 1, 1, 0)          /* likewise */                                                  \
+    FACT(ROWS, 0, 0, 1)            /* number of work-groups, and how full they are */              \
+    FACT(TERMS, 0, 0, 0.5)         /* the length of a loop */                                      \
+    FACT(COLUMNS, 0, 0, 1)         /* as ROWS */                                                   \
+    FACT(X_HEADS, 0, 0, 0.1)       /* seams between heads */                                       \
+    FACT(Y_HEADS, 0, 0, 0.1)       /* likewise */                                                  \
+    FACT(CACHE_DTYPE, 1, 1, 0)     /* appends from here on: conversions */                         \
+    FACT(ROTARY, 1, 1, 0)          /* the columns that are rotated together */                     \
+    FACT(ROTARY_DIM, 1, 0.5, 1)    /* number of rotated columns */                                 \
     FACT(ROTARY_TABLES, 1, 0.5, 0) /* loads in place of powers */                                  \
     FACT(QUERIES, 1, 1, 0)         /* a launch of its own */                                       \
-    FACT(SLOTS, 1, 0.5, 0)         /* where each token goes is read */                             \
-    FACT(POSITIONS, 1, 0.25, 0)    /* likewise, by what it is turned */
+    FACT(SLOTS, 1, 0.5, 0)         /* the place of each token is read */                           \
+    FACT(POSITIONS, 1, 0.25, 0)    /* so is the position that it is rotated by */
 
 #define FLAG(ID, member, word, OF, difference) ID,
 #define FACT(ID, exact, difference, doubling) ID,
@@ -103,13 +103,13 @@ static size_t blocks_share(const clattn_problem *p)
                                                         : 1;
 }
 
-/* Which of two axes lies contiguous: 0 neither, 1 the first, 2 the last. */
+/* The contiguous one of two axes: 0 neither, 1 the first, 2 the last. */
 static size_t contiguous(const clattn_layout *layout, int first)
 {
     return layout->stride[3] == 1 ? 2 : layout->stride[first] == 1;
 }
 
-/* Of which rows there are, and how many are few. */
+/* Facts about the number of rows, including whether they are few. */
 static void examine_rows(size_t rows, size_t facts[NUM_FACTS])
 {
     facts[SEQ_Q] = rows;
@@ -126,7 +126,7 @@ static void examine_dtype(const clattn_problem *p, size_t facts[NUM_FACTS])
 static void examine_projection(const clattn_problem *problem, size_t facts[NUM_FACTS])
 {
     const clattn_projection_problem *p = &problem->projection;
-    struct ca_tensor tensors[CA_WORKSPACE]; /* with strides */
+    struct ca_tensor tensors[CA_WORKSPACE]; /* filled in with their strides */
 
     ca_problem_tensors(problem, tensors);
     facts[UNIT_O] = tensors[CA_PROJECTION_Y].layout.stride[3] == 1;

@@ -98,7 +98,7 @@ static void set_layouts(clattn_problem *r, const clattn_problem *p)
     r->window_right = r->causal ? CLATTN_UNLIMITED : rounded_side(p->window_right, r->seq_kv);
     set_diagonal(r, p);
     r->pages = ca_table_pages(r) ? ca_table_pages(r) : r->page_size != 0;
-    r->total_q = p->total_q ? r->seq_q : 0; /* of one sequence, as there is one batch */
+    r->total_q = p->total_q ? r->seq_q : 0; /* the one sequence of the one batch */
     r->total_kv = p->total_kv ? r->seq_kv : 0;
     r->q = simple_layout(is_unit(&p->q, p->dim_qk), (size_t[]){1, r->heads, r->seq_q, r->dim_qk});
     r->k = simple_layout(is_unit(&p->k, p->dim_qk),

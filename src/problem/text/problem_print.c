@@ -16,7 +16,7 @@ static const char *const orders[] = {
 
 static const clattn_layout zero_layout;
 
-/* With a point whatever the locale. */
+/* Prints a number with a decimal point, whatever the locale. */
 static void put_number(struct ca_writer *w, const char *name, float value)
 {
     char text[32];
@@ -59,7 +59,7 @@ static void put_layout(struct ca_writer *w, const char *name, const clattn_layou
     put_strides(w, layout);
 }
 
-/* Those of some tensors (CA_BIT()s), in this order, by their names. */
+/* Prints the layouts of some tensors (CA_BIT()s), in this order, by their names. */
 static void put_layouts(struct ca_writer *w, const clattn_problem *p, unsigned arguments)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
@@ -128,7 +128,8 @@ static void put_pages(struct ca_writer *w, size_t page_size, size_t pages)
         ca_put(w, " page=%zu pages=%zu", page_size, pages);
 }
 
-/* What comes after the sizes of a projection; a layout "oi" is the packed one of another order. */
+/* Prints the words after the sizes of a projection; a layout "oi" is the packed one of another
+ * order. */
 static void print_projection(struct ca_writer *w, const clattn_problem *problem)
 {
     const clattn_projection_problem *p = &problem->projection;

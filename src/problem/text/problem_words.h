@@ -13,11 +13,11 @@ enum { CA_SCORES_NAMES = 5, CA_ROTARY_NAMES = 3 };
  * where it is transposed: "oi". */
 #define CA_OUT_IN "sdbh"
 
-extern const char *const ca_operation_names[CA_NUM_OPERATIONS]; /* by clattn_operation */
-extern const char *const ca_dtype_names[CA_NUM_DTYPES];         /* by clattn_dtype */
-extern const char *const ca_scores_names[CA_SCORES_NAMES];      /* by clattn_scores */
-extern const char *const ca_cache_names[CA_NUM_CACHES];         /* by clattn_cache */
-extern const char *const ca_rotary_names[CA_ROTARY_NAMES];      /* by clattn_rotary */
+extern const char *const ca_operation_names[CA_NUM_OPERATIONS]; /* indexed by clattn_operation */
+extern const char *const ca_dtype_names[CA_NUM_DTYPES];         /* indexed by clattn_dtype */
+extern const char *const ca_scores_names[CA_SCORES_NAMES];      /* indexed by clattn_scores */
+extern const char *const ca_cache_names[CA_NUM_CACHES];         /* indexed by clattn_cache */
+extern const char *const ca_rotary_names[CA_ROTARY_NAMES];      /* indexed by clattn_rotary */
 
 /* The members of a problem that the words of all operations stand for, by these words: "f16 b2 h8/2 q1 k9 d64/32
  * n4". NULL where the operation has none: then h and d are one number each. */
