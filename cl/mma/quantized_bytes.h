@@ -20,8 +20,8 @@
 #define BYTES_OF_ROW(cache, dim) ((dim) / BLOCK_VALUES * BLOCK_BYTES(cache))
 #define PIECE_OF(bytes) ((bytes) % 16 == 0 ? 16 : (bytes) % 8 == 0 ? 8 : (bytes) % 4 == 0 ? 4 : 2)
 
-/* Returns whether rows with these page or batch and row steps begin where pieces do and are near
- * enough. */
+/* Returns whether every row of the cache begins at a multiple of `piece` bytes, and a row's offset
+ * fits 32 bits. The steps, in values, are of a page (or batch) and of a row. */
 #define PIECES_ALIGNED(cache, p, page_step, row_step, piece)                                       \
     ((((size_t)(p) | (size_t)((page_step) / BLOCK_VALUES * BLOCK_BYTES(cache)) |                   \
        (size_t)((row_step) / BLOCK_VALUES * BLOCK_BYTES(cache))) &                                 \

@@ -20,7 +20,7 @@ struct ca_fact {
     int narrows; /* not 0: the fact is a limit, which a profile can only lower */
 };
 
-/* All numbers but those of max_work_item_sizes; NULL past the last. */
+/* The index-th number of clattn_device_info, of which max_work_item_sizes is left out; NULL past the last. */
 const struct ca_fact *ca_fact_at(size_t index);
 cl_ulong ca_fact_get(const struct ca_fact *fact, const clattn_device_info *dev);
 void ca_fact_set(const struct ca_fact *fact, clattn_device_info *dev, cl_ulong value);

@@ -69,7 +69,7 @@ static clattn_dropout_place place_of(const clattn_mpi_plan *plan, const struct p
                                   .heads = (cl_uint)plan->whole.heads};
 }
 
-/* The parts of a block, in plan->parts; how many. */
+/* Writes the parts of a block to plan->parts and returns how many there are. */
 static size_t block_parts(clattn_mpi_plan *plan, const struct lengths *lengths, const int chunk,
                           const struct block *block)
 {

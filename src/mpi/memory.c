@@ -154,7 +154,7 @@ struct messages no_messages(void)
     return messages;
 }
 
-/* Begins to write a copy that has arrived to the device. */
+/* Begins to write the copy to the device, once its message has arrived. */
 static void staging_arrived(clattn_mpi_plan *plan, const enum staging_id id)
 {
     struct staging *staging = &plan->stagings[id];

@@ -31,8 +31,8 @@ struct ca_problem ca_problem_own(const clattn_problem *sound);
 /* The pair of a problem that is normal as it is given. */
 struct ca_problem ca_problem_of_normal(const clattn_problem *normal);
 
-/* For the two doors: simplified, with explicit layouts, scale and windows: causality becomes
- * window_right = 0. */
+/* Returns the problem in normal form: layouts, scale and windows are explicit, causality is
+ * window_right = 0. ca_problem_own() calls it for the library. */
 clattn_problem ca_problem_normal(const clattn_problem *p);
 
 /* Joins axes of a projection with explicit layouts: where strides go on evenly, the batch becomes

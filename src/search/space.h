@@ -29,7 +29,7 @@ struct ca_space {
     size_t num_parameters;
     size_t count;      /* allowed configurations */
     uint16_t *choices; /* count x num_parameters */
-    size_t capacity;   /* configurations that choices has room for */
+    size_t capacity;   /* how many configurations fit in the memory at choices */
     size_t *slots;     /* hash table of configurations, CA_NO_CONFIG where free */
     size_t num_slots;  /* a power of two, or 0 */
 };

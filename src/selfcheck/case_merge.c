@@ -177,8 +177,8 @@ int ca_merge_case_make(struct ca_trust_case *c, const clattn_problem *real,
     if (!allocate(c, &all))
         return 0;
     ca_trust_fill_elements(c, CA_MERGE_PARTS, p->dtype, -1.0f, 1.0f, &state);
-    for (size_t h = 0; p->sinks && h < HEADS;
-         h++) /* one counts little, one much, one for nothing */
+    /* One sink has a small weight, one a large weight, and one has none. */
+    for (size_t h = 0; p->sinks && h < HEADS; h++)
         ca_value_store(c->bytes[CA_MERGE_SINKS] + CA_TRUST_GUARD, CLATTN_F32, h,
                        h == 2   ? -INFINITY
                        : h == 1 ? 3.0f

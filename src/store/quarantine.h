@@ -9,8 +9,8 @@
 enum ca_quarantine {
     CA_QUARANTINE_SOURCE, /* the compiler named an error in the source */
     CA_QUARANTINE_WRONG,
-    CA_QUARANTINE_CRASH, /* this and the next failure were seen twice */
-    CA_QUARANTINE_HANG,
+    CA_QUARANTINE_CRASH, /* the process ended twice while the program compiled or ran */
+    CA_QUARANTINE_HANG,  /* it took too long twice */
     CA_NUM_QUARANTINES
 };
 

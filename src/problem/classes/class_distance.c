@@ -13,7 +13,7 @@
 
 /* All that distinguishes classes: whether it is defined to the compiler, so that classes that differ in it are not
  * alike; what a difference costs in ca_class_distance(), in doublings of seq_q; and what a factor of two costs
- * beside. Costs are estimates; only their order matters much. */
+ * beside. Costs are estimates; only their order matters much. Each comment says why a difference changes the time. */
 #define FACTS(FACT)                                                                                \
     FACT(OPERATION, 1, INFINITY, 0)     /* other kernels altogether */                             \
     FACT(SCORES_WANTED, 1, INFINITY, 0) /* most families cannot */                                 \
@@ -27,7 +27,7 @@
     FACT(DIM_QK, 1, 0.5, 2)             /* local tiles, loop over dims */                          \
     FACT(DIM_V, 1, 0.5, 2)              /* registers for the output, local tiles */                \
     FACT(UNIT_Q, 1, 0.5, 0)             /* read once per block */                                  \
-    FACT(UNIT_K, 1, 2, 0)               /* read by every block, in vectors or not */               \
+    FACT(UNIT_K, 1, 2, 0)               /* each block reads it, in vectors or not */               \
     FACT(UNIT_V, 1, 2, 0)               /* likewise */                                             \
     FACT(UNIT_O, 1, 0.5, 0)             /* written once */                                         \
     FACT(UNIT_DO, 1, 2, 0)              /* read by every block of keys */                          \
@@ -38,15 +38,15 @@
     FACT(BIAS, 1, 2, 0)               /* four bytes per score, which nothing shares */             \
     FACT(BIAS_DTYPE, 1, 0.5, 0)       /* ... or two */                                             \
     FACT(MASK, 1, 1.5, 0)             /* a byte per score */                                       \
-    FACT(BLOCK_Q, 1, 2, 0.5)          /* blocks of queries are made to fit, tiles are cut */       \
+    FACT(BLOCK_Q, 1, 2, 0.5)          /* blocks of queries fit it, tiles are cut */                \
     FACT(BLOCK_KV, 1, 2, 0.5)         /* likewise */                                               \
-    FACT(BLOCKS, 0, 0, 0.25)          /* the share of tiles that is left out */                    \
+    FACT(BLOCKS, 0, 0, 0.25)          /* how many tiles are skipped */                             \
     FACT(FOLLOWS_LENGTHS, 1, 0.25, 0) /* a few operations per group */                             \
     FACT(DROPOUT, 1, 2, 0)            /* random numbers outweigh the exponential */                \
     FACT(LIMIT_LEFT, 1, 2, 0)         /* tiles are skipped, and cut at the limit */                \
     FACT(LIMIT_RIGHT, 1, 1, 0)        /* likewise */                                               \
     FACT(CAUSAL, 0, 2, 0)             /* groups with unequal work */                               \
-    FACT(WINDOW_LEFT, 0, 0, 0.5)      /* the share of tiles that is skipped */                     \
+    FACT(WINDOW_LEFT, 0, 0, 0.5)      /* how many tiles are skipped */                             \
     FACT(WINDOW_RIGHT, 0, 0, 0.5)     /* likewise */                                               \
     FACT(SEQ_Q, 0, 0, 1)              /* blocks of queries: how many groups, how full */           \
     FACT(FEW_QUERIES, 0, 0, 8)        /* all of them in registers: how many these hold */          \
