@@ -24,6 +24,18 @@ static void print_definitions(char *options)
     }
 }
 
+/* Returns the device, with work-groups of up to 1024 items: where a driver has them of one item alone, kernels for
+ * GPUs are read all the same. */
+static clattn_device_info device_of_groups(const clattn_device_info *at_hand)
+{
+    clattn_device_info device = *at_hand;
+
+    device.max_work_group_size = 1024;
+    for (int n = 0; n < 3; n++)
+        device.max_work_item_sizes[n] = 1024;
+    return device;
+}
+
 int main(int argc, char **argv)
 {
     static char options[CA_OPTIONS_TEXT], parameters[CA_PARAMETERS_TEXT];
@@ -39,10 +51,10 @@ int main(int argc, char **argv)
     int ok = clattn_context_create_default(NULL, NULL, &context) == CLATTN_SUCCESS &&
              clattn_problem_parse(argv[2], &p, reason, sizeof reason) == CLATTN_SUCCESS;
     if (ok) {
-        const clattn_device_info *device = clattn_context_device(context);
+        const clattn_device_info device = device_of_groups(clattn_context_device(context));
         const clattn_problem normal = ca_problem_normal(&p);
-        ok = ca_candidate_parse(argv[1], &normal, device, &candidate, reason, sizeof reason) &&
-             ca_program_options(&candidate, &normal, device, options, sizeof options) &&
+        ok = ca_candidate_parse(argv[1], &normal, &device, &candidate, reason, sizeof reason) &&
+             ca_program_options(&candidate, &normal, &device, options, sizeof options) &&
              ca_program_parameters(candidate.family, &normal, parameters, sizeof parameters);
     }
     if (ok) {
