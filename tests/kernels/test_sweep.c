@@ -28,12 +28,12 @@ struct share {
     size_t rows, optimised;
 };
 
-/* Of four families one has an optimised row in a run, the others in the next three. */
+/* Of six families one has an optimised row in a run, the others in the next five. */
 static struct share share_of(const struct ca_family *family, const size_t number)
 {
     if (!family_takes_f32(family->full_name)) /* split_gpu UNIT=item, and what is emulated */
         return (struct share){1, 0};
-    return (struct share){family->operation == CLATTN_BACKWARD ? 1 : 2, run_takes(number, 4)};
+    return (struct share){family->operation == CLATTN_BACKWARD ? 1 : 2, run_takes(number, 6)};
 }
 
 TestSuite(sweep, .timeout = 900);
