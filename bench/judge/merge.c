@@ -29,8 +29,10 @@ struct states {
     struct merge_strides strides;
     size_t b, h, i, count, terms; /* terms: number of terms of the sums */
     double sink;                  /* -inf: none */
-    double most, sum,
-        spread; /* of lse; of weights beside the largest; the largest that counts less */
+    double most;                  /* the largest lse */
+    double sum;                   /* of the weights, each relative to that of the largest lse */
+    double
+        spread; /* the sum of -w log(w) over the weights w: what errors of lse are multiplied with */
 };
 
 static double lse_of(const struct states *t, size_t s)

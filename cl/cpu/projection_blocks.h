@@ -9,7 +9,7 @@
 #include "common/projection.h"
 #include "cpu/operands.h"
 
-/* A group has whole strips and panels, at most so many rows and columns. */
+/* The most columns of a row that a group of projection_sum adds up. */
 #define SUM_RUN 256
 
 /* Sums of one part of the depth wait for the next in y, or in the workspace, if these are f32. */
