@@ -15,6 +15,13 @@ struct ca_ndrange ca_f32_parts_ndrange(size_t lines, size_t elements, size_t ten
     return range;
 }
 
+const char *ca_f32_parts_refusal(const clattn_device_info *dev)
+{
+    return dev->max_work_group_size < PART_ITEMS || dev->max_work_item_sizes[0] < PART_ITEMS
+               ? "a work-group that splits f32 into parts exceeds the device limit"
+               : NULL;
+}
+
 /* From the vendors' data sheets, in TFLOP/s: dense matrix products of bf16 with sums in f32, and multiply-adds of f32.
  * A sixth of the first against the second decides; kernels reach about the same share of either, so that what is near 1
  * does not pay.

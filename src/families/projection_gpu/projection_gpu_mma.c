@@ -98,6 +98,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     const char *why = ca_mma_refusal(p);
     size_t least[NUM_TUNABLES];
 
+    if (!why && p->projection.dtype == CLATTN_F32)
+        why = ca_f32_parts_refusal(dev);
     if (why)
         return why;
     take_least(dev, least);
