@@ -251,9 +251,46 @@ INLINE void store_fragments(const struct projection_arguments *args, const struc
             STORE_Y(sums[f][x], args->y + y_rows[row], y_columns[column], 0, t->column + column);
     }
 }
+
+/* Lanes have pairs of columns: four lanes' pairs of f32 fill a sector. */
+#if BY_PARTS && UNIT_Y_COLUMN && !HAS_ACCUMULATE && KEYS_OF_SUMS % 2 == 0
+INLINE bool y_has_pairs(const struct projection_arguments *args)
+{
+    return ((args->shape->y_stride[0] | args->shape->y_stride[1] | args->shape->y_stride[2] |
+             args->shape->y_dim) &
+            1) == 0 &&
+           ((size_t)args->y & 7) == 0;
+}
+
+INLINE void store_pairs(const struct projection_arguments *args, const struct task *t,
+                        const int first_row, const int first_column, const int lane,
+                        float sums[M_FRAGMENTS][SUMS], const __local long *y_rows,
+                        const __local long *y_columns)
+{
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+    for (int x = 0; x < SUMS; x += 2) {
+        const int row = ROW(first_row + f * FRAGMENT_QUERIES, x);
+        const int column = COLUMN(first_column, x);
+        const long n = t->column + column;
+        if (t->row + row < t->rows && n < t->columns)
+            *(__global float2 *)(args->y + y_rows[row] + y_columns[column]) =
+                (float2)(sums[f][x] + BIAS_OF(0, n), sums[f][x + 1] + BIAS_OF(0, n + 1));
+    }
+}
+#define STORES_PAIRS 1
+#endif
 #endif
 
 /* A kernel's end. */
+#if STORES_PAIRS
+#define Y_HAS_PAIRS y_has_pairs
+#define STORE_PAIRS store_pairs
+#else
+#define Y_HAS_PAIRS(args) false
+#define STORE_PAIRS store_fragments
+#endif
 #if BY_PARTS
 #define LEAVE_FLAGGED() leave_flagged(&parts, t.row, t.rows, x_rows, BLOCK_M, THREADS, &any_flag)
 #else
@@ -272,7 +309,10 @@ INLINE void store_fragments(const struct projection_arguments *args, const struc
         find_results(args, &t, x_rows, w_columns);                                                 \
         LEAVE_FLAGGED();                                                                           \
         LOCAL_BARRIER(); /* places of y are complete */                                            \
-        store_fragments(args, &t, first_row, first_column, lane, sums, x_rows, w_columns);         \
+        if (Y_HAS_PAIRS(args))                                                                     \
+            STORE_PAIRS(args, &t, first_row, first_column, lane, sums, x_rows, w_columns);         \
+        else                                                                                       \
+            store_fragments(args, &t, first_row, first_column, lane, sums, x_rows, w_columns);     \
     } while (0)
 #endif
 
