@@ -276,9 +276,9 @@ Test(projection, host_memory) {
     fixture_open(&f);
     for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
         struct trial t = {.problem = fixture_problem(texts[n]), .seed = n + 1};
-        const void *at[NUM_PROJECTED] = {NULL};
+        const void *at[NUM_PROJECTION_TENSORS] = {NULL};
         trial_fill(&t);
-        for (int id = 0; id < NUM_PROJECTED; id++) {
+        for (int id = 0; id < NUM_PROJECTION_TENSORS; id++) {
             struct host_tensor *x = &t.tensor[id];
             if (!x->bytes)
                 continue;
