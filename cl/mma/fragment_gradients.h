@@ -390,8 +390,6 @@ INLINE void store_fragment_gradients(const float *sums, const int dim, const boo
                                      const int first_row, const int dim_group, const int lane,
                                      __global o_storage *to, const long row_step, const long step)
 {
-    const bool aligned = rows_aligned(to, row_step, 2);
-
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
         const int own = OWNED_ROW(n);
@@ -408,8 +406,8 @@ INLINE void store_fragment_gradients(const float *sums, const int dim, const boo
             if (unit && dim % 2 == 0) {
                 if (x % 2 == 0)
                     store_pair_of_sums(
-                        own < used ? pack_pair(sums[x] * factor, sums[x + 1] * factor) : 0, aligned,
-                        row + d);
+                        own < used ? pack_pair(sums[x] * factor, sums[x + 1] * factor) : 0,
+                        rows_aligned(to, row_step, 2), row + d);
                 continue;
             }
 #endif
