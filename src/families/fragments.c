@@ -75,10 +75,10 @@ int ca_both_quantized(const clattn_problem *p)
 
 const char *ca_mma_refusal(const clattn_problem *p)
 {
-    if (ca_problem_own_dtype(p) == CLATTN_F32)
-        return "matrix instructions take f16 and bf16, not f32";
     if (!ca_is_attention(p))
         return NULL;
+    if (ca_problem_own_dtype(p) == CLATTN_F32)
+        return "matrix instructions take f16 and bf16, not f32";
     if (ca_problem_dtype(p, CA_K) != p->dtype || ca_problem_dtype(p, CA_V) != p->dtype)
         return "matrix instructions take two operands of one dtype";
     if (p->scores != CLATTN_SCORES_NONE)

@@ -247,9 +247,9 @@ Test(projection, host_memory) {
     fixture_open(&f);
     for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
         struct trial t = {.problem = fixture_problem(texts[n]), .seed = n + 1};
-        const void *at[NUM_PROJECTED] = {NULL};
+        const void *at[NUM_PROJECTION_TENSORS] = {NULL};
         trial_fill(&t);
-        for (int id = 0; id < NUM_PROJECTED; id++) {
+        for (int id = 0; id < NUM_PROJECTION_TENSORS; id++) {
             struct host_tensor *x = &t.tensor[id];
             if (!x->bytes)
                 continue;
@@ -399,7 +399,7 @@ static clattn_status plan_of(struct fixture *f, const char *text, const char *fa
 
 /* The self-check's results are read back: a lie there stands for a miscompiled kernel. */
 Test(projection, a_miscompiled_family_is_refused) {
-    static const char text[] = "proj f16 h2 q9 d20 w=oi bias=f32 accumulate";
+    static const char text[] = "proj f16 h2 q9 d64/20 w=oi bias=f32 accumulate";
     struct fixture f;
 
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
@@ -420,7 +420,7 @@ Test(projection, a_miscompiled_family_is_refused) {
 
 /* Right kernels pass both checks; an execution that adds is judged although it was repeated. */
 Test(projection, is_measured) {
-    static const char *const texts[] = {"proj bf16 b2 h3 q20 d30/16 accumulate",
+    static const char *const texts[] = {"proj bf16 b2 h3 q20 d64/16 accumulate",
                                         "proj f32 b2 h3 q20 d30/16 w=oi bias=f32 accumulate"};
     struct fixture f;
 

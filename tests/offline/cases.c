@@ -73,6 +73,8 @@ static const struct {
     {NULL, "proj f16 b1 h1 q2048 d2048 w=oi bias=f16"},
     {NULL, "proj f32 b1 h1 q64 d4096 accumulate"},
     {"projection_gpu UNIT=mma", "proj bf16 b1 h1 q4096 d4096"},
+    {"projection_gpu UNIT=mma", "proj f32 b1 h1 q4096 d4096"},
+    {"projection_gpu UNIT=warpgroup", "proj f32 b1 h1 q4096 d4096 w=oi"},
     {"projection_gpu UNIT=mma", "proj f16 b1 h1 q16 d4096 w=oi bias=f16"},
     {"fused_gpu UNIT=mma", "fwd f16 b8 h32/8 q512 k4096 d128 causal=br page=16 pages=2048 klen"},
     {NULL, "fwd f16 b8 h32/8 q8 k4096 d128 page=256 pages=128 klen mask=qk maskkeys=8"},
