@@ -15,6 +15,7 @@
 #include "tune/measurer.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,6 +198,34 @@ Test(projection, suggestions_fit) {
                       why);
         }
     }
+    fixture_close(&f);
+}
+
+/* Parts of bf16 (cl/mma/f32_parts.h) of the largest f32 would be infinite; infinities of both signs in x meet parts of w of
+ * both signs. Rows beside them, and one of elements just below, are as ever. */
+Test(projection, large_elements_of_parts) {
+    static const char *const families[] = {"projection_gpu UNIT=mma",
+                                           "projection_gpu UNIT=warpgroup"};
+    static const double large[] = {FLT_MAX, -FLT_MAX, INFINITY, 0x1.8p62, 0x1.fffffep62, 0x1p127};
+    struct fixture f;
+
+    unoptimised();
+    fixture_open(&f);
+    for (size_t n = 0; n < 2; n++)
+        for (int updated = 0; updated < 2; updated++) {
+            struct trial t = {.family = families[n], .seed = 3, .tunables = "EMULATE=1"};
+            t.problem = fixture_problem(updated ? "proj f32 q9 d20/7 w=oi accumulate"
+                                                : "proj f32 q9 d20/7");
+            fixture_need_groups_of(&f, families[n]);
+            if (!trial_is_supported(&f, &t))
+                continue;
+            trial_fill(&t);
+            for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+                trial_set_nth(&t, PROJECTION_X, 20 * i + 3 * i, large[i]);
+            trial_run(&f, &t);
+            trial_check(&t);
+            trial_free(&t);
+        }
     fixture_close(&f);
 }
 

@@ -179,6 +179,7 @@ static size_t block_owned(const size_t *values)
     return values[BLOCK_OWNED_INDEX];
 }
 
+#define owned_keys block_owned
 #include "families/backward_gpu/backward_gpu_stages.h"
 
 static size_t all_workspace_bytes(const clattn_problem *p, const size_t *values)
