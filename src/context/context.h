@@ -22,7 +22,7 @@ struct clattn_context {
     void (*destroy)(clattn_context *context);
     cl_context cl; /* NULL: a profile stands in for a device */
     clattn_device_info device;
-    struct ca_pointers pointers; /* how kernels are given addresses (SVM, USM) */
+    struct ca_pointers pointers; /* calls that pass pointers to kernels (SVM, USM) */
     int narrowed;                /* not 0: the device's facts were narrowed to a profile's */
     struct ca_log log;
     int skip_self_checks;

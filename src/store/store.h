@@ -19,11 +19,11 @@ struct ca_store *ca_store_create(const char *cache_directory, const clattn_devic
                                  const struct ca_log *log);
 void ca_store_destroy(struct ca_store *store);
 
-/* The file, "" if there is none. */
+/* The path of the store's file; "" if it has none. */
 const char *ca_store_path(const struct ca_store *store);
 
-/* Writes what could not be written before. True if all that was put into the store is in its file, and without
- * one. */
+/* Writes what could not be written before. True if the file holds all that was put into the store, or the store has no
+ * file. */
 int ca_store_save(struct ca_store *store);
 
 /*

@@ -67,7 +67,7 @@
     FACT(ROTARY_TABLES, 1, 0.5, 0) /* loads in place of powers */                                  \
     FACT(QUERIES, 1, 1, 0)         /* a launch of its own */                                       \
     FACT(SLOTS, 1, 0.5, 0)         /* the place of each token is read */                           \
-    FACT(POSITIONS, 1, 0.25, 0)    /* so is the position that it is rotated by */
+    FACT(POSITIONS, 1, 0.25, 0)    /* the position of each token is read */
 
 #define FLAG(ID, member, word, OF, difference) ID,
 #define FACT(ID, exact, difference, doubling) ID,
