@@ -43,7 +43,7 @@ struct arithmetic arithmetic_of(enum precision precision, clattn_dtype dtype);
 /* Allows for the rounding and flushing that a problem of standard precision permits
  * (clattn/problem.h). */
 void arithmetic_relax(struct arithmetic *arithmetic, const clattn_problem *p);
-/* ... where every operand is of this dtype. */
+/* The same where every operand has this dtype. */
 void arithmetic_relax_to(struct arithmetic *arithmetic, clattn_dtype dtype);
 
 /* A weight or a gradient of a score after it was rounded to be an operand of the next product. */

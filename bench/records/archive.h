@@ -24,7 +24,7 @@ bool archive_lacks(const struct archive *archive, const char *key);
 
 bool archive_object(struct archive *archive, const char *key, archive_members *members, void *what);
 
-/* The same, or null where `there` is false. */
+/* A struct, or null where `there` is false. */
 bool archive_object_or_null(struct archive *archive, const char *key, bool there,
                             archive_members *members, void *what);
 

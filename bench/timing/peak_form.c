@@ -10,7 +10,7 @@
 #define SAMPLE_SECONDS 0.03
 #define SHORTEST_LAUNCH 0.001 /* Launching costs some 25 us on PoCL. */
 #define LONGEST_LAUNCH 0.1
-#define UNROLLED 16            /* The same value as in peaks.cl. */
+#define UNROLLED 16            /* As in peaks.cl. */
 #define MOST_ROUNDS (1u << 26) /* A kernel of so many that is short has lost its work. */
 #define LARGEST_GROUP 256
 #define GROUPS_PER_UNIT 16

@@ -52,7 +52,7 @@
 #define INDEX_HERE(x)
 #endif
 #ifndef PAIR_BARRIER
-#define PAIR_BARRIER(n) LOCAL_BARRIER()
+#define PAIR_BARRIER(n, waits) LOCAL_BARRIER()
 #endif
 #ifndef LATER
 #define LATER(x)

@@ -52,7 +52,7 @@ struct clattn_context {
  * else success. */
 clattn_status ca_context_check(const clattn_context *context);
 
-/* The same, and CLATTN_NO_DEVICE, with a sentence, where a profile stands in for a device. */
+/* ca_context_check(); and CLATTN_NO_DEVICE, with a sentence, where a profile stands in for a device. */
 clattn_status ca_context_need_device(const clattn_context *context);
 
 /* Adds a reference for a plan, which clattn_context_release() gives up. */

@@ -376,7 +376,7 @@ static size_t select_named(const cl_device_id *devices, size_t count, const char
     return count;
 }
 
-/* Likewise: the first device of the most preferred type. */
+/* The index of the first device of the most preferred type. */
 static size_t select_default(const cl_device_id *devices, size_t count, clattn_status *failure)
 {
     static const cl_device_type order[] = {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR,

@@ -59,7 +59,7 @@ int ca_mma_preference(const clattn_problem *p, const clattn_device_info *dev);
 int ca_only_preference(const clattn_problem *p, const clattn_device_info *dev);
 int ca_forced_preference(const clattn_problem *p, const clattn_device_info *dev);
 
-/* The same for a family whose preference is `with` where the unit is fast. */
+/* The preference of a family that has `with` where the unit is fast. */
 int ca_bf16_pairs_preference_with(const clattn_device_info *dev, int with);
 int ca_amx_preference_with(const clattn_device_info *dev, int with);
 

@@ -51,8 +51,7 @@ clattn_status ca_store_put(struct ca_store *store, const char *problem_class,
  * own. Nobody waits for that: what cannot be written at once is by the next one who writes, or in the end. */
 clattn_status ca_store_ban(struct ca_store *store, const struct ca_banned *banned);
 
-/* The same for a candidate that does not work for problems like p. A ban that cannot be kept is no
- * error. */
+/* Bans a candidate that does not work for problems like p. If the ban cannot be kept, that is no error. */
 void ca_store_ban_candidate(struct ca_store *store, const struct ca_candidate *candidate,
                             const clattn_problem *p, enum ca_quarantine what, const char *how);
 

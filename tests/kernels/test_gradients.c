@@ -17,7 +17,7 @@ TestSuite(gradients, .timeout = 300);
 /* A test has every other family in a run. */
 #define FOR_EACH_FAMILY(name) FAMILY_TEST(gradients, name, CLATTN_BACKWARD, family_takes_f32, 2)
 
-/* Of the families one is optimised in each run: a program takes three times as long. */
+/* In each run the programs of one family are optimised, which takes three times as long to compile. */
 static void open(struct fixture *f, const size_t family)
 {
     mostly_unoptimised(family, 5);

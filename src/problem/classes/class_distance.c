@@ -36,7 +36,7 @@
     FACT(UNIT_DV, 1, 0.5, 0)                                                                       \
     FACT(SOFTCAP, 1, 1, 0)            /* a tanh per score outweighs the exponential */             \
     FACT(BIAS, 1, 2, 0)               /* four bytes per score, which nothing shares */             \
-    FACT(BIAS_DTYPE, 1, 0.5, 0)       /* ... or two */                                             \
+    FACT(BIAS_DTYPE, 1, 0.5, 0)       /* or two bytes */                                           \
     FACT(MASK, 1, 1.5, 0)             /* a byte per score */                                       \
     FACT(BLOCK_Q, 1, 2, 0.5)          /* blocks of queries fit it, tiles are cut */                \
     FACT(BLOCK_KV, 1, 2, 0.5)         /* likewise */                                               \
