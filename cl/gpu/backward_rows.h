@@ -115,6 +115,9 @@ backward_rows(PARAMETERS_backward_rows)
     float row_lse = 0.0f; /* of row number `item` */
     struct tile t;
 
+#ifdef LEAVE_FIRST_ASSEMBLY /* units of matrix instructions have it */
+    LEAVE_FIRST_ASSEMBLY();
+#endif
     t.b = get_group_id(2);
     t.h = get_group_id(1);
     t.i0 = get_group_id(0) * GROUP_ROWS;

@@ -39,6 +39,9 @@
 #ifndef SUM_HERE
 #define SUM_HERE(x)
 #endif
+#ifndef LEAVE_FIRST_ASSEMBLY
+#define LEAVE_FIRST_ASSEMBLY()
+#endif
 #ifndef REGISTERS_FOR_GROUPS
 #define REGISTERS_FOR_GROUPS()
 #endif

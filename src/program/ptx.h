@@ -12,8 +12,9 @@
  *
  *     //sm_90a.entry .minnctapersm 3
  *
- * The driver hands out the PTX as the program's binary, and
- * assembles what is made of it here. */
+ * The driver hands out the PTX as the program's binary, which it has assembled for nothing, and assembles what is made of
+ * it here. Kernels return at once in that first assembly, by LEAVE_FIRST_ASSEMBLY() of cl/mma/fragment_wgmma.h, so that
+ * it has hardly anything to do. */
 #ifndef CA_PTX_H
 #define CA_PTX_H
 
