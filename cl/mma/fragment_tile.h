@@ -129,7 +129,7 @@ static inline ushort load_element(const __global element *p)
     return *(const __global ushort *)p;
 }
 
-#if O_DTYPE == DTYPE
+#if O_DTYPE == DTYPE && DTYPE != DTYPE_F32
 /* Stores two neighbouring elements of a row. */
 static inline void store_pair(const uint pair, const bool aligned, __global o_storage *to)
 {
