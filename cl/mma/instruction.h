@@ -44,6 +44,9 @@
 #ifndef SUM_HERE
 #define SUM_HERE(x)
 #endif
+#ifndef LEAVE_FIRST_ASSEMBLY
+#define LEAVE_FIRST_ASSEMBLY()
+#endif
 #ifndef REGISTERS_FOR_GROUPS
 #define REGISTERS_FOR_GROUPS()
 #endif
@@ -52,6 +55,12 @@
 #endif
 #ifndef INDEX_HERE
 #define INDEX_HERE(x)
+#endif
+#ifndef PAIR_BARRIER
+#define PAIR_BARRIER(n, waits) LOCAL_BARRIER()
+#endif
+#ifndef LATER
+#define LATER(x)
 #endif
 #ifndef SUB_GROUP_ATTRIBUTE
 #define SUB_GROUP_ATTRIBUTE

@@ -232,7 +232,7 @@ static clattn_status check_blocks(const clattn_problem *p, char *reason, size_t 
         ca_block_columns(p), most_columns);
 }
 
-/* Options that need another, or a direction. */
+/* Refuses options that need another option, or that forward or backward does not have. */
 static clattn_status check_options(const clattn_problem *p, char *reason, size_t bytes)
 {
     const int backward = p->operation == CLATTN_BACKWARD;
@@ -479,11 +479,6 @@ clattn_status ca_problem_make(const clattn_problem *given, struct ca_problem *ma
 struct ca_problem ca_problem_own(const clattn_problem *sound)
 {
     return (struct ca_problem){*sound, ca_problem_normal(sound)};
-}
-
-struct ca_problem ca_problem_of_normal(const clattn_problem *normal)
-{
-    return (struct ca_problem){*normal, *normal};
 }
 
 /* ---- operations --------------------------------------------------------------------------- */

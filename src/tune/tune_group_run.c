@@ -68,8 +68,8 @@ static void add_top(const struct ca_run *run, struct ca_session_result *result,
     }
 }
 
-/* What the store knew of the class and is not among the top gets today's time: it may have been too
- * good. */
+/* Stored configurations that are not among the fastest any more get the time that they took now: the stored one may have
+ * been too short. */
 static void add_seeds(const struct ca_run *run, struct ca_seeds *seeds,
                       const struct ca_session_result *result, struct entries *entries)
 {
@@ -92,7 +92,7 @@ static clattn_status keep(const struct ca_run *run, size_t problem,
     struct entries entries = {.count = 0, .policy = CA_POLICY};
     char class[CA_CLASS_TEXT];
 
-    ca_problem_class(&run->group->problems[problem], class);
+    ca_problem_class(&run->group->problems[problem].normal, class);
     ca_store_now(entries.when);
     add_top(run, result, &entries);
     add_seeds(run, &run->seeds[problem], result, &entries);

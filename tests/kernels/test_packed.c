@@ -14,15 +14,11 @@
 
 TestSuite(packed, .timeout = 600);
 
-static const char *const families[] = {"naive", "fused_cpu UNIT=vector", "split_cpu UNIT=vector",
-                                       "fused_gpu UNIT=item", "split_gpu UNIT=item"};
-enum { NUM_FAMILIES = sizeof families / sizeof *families };
-
 /* ---- the same bits ---------------------------------------------------------------------------- */
 
 enum { BATCH = 5, HEADS = 4, KV_HEADS = 2, ROWS = 150, KEYS = 170, DIM = 32 };
 
-/* Of 40, 0, 1, 70 and 33 queries; 40, 9, 1, 75 and 40 keys. */
+/* Five sequences, of 40, 0, 1, 70 and 33 queries, and 40, 9, 1, 75 and 40 keys. */
 static const cl_int q_starts[BATCH + 1] = {2, 42, 42, 43, 113, 146};
 static const cl_int kv_starts[BATCH + 1] = {0, 40, 49, 50, 125, 165};
 
@@ -43,7 +39,7 @@ static void execute(struct fixture *f, const clattn_problem *p, const char *fami
               "%s: %s", family, f->log.last);
 }
 
-/* One sequence of the packed tensors; its lse comes packed, and is put in place. */
+/* Computes one sequence of the packed tensors by a problem of its own, and copies its lse to where the packed one lies. */
 static void compute_alone(struct fixture *f, size_t b, const char *options, const char *family,
                           const char *tunables, struct results *results)
 {
@@ -108,32 +104,28 @@ static void expect_same_bits(struct fixture *f, const char *family, const char *
     cr_expect(memcmp(&packed, &alone, sizeof packed) == 0, "%s: '%s' has other bits", family, text);
 }
 
-ParameterizedTestParameters(packed, have_the_bits_of_each_alone) {
-    static size_t numbers[NUM_FAMILIES];
-
-    return cr_make_param_array(size_t, numbers, numbers_taken(NUM_FAMILIES, 2, numbers));
+static int takes_starts(const char *family)
+{
+    return family_takes(family, "fwd f32 b5 h4/2 q70 k75 d32 totalq=150 totalkv=170 lse");
 }
 
-ParameterizedTest(size_t *number, packed, have_the_bits_of_each_alone) {
+FAMILY_TEST(packed, have_the_bits_of_each_alone, CLATTN_FORWARD, takes_starts, 2)
+{
+    const char *name = clattn_family_name(CLATTN_FORWARD, *family);
     struct fixture f;
 
     unoptimised();
     fixture_open(&f);
-    fixture_need_groups_of(&f, families[*number]);
+    fixture_need_groups_of(&f, name);
     fill();
-    expect_same_bits(&f, families[*number], "causal=br");
-    expect_same_bits(&f, families[*number], "window=20,*");
+    expect_same_bits(&f, name, "causal=br");
+    expect_same_bits(&f, name, "window=20,*");
     fixture_close(&f);
 }
 
 /* ---- starts that hold anything ----------------------------------------------------------------- */
 
 /* Guard bands, NaN in rows that no sequence has, starts of every kind: by trials (trial_data.c). */
-static int takes_starts(const char *family)
-{
-    return strncmp(family, "unfused", 7) != 0; /* its scores are of batches that are padded */
-}
-
 FAMILY_TEST(packed, starts_may_hold_anything, CLATTN_FORWARD, takes_starts, 3)
 {
     static const char *const problems[] = {

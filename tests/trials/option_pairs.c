@@ -84,11 +84,11 @@ static const struct {
     [STEP_DV] = {"steps in dv", 2, 2},
     [LSE] = {"lse", 2, 1},
     [O_F32] = {"results in f32", 2, 3},
-    [K_CACHE] = {"cache of k", OTHER_DTYPE + 1, 1}, /* none; quantized; of another dtype */
+    [K_CACHE] = {"cache of k", OTHER_DTYPE + 1, 1}, /* as k; in blocks; in another dtype */
     [V_CACHE] = {"cache of v", OTHER_DTYPE + 1, 1},
     [SCORES] = {"scores", 5, 1},
-    [PAGES] = {"pages", 3, 1},           /* none; that tiles may cross; of whole tiles */
-    [PACKED] = {"packed batches", 4, 3}, /* none; of queries; of keys; of both */
+    [PAGES] = {"pages", 3, 1}, /* none; pages that tiles may cross; pages of whole tiles */
+    [PACKED] = {"packed batches", 4, 3}, /* none; packed queries; packed keys; both packed */
     [DBIAS] = {"dbias", 2, 2},
     [DSLOPES] = {"dslopes", 2, 2},
     [DSINKS] = {"dsinks", 2, 2},
@@ -210,9 +210,9 @@ static int make(const struct row *row, struct rng *r, const struct ca_family *fa
         kind->base = problem_of(row, r, family->operation);
         if (clattn_problem_check(&kind->base, NULL, 0) != CLATTN_SUCCESS)
             continue;
-        const clattn_problem normal = ca_problem_normal(&kind->base);
-        ca_family_suggest(family, &normal, device, kind->values);
-        if (!ca_family_refusal(family, &normal, device, kind->values, reason, sizeof reason))
+        const struct ca_problem p = ca_problem_own(&kind->base);
+        ca_family_suggest(family, &p, device, kind->values);
+        if (!ca_family_refusal(family, &p, device, kind->values, reason, sizeof reason))
             return 1;
     }
     return 0;

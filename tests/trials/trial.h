@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One problem of attention, or a projection, run through the public API and compared, element by element, with the
- * reference.
+/* One problem of any operation, run through the public API and compared, element by element, with the reference.
  *
  * Tensors lie at random places inside buffers in which every byte that is not theirs is 0xff,
  * a NaN in each dtype: between strides, before and after. What is hidden from every query that
@@ -13,7 +12,6 @@
 #ifndef TEST_TRIAL_H
 #define TEST_TRIAL_H
 
-#include "bench/judge/projection.h"
 #include "families/tunables.h"
 #include "tests/support/fixture.h"
 #include "tests/trials/tensors.h"
@@ -34,7 +32,7 @@ struct trial {
     uint64_t seed;
     int poisoned; /* of a projection: a NaN in x and an infinity in w are among the data */
     int aligned; /* tensors begin at multiples of 8 elements, where kernels may copy them in pieces */
-    struct host_tensor tensor[NUM_TENSORS]; /* of a projection NUM_PROJECTED */
+    struct host_tensor tensor[NUM_TENSORS]; /* by the enum of the problem's operation */
 };
 
 /* Makes the tensors and their data from problem and seed. */
@@ -50,17 +48,18 @@ struct tensor_view trial_got(const struct trial *t);
 void trial_pass_with_small_weights(struct fixture *f, struct trial *t);
 
 /* One element: to be sent (of a quantized tensor its block's scale), or, of one that is not, as it came back. */
-void trial_set(const struct trial *t, enum tensor_id id, size_t b, size_t h, size_t i, size_t d,
-               double value);
-double trial_value(const struct trial *t, enum tensor_id id, size_t b, size_t h, size_t i,
-                   size_t d);
+void trial_set(const struct trial *t, int id, size_t b, size_t h, size_t i, size_t d, double value);
+double trial_value(const struct trial *t, int id, size_t b, size_t h, size_t i, size_t d);
 
 /* Likewise element n of a tensor's, in the order of its sizes. */
 void trial_set_nth(const struct trial *t, int id, size_t n, double value);
 double trial_value_nth(const struct trial *t, int id, size_t n);
 
 /* Makes every element of a tensor uniform in +-2, hidden or not. */
-void trial_set_ordinary(const struct trial *t, enum tensor_id id, uint64_t seed);
+void trial_set_ordinary(const struct trial *t, int id, uint64_t seed);
+
+/* Makes got a copy of each tensor, for a host call that writes its results there, and returns it. */
+struct tensor_view trial_copy(struct trial *t);
 
 /* Buffers that hold the tensors; then what they hold in the end, as got: they are released. */
 struct tensor_arguments trial_send(struct fixture *f, const struct trial *t);
@@ -76,8 +75,9 @@ void trial_run(struct fixture *f, struct trial *t);
  * the first difference and the line that repeats it. */
 void trial_check(const struct trial *t);
 
-/* All of it. */
+/* All of it; and all of it by the host call. */
 void trial_pass(struct fixture *f, struct trial *t);
+void trial_pass_host(struct fixture *f, struct trial *t);
 
 /* The same with an Inf and a NaN in V, of key 11 and 37 of each head, which some row sees and others do not; in a paged
  * cache with neither. dim_v is at least 6. */

@@ -53,9 +53,35 @@ static int spills(const clattn_problem *p, const size_t *values)
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+/* The most parts of the depth, each of at least 256. */
+static size_t most_splits(const clattn_problem *p)
+{
+    return ca_larger(1, ca_smaller(32, ca_projection_depth(p) / 256));
+}
+
+/* The parts of the depth for f32, whose depth is six times as long: tiles keep their size, and work-groups come in whole
+ * waves. A further part must be worth a tenth of the time, since sums pass through memory. */
+static size_t splits_of_f32(const clattn_problem *p, const clattn_device_info *dev, size_t tiles)
 {
     const size_t cores = ca_device_cores(dev);
+    size_t best = 1, best_share = 0;
+
+    for (size_t splits = 1; splits <= most_splits(p); splits *= 2) {
+        const size_t groups = tiles * splits;
+        const size_t share = groups * 100 / (ca_divide_up(groups, cores) * cores);
+        if (share >= best_share + 10) {
+            best = splits;
+            best_share = share;
+        }
+    }
+    return best;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const int is_f32 = p->projection.dtype == CLATTN_F32;
+    const size_t cores = ca_device_cores(dev);
+    const size_t enough = is_f32 ? cores / 2 / most_splits(p) : cores;
     size_t *const columns = &values[BLOCK_N_INDEX], *const groups = &values[SUB_GROUPS_INDEX];
 
     values[EMULATE_INDEX] = !ca_has_wgmma(dev);
@@ -66,12 +92,26 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[RESIDENT_GROUPS_INDEX] = 2;
     }
     if (reject(p, dev, values) || block_m(values) / 2 >= ca_projection_rows(p) ||
-        num_tiles(p, values) < cores || values[EMULATE_INDEX])
+        num_tiles(p, values) < enough || values[EMULATE_INDEX])
         *groups = 4;
     while (*columns > 64 && (reject(p, dev, values) || *columns / 2 >= ca_projection_columns(p) ||
-                             num_tiles(p, values) < cores))
+                             num_tiles(p, values) < enough))
         *columns /= 2;
-    values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
+    values[SPLIT_K_INDEX] = is_f32 ? splits_of_f32(p, dev, num_tiles(p, values))
+                                   : ca_projection_splits(p, dev, num_tiles(p, values));
+}
+
+/* Why x or w cannot be copied as they lie; NULL if they can. */
+static const char *layout_refusal(const clattn_projection_problem *p)
+{
+    if (p->x_dim % PIECE || (p->x_heads > 1 && p->x_dim % STAGE))
+        return "heads of x are no whole stages of 64, which are copied in pieces of 8 elements";
+    if (!ca_layout_in_pieces(&p->x, 3, PIECE))
+        return "x does not lie in pieces of 8 elements along the depth";
+    if (!(ca_layout_in_pieces(&p->w, 3, PIECE) && p->y_dim % PIECE == 0) &&
+        !ca_layout_in_pieces(&p->w, 1, PIECE))
+        return "w does not lie in pieces of 8 elements along its columns or the depth";
+    return NULL;
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -79,17 +119,13 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     const char *why = ca_mma_refusal(p);
     size_t values[NUM_TUNABLES];
 
+    if (!why) /* parts of f32 lie as they are wanted */
+        why = p->projection.dtype == CLATTN_F32 ? ca_f32_parts_refusal(dev)
+                                                : layout_refusal(&p->projection);
     if (why)
         return why;
     if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
         return "the device has another matrix instruction";
-    if (p->projection.x_dim % PIECE || (p->projection.x_heads > 1 && p->projection.x_dim % STAGE))
-        return "heads of x are no whole stages of 64, which are copied in pieces of 8 elements";
-    if (!ca_layout_in_pieces(&p->projection.x, 3, PIECE))
-        return "x does not lie in pieces of 8 elements along the depth";
-    if (!(ca_layout_in_pieces(&p->projection.w, 3, PIECE) && p->projection.y_dim % PIECE == 0) &&
-        !ca_layout_in_pieces(&p->projection.w, 1, PIECE))
-        return "w does not lie in pieces of 8 elements along its columns or the depth";
     ca_tunables_default(tunables, NUM_TUNABLES, values);
     adapt(p, dev, values);
     return reject(p, dev, values);
@@ -101,7 +137,7 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     if (!ca_has_wgmma(dev))
         return CA_ONLY_IF_FORCED;
-    return ca_projection_rows(p) > 32 ? 97 : 90;
+    return preference_with(p, dev, ca_projection_rows(p) > 32 ? 97 : 90);
 }
 
 const struct ca_family ca_projection_gpu_warpgroup = {
@@ -109,7 +145,7 @@ const struct ca_family ca_projection_gpu_warpgroup = {
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_gpu_warpgroup,
     OWN_MEMBERS,
-    CA_STAGES(PROJECTION_STAGES("projection_gpu_warpgroup")),
+    CA_STAGES(PROJECTION_MMA_STAGES("projection_gpu_warpgroup")),
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

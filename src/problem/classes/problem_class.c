@@ -2,6 +2,7 @@
 #include "problem/classes/problem_class.h"
 #include "base/log.h"
 #include "base/sizes.h"
+#include "base/text.h"
 #include "problem/classes/class_size.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
@@ -25,7 +26,7 @@ static int is_unit(const clattn_layout *layout, size_t dim)
     return layout->stride[3] == 1 || dim == 1;
 }
 
-/* Packed; if not unit, keys along the rows where that makes dim's stride more than 1. */
+/* The packed layout; or, if not unit, one whose innermost axis is not dim, so that dim's stride is not 1. */
 static clattn_layout simple_layout(int unit, const size_t sizes[4])
 {
     clattn_layout layout = {{0}};
@@ -41,7 +42,7 @@ static clattn_layout simple_layout(int unit, const size_t sizes[4])
     return layout;
 }
 
-/* Whether queries stand for positions among the keys. */
+/* Whether the positions of queries among the keys matter. */
 static int has_positions(const clattn_problem *p)
 {
     return p->causal || p->alibi || p->window_left != CLATTN_UNLIMITED ||
@@ -174,11 +175,7 @@ clattn_problem ca_attention_representative(const clattn_problem *p)
 clattn_status clattn_problem_class(const clattn_problem *problem, char *text, size_t text_bytes,
                                    size_t *needed)
 {
-    if (needed)
-        *needed = 0;
-    if (text && text_bytes > 0)
-        text[0] = '\0';
-    if (!text && text_bytes > 0)
+    if (!ca_text_begin(text, text_bytes, needed))
         return ca_refuse(CLATTN_INVALID_ARGUMENT, "text is null, but text_bytes is %zu",
                          text_bytes);
     struct ca_problem made;
