@@ -194,8 +194,14 @@ INLINE void multiply_own_keys(const struct own *own, const __local uint4 *q_oper
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++)
         s[x] = 0.0f;
-    UNROLL
-    for (int block = 0; block < K_BLOCKS; block++) {
+        /* The codes of two blocks lie alike in words: a loop over all blocks would take more registers. */
+#pragma unroll 1
+    for (int two = 0; two < K_BLOCKS; two += 2)
+        UNROLL
+    for (int one = 0; one < MIN(K_BLOCKS, 2); one++) {
+        const int block = two + one;
+        if (K_BLOCKS % 2 && block >= K_BLOCKS)
+            continue;
         uint q_words[2][QUERY_WORDS];
 
         UNROLL
@@ -203,8 +209,9 @@ INLINE void multiply_own_keys(const struct own *own, const __local uint4 *q_oper
             vstore4(q_operands[(2 * block + i) * FRAGMENT_LANES + lane], 0, q_words[i]);
         UNROLL
         for (int tile = 0; tile < KEY_TILES; tile++) {
-            const __local uint *const row =
-                (const __local uint *)own->k_bytes + KEY_PLACE(tile, other_column(lane)) * K_WORDS;
+            const __local uint *const row = (const __local uint *)own->k_bytes +
+                                            KEY_PLACE(tile, other_column(lane)) * K_WORDS +
+                                            two / 2 * (BLOCK_BYTES(K_CACHE) / 2);
             const float2 factor =
                 *(const __local float2 *)(factors + block * TILE_KEYS + tile * FRAGMENT_OTHERS +
                                           sum_other(lane, 0));
@@ -212,7 +219,7 @@ INLINE void multiply_own_keys(const struct own *own, const __local uint4 *q_oper
             UNROLL
             for (int i = 0; i < 2; i++) {
                 uint words[OTHER_WORDS];
-                decode_keys(words, row, block, i, lane, order);
+                decode_keys(words, row, one, i, lane, order);
                 multiply_add(products, q_words[i], words, lane, exchange);
             }
             UNROLL

@@ -209,7 +209,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
             halve(values, SUB_GROUPS_INDEX, 1)))
         ;
     if (values[BYTES_INDEX] && values[M_FRAGMENTS_INDEX] == 1)
-        values[REGISTERS_INDEX] = 128;
+        values[REGISTERS_INDEX] = values[BYTES_INDEX] == 2 ? 168 : 128;
     ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], block_m(values), work_items(values), values,
                      SPLIT_K_INDEX, reject);
 }
