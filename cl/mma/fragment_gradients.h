@@ -33,17 +33,17 @@
 #endif
 #if HAS_TILE_PRODUCTS /* tiles begin where the swizzle does */
 #define STREAMED_QK_AT 0
-#define STREAMED_V_AT STREAMED_ELEMENTS(DIM_QK)
+#define STREAMED_V_AT (OPERAND_PARTS * STREAMED_ELEMENTS(DIM_QK))
 #define OWNED_QK_AT (STAGES * STAGE_ELEMENTS)
-#define OWNED_V_AT (OWNED_QK_AT + OWNED_ELEMENTS(DIM_QK))
+#define OWNED_V_AT (OWNED_QK_AT + OPERAND_PARTS * OWNED_ELEMENTS(DIM_QK))
 #if DIM_QK % 64 || DIM_V % 64 || BLOCK_STREAMED % 32 || DIM_GROUPS > 1
 #error "wgmma multiplies with tiles of whole blocks of 64 columns"
 #endif
 #else
 #define OWNED_QK_AT 0
-#define OWNED_V_AT OWNED_ELEMENTS(DIM_QK)
-#define STREAMED_QK_AT (OWNED_V_AT + OWNED_ELEMENTS(DIM_V))
-#define STREAMED_V_AT (STREAMED_QK_AT + STREAMED_ELEMENTS(DIM_QK))
+#define OWNED_V_AT (OPERAND_PARTS * OWNED_ELEMENTS(DIM_QK))
+#define STREAMED_QK_AT (OWNED_V_AT + OPERAND_PARTS * OWNED_ELEMENTS(DIM_V))
+#define STREAMED_V_AT (STREAMED_QK_AT + OPERAND_PARTS * STREAMED_ELEMENTS(DIM_QK))
 #endif
 
 /* ---- load ------------------------------------------------------------------------------------ */
@@ -51,38 +51,75 @@
 /* Macros: in a function the fill loop would be unrolled before inlining, and the addresses of all
  * its loads would stay in registers. dim and unit are constants rather than members of the matrix:
  * NVIDIA's compiler would divide by a member in each tile. */
-#define STAGE_ROWS(m, tile, stride, tile_rows, columns, dim, unit)                                 \
+#if OPERAND_PARTS > 1
+#define FILL_PARTS(m, tile, stride, tile_rows, columns, dim, unit, part_elements)                  \
+    do {                                                                                           \
+        UNROLL                                                                                     \
+        for (int part = 0; part < OPERAND_PARTS; part++)                                           \
+            fill_rows((tile) + part * (part_elements), stride, tile_rows, columns,                 \
+                      (m).p + part * (m).part_step, (m).row_step, 0, 1, (m).rows, PART_DIM(dim),   \
+                      8, (m).aligned, false);                                                      \
+    } while (0)
+#define IS_WIDE(unit, dim) true
+#define PART_STEP(m) (m).part_step
+#else
+#define FILL_PARTS(m, tile, stride, tile_rows, columns, dim, unit, part_elements)                  \
     fill_rows(tile, stride, tile_rows, columns, (m).p, (m).row_step, 0, (m).step, (m).rows, dim,   \
               WIDTH(unit, dim), (m).aligned, false)
+#define IS_WIDE(unit, dim) (WIDTH(unit, dim) == 8)
+#define PART_STEP(m) 0
+#endif
 #define STAGE_OWNED(owned, tile, dim, unit)                                                        \
     do {                                                                                           \
         const struct matrix m = owned;                                                             \
-        STAGE_ROWS(m, tile, OWNED_STRIDE(dim), BLOCK_OWNED, COLUMNS(dim), dim, unit);              \
+        FILL_PARTS(m, tile, OWNED_STRIDE(dim), BLOCK_OWNED, COLUMNS(dim), dim, unit,               \
+                   OWNED_ELEMENTS(dim));                                                           \
     } while (0)
 #define STAGE_STREAMED(streamed, tile, dim, unit)                                                  \
     do {                                                                                           \
         const struct matrix m = streamed;                                                          \
-        STAGE_ROWS(m, tile, STREAMED_STRIDE(dim), BLOCK_STREAMED, STREAMED_COLUMNS(dim), dim,      \
-                   unit);                                                                          \
+        FILL_PARTS(m, tile, STREAMED_STRIDE(dim), BLOCK_STREAMED, STREAMED_COLUMNS(dim), dim,      \
+                   unit, STREAMED_ELEMENTS(dim));                                                  \
     } while (0)
 /* Stages streamed rows as values of the second product, with 0 for Infs and NaNs if `finite`;
  * sets *nonfinite if there was one. */
 INLINE void stage_value_rows(const struct matrix m, const bool finite, __local ushort *tile,
                              volatile __local int *nonfinite)
 {
+    int found = 0;
+
+    UNROLL
+    for (int part = 0; part < OPERAND_PARTS; part++) {
+        __local ushort *const to = tile + part * STREAMED_ELEMENTS(m.dim);
+        const __global element *const from = m.p + part * PART_STEP(m);
 #if PACKED_VALUES
-    const int found = fill_packed(tile, BLOCK_STREAMED, DIMS(m.dim), m.p, m.row_step, 0, m.step,
-                                  m.rows, m.dim, m.width, m.aligned, finite);
+        found |= fill_packed(to, BLOCK_STREAMED, DIMS(m.dim), from, m.row_step, 0, m.step, m.rows,
+                             m.dim, m.width, m.aligned, finite);
 #else
-    const int found =
-        fill_rows(tile, STREAMED_STRIDE(m.dim), BLOCK_STREAMED, STREAMED_COLUMNS(m.dim), m.p,
-                  m.row_step, 0, m.step, m.rows, m.dim, m.width, m.aligned, finite);
+        found |= fill_rows(to, STREAMED_STRIDE(m.dim), BLOCK_STREAMED, STREAMED_COLUMNS(m.dim),
+                           from, m.row_step, 0, m.step, m.rows, m.dim, m.width, m.aligned, finite);
 #endif
+    }
     if (found)
         atomic_or(nonfinite, 1);
 }
 
 /* ---- first product --------------------------------------------------------------------------- */
+
+/* sums of OTHERS_AT_ONCE tiles += the products of all pairs of parts that count, the small ones first. */
+INLINE void multiply_parts(float *sums, uint queries[OPERAND_PARTS][QUERY_WORDS],
+                           uint others[OPERAND_PARTS][OTHERS_AT_ONCE * OTHER_WORDS], const int lane,
+                           __local float *exchange)
+{
+    UNROLL
+    for (int both = OPERAND_PARTS - 1; both >= 0; both--)
+        UNROLL
+    for (int part = 0; part <= both; part++)
+        UNROLL
+    for (int m = 0; m < OTHERS_AT_ONCE; m++)
+        multiply_add(sums + m * FRAGMENT_SUMS, queries[part], others[both - part] + m * OTHER_WORDS,
+                     lane, exchange);
+}
 
 /* Zeros an array of sums. */
 #define CLEAR(sums)                                                                                \
@@ -106,17 +143,21 @@ INLINE void multiply_fragment_rows(const __local ushort *owned, const __local us
         products[x] = 0.0f;
     UNROLL
     for (int d = 0; d < COLUMNS(dim); d += FRAGMENT_DEPTH) {
-        uint owned_words[QUERY_WORDS];
-        load_query(owned_words, owned + d, OWNED_STRIDE(dim), lane);
+        uint owned_words[OPERAND_PARTS][QUERY_WORDS];
+        UNROLL
+        for (int part = 0; part < OPERAND_PARTS; part++)
+            load_query(owned_words[part], owned + part * OWNED_ELEMENTS(dim) + d,
+                       OWNED_STRIDE(dim), lane);
         UNROLL
         for (int n = 0; n < STREAMED_TILES; n += OTHERS_AT_ONCE) {
-            uint words[OTHERS_AT_ONCE * OTHER_WORDS];
-            load_keys(words, streamed + n * FRAGMENT_OTHERS * STREAMED_STRIDE(dim) + d,
-                      STREAMED_STRIDE(dim), lane);
+            uint words[OPERAND_PARTS][OTHERS_AT_ONCE * OTHER_WORDS];
             UNROLL
-            for (int m = 0; m < OTHERS_AT_ONCE; m++)
-                multiply_add(products + (n + m) * FRAGMENT_SUMS, owned_words,
-                             words + m * OTHER_WORDS, lane, exchange);
+            for (int part = 0; part < OPERAND_PARTS; part++)
+                load_keys(words[part],
+                          streamed + part * STREAMED_ELEMENTS(dim) +
+                              n * FRAGMENT_OTHERS * STREAMED_STRIDE(dim) + d,
+                          STREAMED_STRIDE(dim), lane);
+            multiply_parts(products + n * FRAGMENT_SUMS, owned_words, words, lane, exchange);
         }
         IN_ORDER();
     }
@@ -282,26 +323,27 @@ INLINE void weigh_gradients(const bool owns_keys, const bool partial, const floa
 /* sums += weights times a slab of streamed rows of dim elements, in one or, of OTHERS_AT_ONCE, two tiles of
  * dims from d on. */
 INLINE void add_tiles(const __local ushort *tile, const int dim, const int slab, const int d,
-                      const uint weight_words[QUERY_WORDS], float *sums, const int lane,
+                      uint weight_words[OPERAND_PARTS][QUERY_WORDS], float *sums, const int lane,
                       __local float *exchange)
 {
-    uint words[OTHERS_AT_ONCE * OTHER_WORDS];
+    uint words[OPERAND_PARTS][OTHERS_AT_ONCE * OTHER_WORDS];
 
+    UNROLL
+    for (int part = 0; part < OPERAND_PARTS; part++) {
+        const __local ushort *const values = tile + part * STREAMED_ELEMENTS(dim);
 #if PACKED_VALUES
-    UNROLL
-    for (int w = 0; w < OTHER_WORDS; w += PACKED_RUN / 2)
-        load_run(words + w,
-                 tile +
-                     packed_at(DIMS(dim), slab, d + other_column(lane), other_depth(lane, 2 * w)),
-                 PACKED_RUN / 2);
+        UNROLL
+        for (int w = 0; w < OTHER_WORDS; w += PACKED_RUN / 2)
+            load_run(words[part] + w,
+                     values + packed_at(DIMS(dim), slab, d + other_column(lane),
+                                        other_depth(lane, 2 * w)),
+                     PACKED_RUN / 2);
 #else
-    load_values(words, tile + slab * FRAGMENT_DEPTH * STREAMED_STRIDE(dim) + d,
-                STREAMED_STRIDE(dim), lane);
+        load_values(words[part], values + slab * FRAGMENT_DEPTH * STREAMED_STRIDE(dim) + d,
+                    STREAMED_STRIDE(dim), lane);
 #endif
-    UNROLL
-    for (int m = 0; m < OTHERS_AT_ONCE; m++)
-        multiply_add(sums + m * FRAGMENT_SUMS, weight_words, words + m * OTHER_WORDS, lane,
-                     exchange);
+    }
+    multiply_parts(sums, weight_words, words, lane, exchange);
 }
 
 #if HAS_TILE_PRODUCTS
@@ -336,8 +378,10 @@ INLINE void add_fragment_rows(const __local ushort *tile, const int dim, const i
 
     UNROLL
     for (int slab = 0; slab < STREAMED_SLABS; slab++) {
-        uint weight_words[QUERY_WORDS];
-        take_weights(weight_words, weights, slab, lane, exchange);
+        uint weight_words[OPERAND_PARTS][QUERY_WORDS];
+        UNROLL
+        for (int part = 0; part < OPERAND_PARTS; part++)
+            take_weights(weight_words[part], weights, slab, lane, exchange);
         UNROLL
         for (int n = 0; n < (EMULATE ? tiles : MAX_DIM_TILES); n += OTHERS_AT_ONCE)
             if (EMULATE || n < tiles) /* no barrier in an `if` */
@@ -380,16 +424,22 @@ INLINE void store_fragment_gradients(const float *sums, const int dim, const boo
                                      __global o_storage *to, const long row_step, const long step)
 {
 #if KEYS_OF_SUMS % 2 == 0 && O_DTYPE == DTYPE
-    if (unit && dim % 2 == 0 && rows_aligned(to, row_step, 2)) {
+    if (unit && dim % 2 == 0 && rows_aligned_of(O_DTYPE, to, row_step, 2)) {
         UNROLL
         for (int x = 0; x < MAX_DIM_SUMS; x += 2) {
             const int own = OWNED_ROW(SUM_QUERY(x % FRAGMENT_SUMS));
             const int d = (dim_group * DIM_TILES(dim) + x / FRAGMENT_SUMS) * FRAGMENT_OTHERS +
                           sum_other(lane, x % FRAGMENT_SUMS);
             if (x < DIM_SUMS(dim)) {
-                const uint word = pack_pair(sums[x] * factor, sums[x + 1] * factor);
+#if OPERAND_PARTS > 1
+                typedef float2 pair;
+                const float2 both = (float2)(sums[x], sums[x + 1]) * factor;
+#else
+                typedef uint pair;
+                const uint both = pack_pair(sums[x] * factor, sums[x + 1] * factor);
+#endif
                 if (own < rows && d < dim)
-                    *(__global uint *)(to + own * row_step + d) = own < used ? word : 0;
+                    *(__global pair *)(to + own * row_step + d) = own < used ? both : (pair)0;
             }
         }
         return;

@@ -14,6 +14,12 @@
 
 #include "mma/tile_layout.h"
 
+#if DTYPE == DTYPE_F32
+typedef ushort element;
+#else
+typedef storage element;
+#endif
+
 /* ---- operands -------------------------------------------------------------------------------- */
 
 /* Words that are neighbours in memory, aligned to their size up to 16 bytes. */
@@ -108,7 +114,7 @@ static inline ushort4 finite_elements(const ushort4 x, int *nonfinite)
 }
 
 /* Loads elements as they are stored, one at a time where rows are not aligned, as load4() does. */
-static inline ushort load_element(const __global storage *p)
+static inline ushort load_element(const __global element *p)
 {
     return *(const __global ushort *)p;
 }
@@ -116,14 +122,14 @@ static inline ushort load_element(const __global storage *p)
 /* Stores an element of a gradient. */
 static inline void store_result(const float x, __global o_storage *p)
 {
-#if O_DTYPE == DTYPE
+#if O_DTYPE == DTYPE && OPERAND_PARTS == 1
     *(__global ushort *)p = element_round(x);
 #else
     STORE_O(x, p, 0);
 #endif
 }
 
-static inline ushort4 load_elements(const __global storage *p, const bool aligned)
+static inline ushort4 load_elements(const __global element *p, const bool aligned)
 {
     if (!aligned)
         return (ushort4)(load_element(p), load_element(p + 1), load_element(p + 2),
@@ -158,7 +164,7 @@ static inline ushort4 load_elements(const __global storage *p, const bool aligne
 
 /* Like fill_rows(), by background copies, with few instructions for each. */
 INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_rows,
-                      const int columns, const __global storage *matrix, const long row_step,
+                      const int columns, const __global element *matrix, const long row_step,
                       const __local long *places, const int rows, const int dim)
 {
     const uint chunks = COLUMN_THREADS(columns), at_once = FILL_THREADS / chunks;
@@ -169,7 +175,7 @@ INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_row
     const int left = (int)column < dim ? rows - (int)first : 0;
     __local ushort *to = tile + row_at(stride, tile_rows, first, column);
     /* The address is read only where it is inside of the matrix. */
-    const __global storage *from = matrix + (places ? 0 : (long)first * row_step) + column;
+    const __global element *from = matrix + (places ? 0 : (long)first * row_step) + column;
     if (columns % (8 * chunks) && (int)column >= columns)
         return;
     UNROLL
@@ -188,7 +194,7 @@ INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_row
  * steps, rows and flags are constants once inlined. */
 __attribute__((always_inline)) static inline int
 fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int columns,
-          const __global storage *matrix, const long row_step, const __local long *places,
+          const __global element *matrix, const long row_step, const __local long *places,
           const long step, const int rows, const int dim, const int width, const bool aligned,
           const bool finite)
 {
@@ -206,7 +212,7 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
     for (uint t = first; t < (uint)(tile_rows * chunks); t += FILL_THREADS) {
         const int row = t / (uint)chunks, column = t % (uint)chunks * wide;
         const bool inside = row < rows && column < dim;
-        const __global storage *p =
+        const __global element *p =
             matrix + ROW_PLACE(places, row, rows, row_step) + min(column, dim - wide) * step;
         __local ushort *const to = tile + row_at(stride, tile_rows, row, column);
 #if HAS_COPIES
@@ -381,7 +387,7 @@ static inline void store_packed(__local ushort *tile, const int dims, const stru
 /* Like fill_rows(), to packed values: tile_rows keys and `dims` dims; width is 1, 4 or 8. */
 __attribute__((always_inline)) static inline int
 fill_packed(__local ushort *tile, const int tile_rows, const int dims,
-            const __global storage *matrix, const long row_step, const __local long *places,
+            const __global element *matrix, const long row_step, const __local long *places,
             const long step, const int rows, const int dim, const int width, const bool aligned,
             const bool finite)
 {
@@ -397,7 +403,7 @@ fill_packed(__local ushort *tile, const int tile_rows, const int dims,
         for (int n = 0; n < 4; n++) {
             const int key = packed_key(to, n);
             const bool inside = key < rows && d < dim;
-            const __global storage *p =
+            const __global element *p =
                 matrix + ROW_PLACE(places, key, rows, row_step) + min(d, dim - wide) * step;
             if (wide == 1)
                 x[n] = inside ? load_element(p) : (ushort)0;

@@ -43,7 +43,7 @@ INLINE void make_streamed_finite(__local ushort *tile, const int elements,
     } while (0)
 
 /* 1 if all copies of these streamed rows run in the background. */
-#define IS_COPIED(m, dim, unit) (WIDTH(unit, dim) == 8 && (m).aligned)
+#define IS_COPIED(m, dim, unit) (IS_WIDE(unit, dim) && (m).aligned)
 
 #define USE_PLACE(u) place_of_stage(here, tiles, (u).place)
 

@@ -185,14 +185,16 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, values);
 }
 
+#define operand_parts ca_operand_parts
 #include "families/backward_gpu/backward_gpu_stages.h"
+#include "families/backward_gpu/backward_gpu_parts.h"
 
 const struct ca_family ca_backward_gpu_mma = {
     CA_UNIT_OF("backward_gpu", "mma"),
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_gpu_mma,
     OWN_MEMBERS,
-    CA_STAGES(BACKWARD_STAGES),
+    CA_STAGES(BACKWARD_PARTS, BACKWARD_STAGES),
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

@@ -37,7 +37,7 @@
     !defined(BLOCK_STREAMED) || !defined(STAGES) || !defined(EXP)
 #error "backward_gpu_mma.cl must be built with all of its tunables defined"
 #endif
-#if DTYPE == DTYPE_F32 || HAS_STRICT
+#if DTYPE != DTYPE_F32 && HAS_STRICT
 #error "backward_gpu_mma.cl takes f16 and bf16 in standard precision alone"
 #endif
 
@@ -58,6 +58,7 @@
 #include "gpu/pair_dropout.h"
 #include "mma/fragment_tile.h"
 #include "mma/fragment_dropout.h"
+#include "mma/gradients_parts.h"
 #include "mma/fragment_gradients.h"
 
 /* ---- what the kernels share ------------------------------------------------------------------ */
@@ -96,7 +97,7 @@ INLINE struct place find_place(__local uint4 *tiles)
         struct matrix m = owned;                                                                   \
         m.p += here.first_row / 64 * 64 * m.row_step;                                              \
         m.rows -= here.first_row / 64 * 64;                                                        \
-        STAGE_ROWS(m, tile, OWNED_STRIDE(dim), 64, COLUMNS(dim), dim, unit);                       \
+        FILL_PARTS(m, tile, OWNED_STRIDE(dim), 64, COLUMNS(dim), dim, unit, OWNED_ELEMENTS(dim));  \
     } while (0)
 #else
 #define OWNED_COMPLETE() /* the barrier of the first streamed rows completes them too */

@@ -12,4 +12,7 @@
 #define MARK_M MARK_OF(BLOCK_OWNED, BLOCK_STREAMED)
 #define MARK_N MARK_M
 
+/* Words of the parts of `rows` rows of q and do, and of k and v: each part of a row is a multiple of 16 bytes. */
+#define PARTS_WORDS(rows, parts) ((rows) * (parts) * (ROUND_UP(DIM_QK, 8) + ROUND_UP(DIM_V, 8)) / 2)
+
 #endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stage that writes the parts of q, do, k and v (cl/mma/gradients_parts.h), for the C file of a unit of
+ * backward_gpu that multiplies f32 in parts:
+ *
+ *   BACKWARD_PARTS     for struct ca_family, before BACKWARD_STAGES
+ *
+ * Before including this: work_items(values), those of a group. */
+#include "base/sizes.h"
+
+/* A work-item for eight elements of each row of each head. */
+static struct ca_ndrange parts_ndrange(const clattn_problem *p, const size_t *values)
+{
+    const size_t items = work_items(values), rows = ca_larger(p->seq_q, p->seq_kv);
+    const size_t pieces = rows * ca_divide_up(ca_larger(p->dim_qk, p->dim_v), 8);
+
+    return (struct ca_ndrange){
+        {ca_round_up(pieces, items), 2 * (p->heads + p->kv_heads), p->batch}, {items, 1, 1}};
+}
+
+#define BACKWARD_PARTS                                                                             \
+    {                                                                                              \
+        "backward_parts",                                                                          \
+            CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_DO) | CA_STARTS |               \
+                CA_BIT(CA_WORKSPACE) | CA_OF_F32,                                                  \
+            parts_ndrange                                                                          \
+    }
