@@ -4,14 +4,16 @@
  *
  *   BACKWARD_PARTS     for struct ca_family, before BACKWARD_STAGES
  *
- * Before including this: work_items(values), those of a group. */
+ * Before including this: work_items(values), those of a group, and operand_parts(p), the parts of an element. */
 #include "base/sizes.h"
 
-/* A work-item for eight elements of each row of each head. */
+/* Nothing for operands that are their only part. A work-item for eight elements of each row of each head. */
 static struct ca_ndrange parts_ndrange(const clattn_problem *p, const size_t *values)
 {
     const size_t items = work_items(values), rows = ca_larger(p->seq_q, p->seq_kv);
-    const size_t pieces = rows * ca_divide_up(ca_larger(p->dim_qk, p->dim_v), 8);
+    const size_t pieces = operand_parts(p) == 1
+                              ? 0
+                              : rows * ca_divide_up(ca_larger(p->dim_qk, p->dim_v), 8);
 
     return (struct ca_ndrange){
         {ca_round_up(pieces, items), 2 * (p->heads + p->kv_heads), p->batch}, {items, 1, 1}};
