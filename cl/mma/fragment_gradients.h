@@ -146,8 +146,8 @@ INLINE void multiply_fragment_rows(const __local ushort *owned, const __local us
         uint owned_words[OPERAND_PARTS][QUERY_WORDS];
         UNROLL
         for (int part = 0; part < OPERAND_PARTS; part++)
-            load_query(owned_words[part], owned + part * OWNED_ELEMENTS(dim) + d,
-                       OWNED_STRIDE(dim), lane);
+            load_query(owned_words[part], owned + part * OWNED_ELEMENTS(dim) + d, OWNED_STRIDE(dim),
+                       lane);
         UNROLL
         for (int n = 0; n < STREAMED_TILES; n += OTHERS_AT_ONCE) {
             uint words[OPERAND_PARTS][OTHERS_AT_ONCE * OTHER_WORDS];
@@ -347,9 +347,10 @@ INLINE void add_tiles(const __local ushort *tile, const int dim, const int slab,
 }
 
 #if HAS_TILE_PRODUCTS
-/* Weights, or the gradients of scores, become rounded operands. */
-INLINE void round_rows(const float weights[STREAMED_SUMS], uint words[STREAMED_SLABS][QUERY_WORDS],
-                       const int lane, __local float *exchange)
+/* Weights, or the gradients of scores, become rounded operands, in parts. */
+INLINE void round_rows(const float weights[STREAMED_SUMS],
+                       uint words[OPERAND_PARTS * STREAMED_SLABS][QUERY_WORDS], const int lane,
+                       __local float *exchange)
 {
     float rest[STREAMED_SUMS]; /* the caller may need the weights again */
 
@@ -357,8 +358,10 @@ INLINE void round_rows(const float weights[STREAMED_SUMS], uint words[STREAMED_S
     for (int x = 0; x < STREAMED_SUMS; x++)
         rest[x] = weights[x];
     UNROLL
+    for (int part = 0; part < OPERAND_PARTS; part++)
+        UNROLL
     for (int slab = 0; slab < STREAMED_SLABS; slab++)
-        take_weights(words[slab], rest, slab, lane, exchange);
+        take_weights(words[part * STREAMED_SLABS + slab], rest, slab, lane, exchange);
 }
 #endif
 
@@ -369,10 +372,10 @@ INLINE void add_fragment_rows(const __local ushort *tile, const int dim, const i
                               __local float *exchange)
 {
 #if HAS_TILE_PRODUCTS
-    uint words[STREAMED_SLABS][QUERY_WORDS];
+    uint words[OPERAND_PARTS * STREAMED_SLABS][QUERY_WORDS];
 
     round_rows(weights, words, lane, exchange);
-    begin_sums_of_tile(words, 1, BLOCK_STREAMED, tile, dim, sums, lane, exchange);
+    begin_part_sums(words, BLOCK_STREAMED, tile, STREAMED_ELEMENTS(dim), dim, sums, lane, exchange);
 #else
     const int tiles = DIM_TILES(dim);
 

@@ -49,8 +49,9 @@ INLINE struct matrix matrix_of_parts(const __global ushort *parts, const int dim
                                      const long part_rows, const long row, const int rows)
 {
     const __global ushort *const p = parts + row * PART_DIM(dim);
-    const struct matrix m = {p,    PART_DIM(dim), 1, part_rows * PART_DIM(dim), PART_DIM(dim),
-                             rows, 8,             ((size_t)p & 15) == 0};
+    const struct matrix m = {
+        p, PART_DIM(dim),        1, part_rows * PART_DIM(dim), PART_DIM(dim), rows,
+        8, ((size_t)p & 15) == 0};
 
     return m;
 }

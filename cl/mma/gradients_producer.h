@@ -116,8 +116,8 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
             weigh_scores(true, partial, args, t, here.first_row, 0, statistics[u.place], p, lane);
             WEIGHTS_HERE(p + STREAMED_SUMS - 2);
             FINISH(ds, 0);
-            MAKE_FINITE(here.qk, BLOCK_STREAMED * DIM_QK);
-            MAKE_FINITE(here.v, BLOCK_STREAMED * DIM_V);
+            MAKE_FINITE(here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
+            MAKE_FINITE(here.v, OPERAND_PARTS * BLOCK_STREAMED * DIM_V);
             weigh_gradients(true, partial, 0, statistics[u.place], p, ds, lane);
             add_fragment_rows(here.v, DIM_V, 0, p, sums_v, lane, exchange);
             add_fragment_rows(here.qk, DIM_QK, 0, ds, sums_k, lane, exchange);
@@ -183,7 +183,7 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
     __local ulong *const barriers = stream->barriers;
     struct use u = stream->next;
     float p[STREAMED_SUMS], ds[STREAMED_SUMS];
-    uint words[STREAMED_SLABS][QUERY_WORDS];
+    uint words[OPERAND_PARTS * STREAMED_SLABS][QUERY_WORDS];
 
     t = keys_from(t, next_keys(args, t, begin, begin, end), end);
     if (t.j0 >= end)
@@ -195,7 +195,7 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
     begin_second(&here, ds, lane, exchange);
     FINISH(p, 1);
     WEIGH_KEYS(t, u, 0);
-    MAKE_FINITE(here.qk, BLOCK_STREAMED * DIM_QK);
+    MAKE_FINITE(here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
     round_rows(ds, words, lane, exchange);
     for (;;) {
         const struct use then = next_use(u);
@@ -207,18 +207,20 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
         begin_first(&there, p, lane, exchange);
         HALF_HERE(then, 1, STAGE_STREAMED(TILE_VALUES(t), there.v, DIM_V, UNIT_V));
         begin_second(&there, ds, lane, exchange);
-        begin_sums_of_tile(words, 1, BLOCK_STREAMED, here.qk, DIM_QK, sums_q, lane, exchange);
+        begin_part_sums(words, BLOCK_STREAMED, here.qk, STREAMED_ELEMENTS(DIM_QK), DIM_QK, sums_q,
+                        lane, exchange);
         FINISH(p, 2);
         WEIGH_KEYS(t, then, 1);
         WEIGHTS_HERE(ds + STREAMED_SUMS - 2);
         SUMS_COMPLETE(sums_q, DIM_QK);
         HALF_READ(u, 0);
-        MAKE_FINITE(there.qk, BLOCK_STREAMED * DIM_QK);
+        MAKE_FINITE(there.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
         round_rows(ds, words, lane, exchange);
         here = there;
         u = then;
     }
-    begin_sums_of_tile(words, 1, BLOCK_STREAMED, here.qk, DIM_QK, sums_q, lane, exchange);
+    begin_part_sums(words, BLOCK_STREAMED, here.qk, STREAMED_ELEMENTS(DIM_QK), DIM_QK, sums_q, lane,
+                    exchange);
     SUMS_COMPLETE(sums_q, DIM_QK);
     HALF_READ(u, 0);
     stream->next = next_use(u);

@@ -121,15 +121,15 @@ INLINE struct place find_place(__local uint4 *tiles)
 INLINE void begin_first(const struct place *here, float s[STREAMED_SUMS], const int lane,
                         __local float *exchange)
 {
-    begin_tile_products(here->owned_qk, FIRST_OWNED, OWNED_TILE, DIM_QK, here->qk, BLOCK_STREAMED,
-                        false, s, lane, exchange);
+    begin_part_products(here->owned_qk, OWNED_ELEMENTS(DIM_QK), FIRST_OWNED, OWNED_TILE, DIM_QK,
+                        here->qk, STREAMED_ELEMENTS(DIM_QK), BLOCK_STREAMED, s, lane, exchange);
 }
 
 INLINE void begin_second(const struct place *here, float dp[STREAMED_SUMS], const int lane,
                          __local float *exchange)
 {
-    begin_tile_products(here->owned_v, FIRST_OWNED, OWNED_TILE, DIM_V, here->v, BLOCK_STREAMED,
-                        false, dp, lane, exchange);
+    begin_part_products(here->owned_v, OWNED_ELEMENTS(DIM_V), FIRST_OWNED, OWNED_TILE, DIM_V,
+                        here->v, STREAMED_ELEMENTS(DIM_V), BLOCK_STREAMED, dp, lane, exchange);
 }
 #endif
 

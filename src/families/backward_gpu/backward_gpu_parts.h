@@ -11,12 +11,11 @@
 static struct ca_ndrange parts_ndrange(const clattn_problem *p, const size_t *values)
 {
     const size_t items = work_items(values), rows = ca_larger(p->seq_q, p->seq_kv);
-    const size_t pieces = operand_parts(p) == 1
-                              ? 0
-                              : rows * ca_divide_up(ca_larger(p->dim_qk, p->dim_v), 8);
+    const size_t pieces =
+        operand_parts(p) == 1 ? 0 : rows * ca_divide_up(ca_larger(p->dim_qk, p->dim_v), 8);
 
-    return (struct ca_ndrange){
-        {ca_round_up(pieces, items), 2 * (p->heads + p->kv_heads), p->batch}, {items, 1, 1}};
+    return (struct ca_ndrange){{ca_round_up(pieces, items), 2 * (p->heads + p->kv_heads), p->batch},
+                               {items, 1, 1}};
 }
 
 #define BACKWARD_PARTS                                                                             \
