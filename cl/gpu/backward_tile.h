@@ -53,18 +53,13 @@ INLINE float4 statistic_of(const struct arguments *args, const long b, const lon
 }
 
 #if OPERAND_PARTS > 1
-/* The parts of q, do, k and v (cl/mma/gradients_parts.h), from a multiple of 16 bytes on. */
-INLINE long parts_begin(const struct arguments *args)
-{
-    return ROUND_UP(bias_sums_end(args), 4);
-}
-
+/* Then come the parts of q, do, k and v (cl/mma/gradients_parts.h), from a multiple of 16 bytes on. */
 INLINE long parts_end(const struct arguments *args)
 {
     const long rows = args->shape->batch * (args->shape->heads * longest_q(args) +
                                             args->shape->kv_heads * longest_kv(args));
 
-    return parts_begin(args) + PARTS_WORDS(rows, OPERAND_PARTS);
+    return bias_sums_end(args) + PARTS_WORDS(rows);
 }
 #else
 #define parts_end bias_sums_end

@@ -56,6 +56,13 @@ static inline void copies_wait(void)
 
 /* ---- elements of 16 bits --------------------------------------------------------------------- */
 
+/* What operands lie in global memory as: the problem's elements, or parts of f32 (f32_parts.h). */
+#if DTYPE == DTYPE_F32
+typedef ushort element;
+#else
+typedef storage element;
+#endif
+
 static inline float element_value(const ushort x)
 {
 #if DTYPE == DTYPE_F16

@@ -57,7 +57,7 @@
         UNROLL                                                                                     \
         for (int part = 0; part < OPERAND_PARTS; part++)                                           \
             fill_rows((tile) + part * (part_elements), stride, tile_rows, columns,                 \
-                      (m).p + part * (m).part_step, (m).row_step, 0, 1, (m).rows, PART_DIM(dim),   \
+                      (m).p + part * (m).part_step, (m).row_step, 0, 1, (m).rows, PART_LINE(dim),   \
                       8, (m).aligned, false);                                                      \
     } while (0)
 #define IS_WIDE(unit, dim) true

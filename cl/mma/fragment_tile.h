@@ -14,12 +14,6 @@
 
 #include "mma/tile_layout.h"
 
-#if DTYPE == DTYPE_F32
-typedef ushort element;
-#else
-typedef storage element;
-#endif
-
 /* ---- operands -------------------------------------------------------------------------------- */
 
 /* Words that are neighbours in memory, aligned to their size up to 16 bytes. */
@@ -122,7 +116,7 @@ static inline ushort load_element(const __global element *p)
 /* Stores an element of a gradient. */
 static inline void store_result(const float x, __global o_storage *p)
 {
-#if O_DTYPE == DTYPE && OPERAND_PARTS == 1
+#if O_DTYPE == DTYPE && DTYPE != DTYPE_F32
     *(__global ushort *)p = element_round(x);
 #else
     STORE_O(x, p, 0);

@@ -61,14 +61,15 @@ INLINE void copy_stage(const struct projection_arguments *args, const struct tas
         for (int n = 0; n < X_COPIES; n++) {
             const int line = c->x_line + n * (THREADS / X_PIECES);
             if (X_COPIES * THREADS == BLOCK_M * X_PIECES || line < BLOCK_M)
-                copy_chunk(x_tile + line * STRIDE + c->x_column, args->x + s.x + c->x[n],
-                           c->x_column < left);
+                copy_chunk(x_tile + line * STRIDE + c->x_column,
+                           ELEMENTS_OF_X(args) + s.x + c->x[n], c->x_column < left);
         }
         UNROLL
         for (int n = 0; n < W_COPIES; n++) {
             const int line = c->w_line + n * (THREADS / W_PIECES);
             if (W_COPIES * THREADS == W_LINES * W_PIECES || line < W_LINES)
-                copy_chunk(w_tile + line * W_STRIDE + c->w_column, args->w + s.w + c->w[n],
+                copy_chunk(w_tile + line * W_STRIDE + c->w_column,
+                           ELEMENTS_OF_W(args) + s.w + c->w[n],
                            UNIT_W_COLUMN ? line < left && c->w_column < t->columns - t->column
                                          : c->w_column < left);
         }
@@ -78,15 +79,16 @@ INLINE void copy_stage(const struct projection_arguments *args, const struct tas
     for (int n = THIS_THREAD; n < BLOCK_M * BLOCK_K; n += THREADS) {
         const int line = n / BLOCK_K, d = n % BLOCK_K;
         x_tile[line * STRIDE + d] =
-            d < left ? load_element(args->x + x_rows[line] + place(t->depths_of_x, s.k + d))
+            d < left ? load_element(ELEMENTS_OF_X(args) + x_rows[line] + place_in_x(t, s.k + d))
                      : (ushort)0;
     }
 #pragma unroll 1
     for (int n = THIS_THREAD; n < BLOCK_N * BLOCK_K; n += THREADS) {
         const int column = n / BLOCK_K, d = n % BLOCK_K;
         w_tile[UNIT_W_COLUMN ? d * W_STRIDE + column : column * W_STRIDE + d] =
-            d < left ? load_element(args->w + w_columns[column] + place(t->depths_of_w, s.k + d))
-                     : (ushort)0;
+            d < left
+                ? load_element(ELEMENTS_OF_W(args) + w_columns[column] + place_in_w(t, s.k + d))
+                : (ushort)0;
     }
 }
 

@@ -3,7 +3,6 @@
 #include "device/capacity.h"
 #include "families/fragments.h"
 #include "os/processor.h"
-#include <string.h>
 
 const char *ca_bf16_pairs_refusal(const clattn_problem *p)
 {
@@ -76,16 +75,10 @@ int ca_item_preference(const clattn_problem *p, const clattn_device_info *dev)
     return dev->type & CL_DEVICE_TYPE_GPU ? 90 : 20;
 }
 
-static int ca_f32_parts_pay(const clattn_device_info *dev)
-{
-    return strcmp(dev->architecture, "sm_80") == 0 || strcmp(dev->architecture, "sm_90") == 0;
-}
-
 int ca_mma_preference(const clattn_problem *p, const clattn_device_info *dev)
 {
-    if (!ca_instruction_of(dev))
-        return CA_ONLY_IF_FORCED;
-    return ca_problem_own_dtype(p) != CLATTN_F32 || ca_f32_parts_pay(dev) ? 95 : 85;
+    (void)p;
+    return ca_instruction_of(dev) ? 95 : CA_ONLY_IF_FORCED;
 }
 
 int ca_only_preference(const clattn_problem *p, const clattn_device_info *dev)

@@ -93,9 +93,11 @@ static const char *attention_refusal(const clattn_problem *p)
 
 const char *ca_mma_refusal(const clattn_problem *p)
 {
+    if (!ca_is_attention(p))
+        return NULL;
     if (ca_problem_own_dtype(p) == CLATTN_F32)
         return "matrix instructions take f16 and bf16, not f32";
-    return ca_is_attention(p) ? attention_refusal(p) : NULL;
+    return attention_refusal(p);
 }
 
 const char *ca_mma_gradient_refusal(const clattn_problem *p)

@@ -149,12 +149,12 @@ void ca_overrides_destroy(struct ca_overrides *overrides)
     free(overrides);
 }
 
-int ca_overrides_find(struct ca_overrides *overrides, const clattn_problem *p,
+int ca_overrides_find(struct ca_overrides *overrides, const struct ca_problem *p,
                       const clattn_device_info *dev, struct ca_candidate *candidate)
 {
     char problem_class[CA_CLASS_TEXT], reason[CA_REASON_BYTES];
 
-    ca_problem_class(p, problem_class);
+    ca_problem_class(&p->normal, problem_class);
     if (get(overrides, problem_class, candidate))
         return !ca_family_refusal(candidate->family, p, dev, candidate->values, reason,
                                   sizeof reason);
@@ -197,8 +197,7 @@ clattn_status clattn_tuning_override_set(clattn_context *context, const clattn_p
     }
     if (snprintf(text, sizeof text, "%s %s", family, tunables ? tunables : "") >= (int)sizeof text)
         return ca_fail(&context->log, CLATTN_UNSUPPORTED, "the tunables' text is too long");
-    if (!ca_candidate_parse(text, &made.normal, &context->device, &candidate, reason,
-                            sizeof reason))
+    if (!ca_candidate_parse(text, &made, &context->device, &candidate, reason, sizeof reason))
         return ca_fail(&context->log, CLATTN_UNSUPPORTED, "%s", reason);
     if (!set(context->overrides, problem_class, &candidate))
         return ca_fail(&context->log, CLATTN_OUT_OF_MEMORY, "no host memory for an override");

@@ -175,7 +175,8 @@ Test(projection, suggestions_fit) {
     devices[0] = *clattn_context_device(f.context);
     for (size_t n = 0; n < 4000; n++) {
         const struct projection_kind kind = random_projection_kind(&r, NULL, NULL);
-        const clattn_problem p = random_projection_shape(&r, &kind), normal = ca_problem_normal(&p);
+        const clattn_problem p = random_projection_shape(&r, &kind);
+        const struct ca_problem made = ca_problem_own(&p);
         clattn_device_info device = devices[n % count];
         const struct ca_family *family;
         if (n % count > 0)
@@ -185,12 +186,13 @@ Test(projection, suggestions_fit) {
         for (size_t i = 0; (family = ca_family_at(i)) != NULL; i++) {
             size_t values[CA_MAX_TUNABLES];
             char reason[256], text[512];
-            if (family->operation != CLATTN_PROJECTION || family->unsupported(&normal, &device))
+            if (family->operation != CLATTN_PROJECTION ||
+                family->unsupported(&made.normal, &device))
                 continue;
-            ca_family_suggest(family, &normal, &device, values);
+            ca_family_suggest(family, &made, &device, values);
             clattn_problem_print(&p, text, sizeof text, NULL);
             const char *why =
-                ca_family_refusal(family, &normal, &device, values, reason, sizeof reason);
+                ca_family_refusal(family, &made, &device, values, reason, sizeof reason);
             cr_assert(why == NULL, "%s on '%s', '%s': %s", family->full_name, device.name, text,
                       why);
         }
@@ -428,7 +430,7 @@ Test(projection, is_measured) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
         if (!family_projects_on(family, clattn_context_device(f.context)))
             continue;
-        const clattn_problem problem = fixture_problem(family_text(family, texts[n % 2]));
+        const struct ca_problem problem = fixture_checked(family_text(family, texts[n % 2]));
         struct ca_candidate candidate = {.family = ca_family_find(family)};
         struct ca_reading reading;
         struct ca_measurer m;

@@ -4,6 +4,7 @@
 #define TEST_FAMILIES_H
 
 #include "families/family.h"
+#include "problem/problem.h"
 #include <clattn/plan.h>
 #include <stdint.h>
 
@@ -48,7 +49,8 @@ const char *family_text(const char *family, const char *text);
 
 /* The family that a device takes of itself, untuned: of those that can compute the problem with the tunables that
  * suit it the one of the highest preference. Fails the test if there is none. */
-const struct ca_family *family_untuned(const clattn_problem *p, const clattn_device_info *device);
+const struct ca_family *family_untuned(const struct ca_problem *p,
+                                       const clattn_device_info *device);
 
 /* What a tunable is set to for a problem on a CPU of so many compute units that was never tuned. */
 struct family_suggestion {

@@ -466,7 +466,7 @@ Test(units, the_self_check_allows_what_standard_rounds) {
         {"backward_cpu UNIT=amx", "bwd bf16 h2 q130 k200 d64"}};
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        const clattn_problem p = fixture_problem(cases[n][1]);
+        const struct ca_problem p = fixture_checked(cases[n][1]);
         struct ca_candidate candidate = {.family = ca_family_find(cases[n][0])};
         struct ca_reading reading;
         struct ca_measurer m;

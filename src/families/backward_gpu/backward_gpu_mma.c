@@ -189,6 +189,11 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 #include "families/backward_gpu/backward_gpu_stages.h"
 #include "families/backward_gpu/backward_gpu_parts.h"
 
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    return preference_with(p, dev, ca_mma_preference(p, dev));
+}
+
 const struct ca_family ca_backward_gpu_mma = {
     CA_UNIT_OF("backward_gpu", "mma"),
     .operation = CLATTN_BACKWARD,
@@ -199,5 +204,5 @@ const struct ca_family ca_backward_gpu_mma = {
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .options = more_options,
-    .preference = ca_mma_preference,
+    .preference = preference,
 };

@@ -2,6 +2,7 @@
 /* Sizes that all units of backward_gpu have in common, for kernels and the host. */
 #ifndef CLATTN_BACKWARD_GPU_SIZES_H
 #define CLATTN_BACKWARD_GPU_SIZES_H
+#include "families/f32_part_sizes.h"
 #include "families/sizes.h"
 
 /* Work-items that share a row in backward_rows. */
@@ -12,7 +13,8 @@
 #define MARK_M MARK_OF(BLOCK_OWNED, BLOCK_STREAMED)
 #define MARK_N MARK_M
 
-/* Words of the parts of `rows` rows of q and do, and of k and v: each part of a row is a multiple of 16 bytes. */
-#define PARTS_WORDS(rows, parts) ((rows) * (parts) * (ROUND_UP(DIM_QK, 8) + ROUND_UP(DIM_V, 8)) / 2)
+/* Words of the parts of `rows` rows of q and do, and of k and v, of whole pieces of 16 bytes; and those before the first
+ * piece, since a workspace may begin at any word. */
+#define PARTS_WORDS(rows) (3 + (rows)*3 * (PART_LINE(DIM_QK) + PART_LINE(DIM_V)) / 2)
 
 #endif

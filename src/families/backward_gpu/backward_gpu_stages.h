@@ -81,13 +81,13 @@ static struct ca_ndrange sums_ndrange(const clattn_problem *p, const size_t *val
     return ca_groups(head_sums + elements, work_items(values));
 }
 
-/* Words of the parts of q, do, k and v, which begin at a multiple of 16 bytes behind `words` others. */
-static size_t parts_words(const clattn_problem *p, size_t words)
+/* Words of the parts of q, do, k and v. */
+static size_t parts_words(const clattn_problem *p)
 {
-    const size_t DIM_QK = p->dim_qk, DIM_V = p->dim_v, parts = operand_parts(p);
+    const size_t DIM_QK = p->dim_qk, DIM_V = p->dim_v;
     const size_t rows = p->batch * (p->heads * p->seq_q + p->kv_heads * p->seq_kv);
 
-    return parts == 1 ? 0 : ca_round_up(words, 4) - words + PARTS_WORDS(rows, parts);
+    return operand_parts(p) == 1 ? 0 : PARTS_WORDS(rows);
 }
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
@@ -96,7 +96,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
     const size_t words = ROW_STATISTICS * rows + (p->dslopes ? rows : 0) +
                          (sums_keys(p) ? rows : 0) + (sums_queries(p) ? keys : 0);
 
-    return (words + parts_words(p, words)) * sizeof(cl_float) +
+    return (words + parts_words(p)) * sizeof(cl_float) +
            ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
            ca_pair_marks_bytes(p, mark_rows(values), mark_rows(values));
 }

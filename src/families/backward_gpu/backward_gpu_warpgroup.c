@@ -144,17 +144,17 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, values);
 }
 
+#define operand_parts ca_operand_parts
+#include "families/backward_gpu/backward_gpu_stages.h"
+#include "families/backward_gpu/backward_gpu_parts.h"
+
 /* Never chosen where it would be emulated: that is for tests. Preferred to UNIT=mma. */
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     if (!ca_has_wgmma(dev))
         return CA_ONLY_IF_FORCED;
-    return ca_larger(p->seq_q, p->seq_kv) >= WARPGROUP * ROWS ? 97 : 80;
+    return preference_with(p, dev, ca_larger(p->seq_q, p->seq_kv) >= WARPGROUP * ROWS ? 97 : 80);
 }
-
-#define operand_parts ca_operand_parts
-#include "families/backward_gpu/backward_gpu_stages.h"
-#include "families/backward_gpu/backward_gpu_parts.h"
 
 const struct ca_family ca_backward_gpu_warpgroup = {
     CA_UNIT_OF("backward_gpu", "warpgroup"),

@@ -59,6 +59,8 @@ static int lies_in_pieces(const clattn_problem *p, size_t stage)
 {
     enum { PIECE = 8 };
 
+    if (p->projection.dtype == CLATTN_F32) /* parts do */
+        return 1;
     return p->projection.x_dim % PIECE == 0 &&
            (p->projection.x_heads == 1 || p->projection.x_dim % stage == 0) &&
            ca_layout_in_pieces(&p->projection.x, 3, PIECE) &&
@@ -175,16 +177,21 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         take_least(dev, values);
 }
 
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    return preference_with(p, dev, ca_mma_preference(p, dev));
+}
+
 const struct ca_family ca_projection_gpu_mma = {
     CA_UNIT_OF("projection_gpu", "mma"),
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_gpu_mma,
     OWN_MEMBERS,
-    CA_STAGES(PROJECTION_STAGES("projection_gpu_mma")),
+    CA_STAGES(PROJECTION_MMA_STAGES("projection_gpu_mma")),
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .options = more_options,
     .copies_pieces = 1,
-    .preference = ca_mma_preference,
+    .preference = preference,
 };

@@ -14,11 +14,12 @@
  *            next stage is loaded to registers while this one is multiplied. With COPIES stages are copied in the
  *            background instead, all but one of them ahead (cl/mma/projection_copies.h).
  * Places     of rows, columns and depths: cl/gpu/projection_task.h.
- * Sums       f32; products of 16-bit operands are exact.
+ * Sums       f32; products of 16-bit operands are exact. An f32 problem is one of bf16 with a depth six times as long
+ *            (cl/mma/projection_parts.h), between two stages of its own.
  * NDRange    local THREADS; a group for each tile and split, as in projection_gpu_item.cl.
  * Ragged     Rows and columns beyond the last repeat it and are not stored; the depth ends with zeros.
  * Barriers   Every thread reaches every barrier; only the instructions' own lockstep is relied on.
- * Workspace  with SPLIT_K > 1: [SPLIT_K][rows][columns] sums
+ * Workspace  with SPLIT_K > 1: [SPLIT_K][rows][columns] sums; then the parts of f32
  * Tunables   src/families/projection_gpu/projection_gpu_mma.def, all defined by the host; no fallbacks here. */
 #include "common/projection.h"
 
@@ -27,9 +28,6 @@
     !defined(GROUP_M) || !defined(SPLIT_K)
 #error "projection_gpu_mma.cl must be built with all of its tunables defined"
 #endif
-#if DTYPE == DTYPE_F32
-#error "projection_gpu_mma.cl takes f16 and bf16 alone"
-#endif
 
 #include "mma/fragment.h"
 #include "families/projection_gpu/projection_gpu_mma_sizes.h"
@@ -37,6 +35,22 @@
 #define THREADS (FRAGMENT_LANES * SUB_GROUPS_M * SUB_GROUPS_N)
 #define LOAD_WIDTH 4
 #include "gpu/tile_load.h"
+#if DTYPE == DTYPE_F32
+#define BY_PARTS 1
+#include "mma/projection_parts.h"
+/* From here on x and w are planes. */
+#undef UNIT_X_COLUMN
+#undef UNIT_X_ROW
+#define UNIT_X_COLUMN 1
+#define UNIT_X_ROW 0
+#if !UNIT_W_COLUMN
+#undef UNIT_W_ROW
+#define UNIT_W_ROW 1
+#endif
+#else
+#define DECLARE_ARGUMENTS(own) const struct projection_arguments arguments = own
+#define IS_COMPUTED_HERE(row) true
+#endif
 #include "gpu/projection_task.h"
 #include "mma/fragment_tile.h"
 #include "mma/projection_stages.h"
@@ -87,7 +101,7 @@ INLINE struct slot block_slot(const int t)
 }
 
 /* Loads four neighbours from `from` on; the first `count` exist, the others are 0. */
-INLINE ushort4 load_four(const __global storage *from, const __local long *places, const long count,
+INLINE ushort4 load_four(const __global element *from, const __local long *places, const long count,
                          const bool quads)
 {
     if (quads) { /* all four exist, or none */
@@ -103,7 +117,7 @@ INLINE ushort4 load_four(const __global storage *from, const __local long *place
 /* Loads this thread's share of a stage of a matrix to registers. left: the remaining depth, at
  * least 1. Registers without a load are 0: undefined ones gave wrong results on PoCL 3.1 if tiles
  * have as many rows as columns. */
-INLINE void load_blocks(const __global storage *matrix, const int block, const bool depth_first,
+INLINE void load_blocks(const __global element *matrix, const int block, const bool depth_first,
                         const bool quads, const __local long *across, const __local long *along,
                         const long left, ushort4 loaded[][4])
 {
@@ -232,21 +246,31 @@ INLINE void store_fragments(const struct projection_arguments *args, const struc
     for (int x = 0; x < SUMS; x++) {
         const int row = ROW(first_row + f * FRAGMENT_QUERIES, x);
         const int column = COLUMN(first_column, x);
-        if (t->row + row < t->rows && t->column + column < t->columns)
+        if (t->row + row < t->rows && t->column + column < t->columns &&
+            IS_COMPUTED_HERE(y_rows[row]))
             STORE_Y(sums[f][x], args->y + y_rows[row], y_columns[column], 0, t->column + column);
     }
 }
 #endif
 
 /* A kernel's end. */
+#if BY_PARTS
+#define LEAVE_FLAGGED() leave_flagged(&parts, t.row, t.rows, x_rows, BLOCK_M, THREADS, &any_flag)
+#else
+#define LEAVE_FLAGGED()
+#endif
 #if SPLIT_K > 1
 #define STORE_SUMS(first_row, first_column)                                                        \
-    store_part_of_fragments(args, &t, first_row, first_column, lane, sums)
+    do {                                                                                           \
+        LEAVE_FLAGGED();                                                                           \
+        store_part_of_fragments(args, &t, first_row, first_column, lane, sums);                    \
+    } while (0)
 #else
 #define STORE_SUMS(first_row, first_column)                                                        \
     do {                                                                                           \
         LOCAL_BARRIER(); /* places of x and w are read no more */                                  \
         find_results(args, &t, x_rows, w_columns);                                                 \
+        LEAVE_FLAGGED();                                                                           \
         LOCAL_BARRIER(); /* places of y are complete */                                            \
         store_fragments(args, &t, first_row, first_column, lane, sums, x_rows, w_columns);         \
     } while (0)
@@ -269,7 +293,7 @@ INLINE void store_fragments(const struct projection_arguments *args, const struc
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
 projection_gpu_mma(PARAMETERS_projection_gpu_mma)
 {
-    const struct projection_arguments arguments = ARGUMENTS_projection_gpu_mma;
+    DECLARE_ARGUMENTS(ARGUMENTS_projection_gpu_mma);
     const struct projection_arguments *const args = &arguments;
     __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8];
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
@@ -306,7 +330,7 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
 projection_gpu_mma(PARAMETERS_projection_gpu_mma)
 {
-    const struct projection_arguments arguments = ARGUMENTS_projection_gpu_mma;
+    DECLARE_ARGUMENTS(ARGUMENTS_projection_gpu_mma);
     const struct projection_arguments *const args = &arguments;
     __local uint4 x_tile[STAGES][BLOCK_M * STRIDE / 8], w_tile[STAGES][W_ELEMENTS / 8];
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
@@ -324,9 +348,9 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     clear_block_sums(sums);
     LOCAL_BARRIER(); /* the places are complete */
     if (t.begin < t.end) {
-        load_blocks(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0],
+        load_blocks(ELEMENTS_OF_X(args), BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0],
                     t.end - t.begin, x_loaded);
-        load_blocks(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[0],
+        load_blocks(ELEMENTS_OF_W(args), BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[0],
                     t.end - t.begin, w_loaded);
     }
     for (long k = t.begin; k < t.end; k += BLOCK_K) {
@@ -340,10 +364,10 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
                     w_depths[now], inner);
         LOCAL_BARRIER(); /* the stage and the next one's places are complete */
         if (next < t.end) {
-            load_blocks(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[now],
-                        t.end - next, x_loaded);
-            load_blocks(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[now],
-                        t.end - next, w_loaded);
+            load_blocks(ELEMENTS_OF_X(args), BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows,
+                        x_depths[now], t.end - next, x_loaded);
+            load_blocks(ELEMENTS_OF_W(args), BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns,
+                        w_depths[now], t.end - next, w_loaded);
         }
         multiply_blocks(x_now + first_row * STRIDE, w_now + first_column * STRIDE, sums, lane,
                         exchange);
