@@ -51,13 +51,12 @@
 /* Macros: in a function the fill loop would be unrolled before inlining, and the addresses of all
  * its loads would stay in registers. dim and unit are constants rather than members of the matrix:
  * NVIDIA's compiler would divide by a member in each tile. */
-#if OPERAND_PARTS > 1
+#if OPERAND_PARTS > 1 /* (PoCL 3.1 skips loops that follow this one if it is not unrolled.) */
 #define FILL_PARTS(m, tile, stride, tile_rows, columns, dim, unit, part_elements)                  \
     do {                                                                                           \
-        UNROLL                                                                                     \
-        for (int part = 0; part < OPERAND_PARTS; part++)                                           \
+        _Pragma("unroll") for (int part = 0; part < OPERAND_PARTS; part++)                         \
             fill_rows((tile) + part * (part_elements), stride, tile_rows, columns,                 \
-                      (m).p + part * (m).part_step, (m).row_step, 0, 1, (m).rows, PART_LINE(dim),   \
+                      (m).p + part * (m).part_step, (m).row_step, 0, 1, (m).rows, PART_LINE(dim),  \
                       8, (m).aligned, false);                                                      \
     } while (0)
 #define IS_WIDE(unit, dim) true
@@ -88,7 +87,7 @@ INLINE void stage_value_rows(const struct matrix m, const bool finite, __local u
 {
     int found = 0;
 
-    UNROLL
+#pragma unroll
     for (int part = 0; part < OPERAND_PARTS; part++) {
         __local ushort *const to = tile + part * STREAMED_ELEMENTS(m.dim);
         const __global element *const from = m.p + part * PART_STEP(m);
