@@ -35,7 +35,7 @@ static inline void load_query(uint *words, const __local ushort *tile, const int
                               const int lane)
 {
 #if HAS_FRAGMENT_LOADS
-    load_matrices_of_query(words, tile, stride, lane);
+    load_matrices(words, tile + rows_start(stride, lane));
 #elif QUERY_RUN
     UNROLL
     for (int w = 0; w < QUERY_WORDS; w += QUERY_RUN)
@@ -54,7 +54,7 @@ static inline void load_keys(uint *words, const __local ushort *tile, const int 
                              const int lane)
 {
 #if HAS_FRAGMENT_LOADS
-    load_matrices_of_keys(words, tile, stride, lane);
+    load_matrices(words, tile + keys_start(stride, lane));
 #else
     UNROLL
     for (int m = 0; m < OTHERS_AT_ONCE; m++)
@@ -72,7 +72,7 @@ static inline void load_values(uint *words, const __local ushort *tile, const in
                                const int lane)
 {
 #if HAS_FRAGMENT_LOADS
-    load_matrices_of_values(words, tile, stride, lane);
+    load_matrices_transposed(words, tile + rows_start(stride, lane));
 #else
     UNROLL
     for (int m = 0; m < OTHERS_AT_ONCE; m++)
@@ -84,6 +84,22 @@ static inline void load_values(uint *words, const __local ushort *tile, const in
     }
 #endif
 }
+#endif
+
+/* The same loads from `from` on, which is the tile plus ROWS_START() of queries and values, and KEYS_START() of keys: of
+ * many tiles one addition each. */
+#if HAS_FRAGMENT_LOADS
+#define ROWS_START(stride, lane) rows_start(stride, lane)
+#define KEYS_START(stride, lane) keys_start(stride, lane)
+#define LOAD_QUERY_FROM(words, from, stride, lane) load_matrices(words, from)
+#define LOAD_KEYS_FROM(words, from, stride, lane) load_matrices(words, from)
+#define LOAD_VALUES_FROM(words, from, stride, lane) load_matrices_transposed(words, from)
+#else
+#define ROWS_START(stride, lane) 0
+#define KEYS_START(stride, lane) 0
+#define LOAD_QUERY_FROM(words, from, stride, lane) load_query(words, from, stride, lane)
+#define LOAD_KEYS_FROM(words, from, stride, lane) load_keys(words, from, stride, lane)
+#define LOAD_VALUES_FROM(words, from, stride, lane) load_values(words, from, stride, lane)
 #endif
 
 /* ---- filling --------------------------------------------------------------------------------- */

@@ -15,9 +15,16 @@ struct ca_ndrange ca_f32_parts_ndrange(size_t lines, size_t elements, size_t ten
     return range;
 }
 
+const char *ca_f32_parts_refusal(const clattn_device_info *dev)
+{
+    return dev->max_work_group_size < PART_ITEMS || dev->max_work_item_sizes[0] < PART_ITEMS
+               ? "a work-group that splits f32 into parts exceeds the device limit"
+               : NULL;
+}
+
 /* From the vendors' data sheets, in TFLOP/s: dense matrix products of bf16 with sums in f32, and multiply-adds of f32.
  * A sixth of the first against the second decides; kernels reach about the same share of either, so that what is near 1
- * does not pay.
+ * does not pay. B200's rate is that of an instruction that no kernel here has; mma.sync's is not stated.
  *
  *                       bf16     f32   a sixth
  *   A100     sm_80       312    19.5       2.7
@@ -35,7 +42,7 @@ struct ca_ndrange ca_f32_parts_ndrange(size_t lines, size_t elements, size_t ten
  *   B580     20.1        117    14.6       1.3 */
 int ca_f32_parts_pay(const clattn_device_info *dev)
 {
-    static const char *const faster[] = {"sm_80",  "sm_90",       "sm_100",     "gfx942",
+    static const char *const faster[] = {"sm_80",  "sm_90",       "gfx942",
                                          "gfx950", "intel_12.60", "intel_12.61"};
 
     for (size_t n = 0; n < sizeof faster / sizeof *faster; n++)

@@ -11,6 +11,9 @@
  * elements of a line in a plane; none without lines. */
 struct ca_ndrange ca_f32_parts_ndrange(size_t lines, size_t elements, size_t tensors);
 
+/* Why the device cannot make parts; NULL if it can. */
+const char *ca_f32_parts_refusal(const clattn_device_info *dev);
+
 /* Returns whether six products of bf16 by matrix instructions are faster on the device than one of f32 by
  * multiply-adds. Elsewhere such a unit computes f32 only if it is named. */
 int ca_f32_parts_pay(const clattn_device_info *dev);

@@ -134,6 +134,11 @@ int ca_wgmma_holds(size_t local_bytes, size_t groups)
     return groups * (local_bytes + systems) <= all;
 }
 
+int ca_has_plain_scores(const clattn_problem *p)
+{
+    return p->softcap == 0.0f && p->dropout == 0.0f && !p->bias && !p->dslopes;
+}
+
 int ca_mma_one_stage(const clattn_problem *p)
 {
     return p->page_size || p->dropout > 0.0f || ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||

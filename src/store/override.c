@@ -212,25 +212,17 @@ clattn_status clattn_tuning_override_get(const clattn_context *context,
     struct ca_problem made;
     struct ca_candidate candidate;
 
-    if (needed)
-        *needed = 0;
-    if (text && text_bytes > 0)
-        text[0] = '\0';
+    const int has_text = ca_text_begin(text, text_bytes, needed);
     if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
-    if (!problem || (!text && text_bytes > 0))
+    if (!problem || !has_text)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "problem or text is null");
     const clattn_status status = name_class(context, problem, &made, problem_class);
     if (status != CLATTN_SUCCESS)
         return status;
     if (get(context->overrides, problem_class, &candidate))
         ca_candidate_print(&candidate, found);
-    const size_t bytes = strlen(found) + 1;
-    if (needed)
-        *needed = bytes;
-    if (text)
-        snprintf(text, text_bytes, "%s", found);
-    return bytes <= text_bytes ? CLATTN_SUCCESS : CLATTN_BUFFER_TOO_SMALL;
+    return ca_text_give(found, text, text_bytes, needed);
 }
 
 clattn_status clattn_tuning_override_clear(clattn_context *context, const clattn_problem *problem)

@@ -35,6 +35,14 @@ int family_takes_f32(const char *name)
     return takes_dtype(family, CLATTN_F32);
 }
 
+int family_takes(const char *name, const char *problem)
+{
+    const clattn_device_info dev = cpu_described(0);
+    const struct ca_problem p = fixture_checked(problem);
+
+    return ca_family_find(name)->unsupported(&p.normal, &dev) == NULL;
+}
+
 int family_takes_any_dims(const char *name)
 {
     const struct ca_family *family = ca_family_find(name);

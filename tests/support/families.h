@@ -15,6 +15,9 @@
  * unknown: no. */
 int family_takes_f32(const char *name);
 
+/* Whether the family can compute such a problem on a CPU, as far as facts tell. */
+int family_takes(const char *name, const char *problem);
+
 /* Whether it takes dims that are no multiples of 64. What a family of others can do is in tests/units,
  * and tests that go over all families leave it out. */
 int family_takes_any_dims(const char *name);

@@ -15,7 +15,8 @@ static void draw_tunables(struct rng *r, struct projection_kind *k,
 
     sample.projection.rows = sample.projection.y_dim = 512;
     sample.projection.x_dim = 4096;
-    const struct ca_problem made = ca_problem_own(&sample);
+    /* without steps, which the shapes draw: what needs steps of a kind is not drawn */
+    const struct ca_problem made = {sample, sample};
     ca_family_suggest(family, &made, device, suggested);
     for (int attempt = 0; attempt < 100; attempt++) {
         size_t values[CA_MAX_TUNABLES];

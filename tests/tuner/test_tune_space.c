@@ -7,8 +7,7 @@
 #include "problem/problem.h"
 #include "tests/support/fixture.h"
 #include "tests/support/profiles.h"
-#include "tests/trials/append_trial.h"
-#include "tests/trials/merge_trial.h"
+#include "tests/trials/random_operation.h"
 #include "tests/trials/random_problem.h"
 #include "tune/tune.h"
 #include "tune/tune_space.h"
@@ -107,7 +106,7 @@ static clattn_problem draw(struct rng *rng, size_t round)
         return random_problem(rng);
     const size_t choice = round / 4 % 4;
     base = fixture_problem(bases[choice]);
-    return choice < 2 ? append_trial_draw(rng, &base) : merge_trial_draw(rng, &base);
+    return choice < 2 ? random_append(rng, &base) : random_merge(rng, &base);
 }
 
 /* On devices of any kind the untuned candidate passes the check that all others must pass. */

@@ -256,6 +256,12 @@ Test(unit_choices, of_GPUs) {
         {"gfx942", "fwd f16 h32/4 q1 k4096 d128", "split_gpu UNIT=mma"},
         {"gfx1100", "fwd f16 h32/4 q8 k4096 d128", "split_gpu UNIT=mma"},
         {"intel_arc_a750", "fwd f16 h32/4 q1 k4096 d128", "split_gpu UNIT=mma"},
+        {"sm_90", "proj f32 q4096 d4096", "projection_gpu UNIT=warpgroup"},
+        {"sm_90", "proj f32 q128 d4096", "projection_gpu UNIT=item"},
+        {"sm_90", "proj f32 q512 d512", "projection_gpu UNIT=item"},
+        {"gfx942", "proj f32 q4096 d4096", "projection_gpu UNIT=mma"},
+        {"sm_86", "proj f32 q4096 d4096", "projection_gpu UNIT=item"},
+        {"gfx1100", "proj f32 q4096 d4096", "projection_gpu UNIT=item"},
     };
     const struct ca_family *split = ca_family_find("split_gpu UNIT=mma");
 

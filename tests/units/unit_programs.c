@@ -182,6 +182,10 @@ static const struct unit_program backward_mma[] = {
      "INSTRUCTION=1 SUB_GROUPS=1 DIM_GROUPS=2 BLOCK_STREAMED=16"},
     {"f16 d16 causal=br totalq=60 totalkv=80 sinks dsinks alibi dslopes",
      "INSTRUCTION=1 SUB_GROUPS=2 DIM_GROUPS=1 BLOCK_STREAMED=16 STAGES=2"},
+    {"f16 d24 causal=br klen qlen mask=qk sinks dsinks",
+     "INSTRUCTION=1 SUB_GROUPS=2 DIM_GROUPS=1 M_FRAGMENTS=2 BLOCK_STREAMED=32 STAGES=2"},
+    {"bf16 d64 window=9,30 alibi",
+     "INSTRUCTION=1 SUB_GROUPS=4 DIM_GROUPS=1 M_FRAGMENTS=2 BLOCK_STREAMED=16 STAGES=1"},
 };
 
 /* Both sizes of tiles and of dims, both dtypes, and each option. */
@@ -248,7 +252,7 @@ static const struct unit_program projection_mma[] = {
 
 static const struct unit_program projection_mma_copied[] = {
     {"bf16 w=oi bias=bf16",
-     "INSTRUCTION=1 BLOCK_M=32 BLOCK_N=64 SUB_GROUPS_M=2 SUB_GROUPS_N=2 BLOCK_K=16 STAGES=3 "
+     "INSTRUCTION=1 BLOCK_M=32 BLOCK_N=64 SUB_GROUPS_M=2 SUB_GROUPS_N=2 BLOCK_K=32 STAGES=3 "
      "COPIES=1 SPLIT_K=2"},
     {"f16 accumulate",
      "INSTRUCTION=1 BLOCK_M=64 BLOCK_N=32 SUB_GROUPS_M=1 SUB_GROUPS_N=2 BLOCK_K=32 STAGES=2 "

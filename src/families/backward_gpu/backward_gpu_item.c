@@ -166,6 +166,7 @@ static size_t operand_parts(const clattn_problem *p)
     return 1;
 }
 
+#define owned_keys block_owned
 #include "families/backward_gpu/backward_gpu_stages.h"
 
 const struct ca_family ca_backward_gpu_item = {

@@ -92,8 +92,9 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     const char *why = ca_mma_refusal(p);
     size_t values[NUM_TUNABLES];
 
-    if (!why && p->projection.dtype != CLATTN_F32) /* whose parts lie as they are wanted */
-        why = layout_refusal(&p->projection);
+    if (!why) /* parts of f32 lie as they are wanted */
+        why = p->projection.dtype == CLATTN_F32 ? ca_f32_parts_refusal(dev)
+                                                : layout_refusal(&p->projection);
     if (why)
         return why;
     if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
