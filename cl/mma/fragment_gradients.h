@@ -105,13 +105,13 @@ INLINE void stage_value_rows(const struct matrix m, const bool finite, __local u
 
 /* ---- first product --------------------------------------------------------------------------- */
 
-/* sums of OTHERS_AT_ONCE tiles += the products of all pairs of parts that count, the small ones first. */
-INLINE void multiply_parts(float *sums, uint queries[OPERAND_PARTS][QUERY_WORDS],
+/* sums of OTHERS_AT_ONCE tiles += the products of all pairs of so many parts that count, the small ones first. */
+INLINE void multiply_parts(const int parts, float *sums, uint queries[OPERAND_PARTS][QUERY_WORDS],
                            uint others[OPERAND_PARTS][OTHERS_AT_ONCE * OTHER_WORDS], const int lane,
                            __local float *exchange)
 {
     UNROLL
-    for (int both = OPERAND_PARTS - 1; both >= 0; both--)
+    for (int both = parts - 1; both >= 0; both--)
         UNROLL
     for (int part = 0; part <= both; part++)
         UNROLL
@@ -156,7 +156,8 @@ INLINE void multiply_fragment_rows(const __local ushort *owned, const __local us
                           streamed + part * STREAMED_ELEMENTS(dim) +
                               n * FRAGMENT_OTHERS * STREAMED_STRIDE(dim) + d,
                           STREAMED_STRIDE(dim), lane);
-            multiply_parts(products + n * FRAGMENT_SUMS, owned_words, words, lane, exchange);
+            multiply_parts(OPERAND_PARTS, products + n * FRAGMENT_SUMS, owned_words, words, lane,
+                           exchange);
         }
         IN_ORDER();
     }
@@ -318,18 +319,64 @@ INLINE void weigh_gradients(const bool owns_keys, const bool partial, const floa
 }
 #endif
 
+#if OPERAND_PARTS > 1
+INLINE float exact_product(const __global float *x, const long x_step, const __global float *y,
+                           const long y_step, const int dim)
+{
+    float sum = 0.0f;
+
+    for (int d = 0; d < dim; d++)
+        sum = fma(x[d * x_step], y[d * y_step], sum);
+    return sum;
+}
+
+/* Products q k^T, or do v^T if of_v, that are NaNs become those of the tensors: products of an Inf's parts are NaNs that
+ * may not be there in f32. */
+INLINE void find_exact_products(const bool owns_keys, const bool of_v, const struct arguments *args,
+                                const struct tile t, const int first_row,
+                                float products[STREAMED_SUMS], const int lane)
+{
+    const long kv_head = t.h / args->shape->group;
+
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++) {
+        const int own = OWNED_ROW(SUM_QUERY(x % FRAGMENT_SUMS)), other = STREAMED_ROW(x);
+        const int row = owns_keys ? other : own, key = owns_keys ? own : other;
+        if (products[x] != products[x] && row < t.queries && key < t.keys)
+            products[x] =
+                of_v
+                    ? exact_product(
+                          args->d_o + row_offset(args->shape->d_o_stride, t.b, t.h, t.i0 + row),
+                          DO_STEP,
+                          args->v + row_offset(args->shape->v_stride, t.b, kv_head, t.j0 + key),
+                          V_STEP, DIM_V)
+                    : exact_product(
+                          args->q + row_offset(args->shape->q_stride, t.b, t.h, t.i0 + row), Q_STEP,
+                          args->k + row_offset(args->shape->k_stride, t.b, kv_head, t.j0 + key),
+                          K_STEP, DIM_QK);
+    }
+}
+#define FIND_EXACT_PRODUCTS(again, owns_keys, of_v, first_row, products)                           \
+    do {                                                                                           \
+        if (again)                                                                                 \
+            find_exact_products(owns_keys, of_v, args, t, first_row, products, lane);              \
+    } while (0)
+#else
+#define FIND_EXACT_PRODUCTS(again, owns_keys, of_v, first_row, products)
+#endif
+
 /* ---- second product -------------------------------------------------------------------------- */
 
-/* sums += weights times a slab of streamed rows of dim elements, in one or, of OTHERS_AT_ONCE, two tiles of
- * dims from d on. */
-INLINE void add_tiles(const __local ushort *tile, const int dim, const int slab, const int d,
-                      uint weight_words[OPERAND_PARTS][QUERY_WORDS], float *sums, const int lane,
-                      __local float *exchange)
+/* sums += weights times a slab of streamed rows of dim elements, of both the first `parts` parts, in one or, of
+ * OTHERS_AT_ONCE, two tiles of dims from d on. */
+INLINE void add_tiles(const int parts, const __local ushort *tile, const int dim, const int slab,
+                      const int d, uint weight_words[OPERAND_PARTS][QUERY_WORDS], float *sums,
+                      const int lane, __local float *exchange)
 {
     uint words[OPERAND_PARTS][OTHERS_AT_ONCE * OTHER_WORDS];
 
     UNROLL
-    for (int part = 0; part < OPERAND_PARTS; part++) {
+    for (int part = 0; part < parts; part++) {
         const __local ushort *const values = tile + part * STREAMED_ELEMENTS(dim);
 #if PACKED_VALUES
         UNROLL
@@ -343,7 +390,7 @@ INLINE void add_tiles(const __local ushort *tile, const int dim, const int slab,
                     STREAMED_STRIDE(dim), lane);
 #endif
     }
-    multiply_parts(sums, weight_words, words, lane, exchange);
+    multiply_parts(parts, sums, weight_words, words, lane, exchange);
 }
 
 #if HAS_TILE_PRODUCTS
@@ -365,12 +412,60 @@ INLINE void round_rows(const float weights[STREAMED_SUMS],
 }
 #endif
 
-/* sums += weights, rounded to elements, times streamed rows of dim elements, in this sub-group's dims; complete behind
- * SUMS_COMPLETE(). */
-INLINE void add_fragment_rows(const __local ushort *tile, const int dim, const int dim_group,
-                              float weights[STREAMED_SUMS], float *sums, const int lane,
-                              __local float *exchange)
+#if OPERAND_PARTS > 1
+/* Adds Infs and NaNs among the weights times the first parts of streamed rows, and leaves 0 in their place: with the
+ * other parts, of either sign or 0, they would make NaNs. */
+INLINE void add_infinite_weights(const __local ushort *tile, const int dim, const int dim_group,
+                                 float weights[STREAMED_SUMS], float *sums, const int lane,
+                                 __local float *exchange)
 {
+    float infinite[STREAMED_SUMS];
+
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++) {
+        const bool finite = weights[x] * 0.0f == 0.0f;
+        infinite[x] = finite ? 0.0f : weights[x];
+        weights[x] = finite ? weights[x] : 0.0f;
+    }
+#if HAS_TILE_PRODUCTS
+    uint words[STREAMED_SLABS][QUERY_WORDS];
+    UNROLL
+    for (int slab = 0; slab < STREAMED_SLABS; slab++)
+        take_weights(words[slab], infinite, slab, lane, exchange);
+    add_rows_of_tile(words, 1, BLOCK_STREAMED, tile, dim, sums, lane, exchange);
+#else
+    const int tiles = DIM_TILES(dim);
+    UNROLL
+    for (int slab = 0; slab < STREAMED_SLABS; slab++) {
+        uint words[OPERAND_PARTS][QUERY_WORDS];
+        take_weights(words[0], infinite, slab, lane, exchange);
+        UNROLL
+        for (int n = 0; n < (EMULATE ? tiles : MAX_DIM_TILES); n += OTHERS_AT_ONCE)
+            if (EMULATE || n < tiles) /* no barrier in an `if` */
+                add_tiles(1, tile, dim, slab, (dim_group * tiles + n) * FRAGMENT_OTHERS, words,
+                          sums + n * FRAGMENT_SUMS, lane, exchange);
+        IN_ORDER();
+    }
+#endif
+}
+
+/* PoCL 3.1 miscompiles a barrier in an `if`. */
+#define ADD_INFINITE_WEIGHTS(again, tile, dim, dim_group, weights, sums)                           \
+    do {                                                                                           \
+        if (EMULATE || (again))                                                                    \
+            add_infinite_weights(tile, dim, dim_group, weights, sums, lane, exchange);             \
+    } while (0)
+#else
+#define ADD_INFINITE_WEIGHTS(again, tile, dim, dim_group, weights, sums)
+#endif
+
+/* sums += weights, rounded to elements, times streamed rows of dim elements, in this sub-group's dims; complete behind
+ * SUMS_COMPLETE(). again: this is the second pass. */
+INLINE void add_fragment_rows(const bool again, const __local ushort *tile, const int dim,
+                              const int dim_group, float weights[STREAMED_SUMS], float *sums,
+                              const int lane, __local float *exchange)
+{
+    ADD_INFINITE_WEIGHTS(again, tile, dim, dim_group, weights, sums);
 #if HAS_TILE_PRODUCTS
     uint words[OPERAND_PARTS * STREAMED_SLABS][QUERY_WORDS];
 
@@ -388,8 +483,8 @@ INLINE void add_fragment_rows(const __local ushort *tile, const int dim, const i
         UNROLL
         for (int n = 0; n < (EMULATE ? tiles : MAX_DIM_TILES); n += OTHERS_AT_ONCE)
             if (EMULATE || n < tiles) /* no barrier in an `if` */
-                add_tiles(tile, dim, slab, (dim_group * tiles + n) * FRAGMENT_OTHERS, weight_words,
-                          sums + n * FRAGMENT_SUMS, lane, exchange);
+                add_tiles(OPERAND_PARTS, tile, dim, slab, (dim_group * tiles + n) * FRAGMENT_OTHERS,
+                          weight_words, sums + n * FRAGMENT_SUMS, lane, exchange);
         IN_ORDER();
     }
 #endif

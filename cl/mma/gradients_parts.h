@@ -49,7 +49,7 @@ INLINE struct matrix matrix_of_parts(const __global ushort *parts, const int dim
 {
     const __global ushort *const p = parts + row * PART_LINE(dim);
     const struct matrix m = {
-        p, PART_LINE(dim),        1, part_rows * PART_LINE(dim), PART_LINE(dim), rows,
+        p, PART_LINE(dim),       1, part_rows * PART_LINE(dim), PART_LINE(dim), rows,
         8, ((size_t)p & 15) == 0};
 
     return m;

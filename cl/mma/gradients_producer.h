@@ -113,14 +113,16 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
             HALF_HERE(u, 1, STAGE_STREAMED(TILE_GRADIENTS(t), here.v, DIM_V, UNIT_DO));
             begin_second(&here, ds, lane, exchange);
             FINISH(p, 1);
+            FIND_EXACT_PRODUCTS(again, true, false, here.first_row, p);
             weigh_scores(true, partial, args, t, here.first_row, 0, statistics[u.place], p, lane);
             WEIGHTS_HERE(p + STREAMED_SUMS - 2);
             FINISH(ds, 0);
+            FIND_EXACT_PRODUCTS(again, true, true, here.first_row, ds);
             MAKE_FINITE(here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
             MAKE_FINITE(here.v, OPERAND_PARTS * BLOCK_STREAMED * DIM_V);
             weigh_gradients(true, partial, 0, statistics[u.place], p, ds, lane);
-            add_fragment_rows(here.v, DIM_V, 0, p, sums_v, lane, exchange);
-            add_fragment_rows(here.qk, DIM_QK, 0, ds, sums_k, lane, exchange);
+            add_fragment_rows(again, here.v, DIM_V, 0, p, sums_v, lane, exchange);
+            add_fragment_rows(again, here.qk, DIM_QK, 0, ds, sums_k, lane, exchange);
             SUMS_COMPLETE(sums_v, DIM_V);
             SUMS_COMPLETE(sums_k, DIM_QK);
             HALF_READ(u, 0);
@@ -166,9 +168,11 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
 #define WEIGH_KEYS(t, at_place, more)                                                              \
     do {                                                                                           \
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);                     \
+        FIND_EXACT_PRODUCTS(again, false, false, here.first_row, p);                               \
         weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p, lane);             \
         WEIGHTS_HERE(p + STREAMED_SUMS - 2);                                                       \
         FINISH(ds, more);                                                                          \
+        FIND_EXACT_PRODUCTS(again, false, true, here.first_row, ds);                               \
         HALF_READ(at_place, 1);                                                                    \
         weigh_gradients(false, partial, statistics, 0, p, ds, lane);                               \
     } while (0)
@@ -196,6 +200,7 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
     FINISH(p, 1);
     WEIGH_KEYS(t, u, 0);
     MAKE_FINITE(here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
+    ADD_INFINITE_WEIGHTS(again, here.qk, DIM_QK, 0, ds, sums_q);
     round_rows(ds, words, lane, exchange);
     for (;;) {
         const struct use then = next_use(u);
@@ -215,6 +220,7 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
         SUMS_COMPLETE(sums_q, DIM_QK);
         HALF_READ(u, 0);
         MAKE_FINITE(there.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
+        ADD_INFINITE_WEIGHTS(again, there.qk, DIM_QK, 0, ds, sums_q);
         round_rows(ds, words, lane, exchange);
         here = there;
         u = then;

@@ -569,6 +569,8 @@ backward_bias(PARAMETERS_backward_bias)
             LOCAL_BARRIER(); /* all rows are complete */
             begin_both(&here, p, ds, lane, exchange);
             FINISH_BOTH(p, ds);
+            FIND_EXACT_PRODUCTS(true, false, false, first_row, p);
+            FIND_EXACT_PRODUCTS(true, false, true, first_row, ds);
             gradients_of_fragment(false, true, true, args, t, first_row, statistics, 0, p, ds,
                                   unused, unused, lane, kept);
             UNROLL
