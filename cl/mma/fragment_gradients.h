@@ -51,10 +51,17 @@
 /* Macros: in a function the fill loop would be unrolled before inlining, and the addresses of all
  * its loads would stay in registers. dim and unit are constants rather than members of the matrix:
  * NVIDIA's compiler would divide by a member in each tile. */
-#if OPERAND_PARTS > 1 /* (PoCL 3.1 skips loops that follow this one if it is not unrolled.) */
+/* Parts are staged one after the other, by one piece of code. (PoCL 3.1 skips loops that follow such a loop.) */
+#if EMULATE
+#define ONE_BY_ONE _Pragma("unroll")
+#else
+#define ONE_BY_ONE _Pragma("unroll 1")
+#endif
+#if OPERAND_PARTS > 1
 #define FILL_PARTS(m, tile, stride, tile_rows, columns, dim, unit, part_elements)                  \
     do {                                                                                           \
-        _Pragma("unroll") for (int part = 0; part < OPERAND_PARTS; part++)                         \
+        ONE_BY_ONE                                                                                 \
+        for (int part = 0; part < OPERAND_PARTS; part++)                                           \
             fill_rows((tile) + part * (part_elements), stride, tile_rows, columns,                 \
                       (m).p + part * (m).part_step, (m).row_step, 0, 1, (m).rows, PART_LINE(dim),  \
                       8, (m).aligned, false);                                                      \
@@ -87,7 +94,7 @@ INLINE void stage_value_rows(const struct matrix m, const bool finite, __local u
 {
     int found = 0;
 
-#pragma unroll
+    ONE_BY_ONE
     for (int part = 0; part < OPERAND_PARTS; part++) {
         __local ushort *const to = tile + part * STREAMED_ELEMENTS(m.dim);
         const __global element *const from = m.p + part * PART_STEP(m);
@@ -132,9 +139,10 @@ INLINE void multiply_parts(const int parts, float *sums, uint queries[OPERAND_PA
 #include "mma/warpgroup_tile.h"
 #else
 /* Multiplies the sub-group's owned rows, from `owned` on, by streamed rows, of dim elements
- * each. */
-INLINE void multiply_fragment_rows(const __local ushort *owned, const __local ushort *streamed,
-                                   const int dim, float products[STREAMED_SUMS], const int lane,
+ * each, both of `parts` parts. */
+INLINE void multiply_fragment_rows(const int parts, const __local ushort *owned,
+                                   const __local ushort *streamed, const int dim,
+                                   float products[STREAMED_SUMS], const int lane,
                                    __local float *exchange)
 {
     UNROLL
@@ -144,20 +152,19 @@ INLINE void multiply_fragment_rows(const __local ushort *owned, const __local us
     for (int d = 0; d < COLUMNS(dim); d += FRAGMENT_DEPTH) {
         uint owned_words[OPERAND_PARTS][QUERY_WORDS];
         UNROLL
-        for (int part = 0; part < OPERAND_PARTS; part++)
+        for (int part = 0; part < parts; part++)
             load_query(owned_words[part], owned + part * OWNED_ELEMENTS(dim) + d, OWNED_STRIDE(dim),
                        lane);
         UNROLL
         for (int n = 0; n < STREAMED_TILES; n += OTHERS_AT_ONCE) {
             uint words[OPERAND_PARTS][OTHERS_AT_ONCE * OTHER_WORDS];
             UNROLL
-            for (int part = 0; part < OPERAND_PARTS; part++)
+            for (int part = 0; part < parts; part++)
                 load_keys(words[part],
                           streamed + part * STREAMED_ELEMENTS(dim) +
                               n * FRAGMENT_OTHERS * STREAMED_STRIDE(dim) + d,
                           STREAMED_STRIDE(dim), lane);
-            multiply_parts(OPERAND_PARTS, products + n * FRAGMENT_SUMS, owned_words, words, lane,
-                           exchange);
+            multiply_parts(parts, products + n * FRAGMENT_SUMS, owned_words, words, lane, exchange);
         }
         IN_ORDER();
     }
@@ -317,52 +324,6 @@ INLINE void weigh_gradients(const bool owns_keys, const bool partial, const floa
             ds[x] = as_uint(p[x]) == 0x80000000u ? 0.0f : ds[x];
     }
 }
-#endif
-
-#if OPERAND_PARTS > 1
-INLINE float exact_product(const __global float *x, const long x_step, const __global float *y,
-                           const long y_step, const int dim)
-{
-    float sum = 0.0f;
-
-    for (int d = 0; d < dim; d++)
-        sum = fma(x[d * x_step], y[d * y_step], sum);
-    return sum;
-}
-
-/* Products q k^T, or do v^T if of_v, that are NaNs become those of the tensors: products of an Inf's parts are NaNs that
- * may not be there in f32. */
-INLINE void find_exact_products(const bool owns_keys, const bool of_v, const struct arguments *args,
-                                const struct tile t, const int first_row,
-                                float products[STREAMED_SUMS], const int lane)
-{
-    const long kv_head = t.h / args->shape->group;
-
-    UNROLL
-    for (int x = 0; x < STREAMED_SUMS; x++) {
-        const int own = OWNED_ROW(SUM_QUERY(x % FRAGMENT_SUMS)), other = STREAMED_ROW(x);
-        const int row = owns_keys ? other : own, key = owns_keys ? own : other;
-        if (products[x] != products[x] && row < t.queries && key < t.keys)
-            products[x] =
-                of_v
-                    ? exact_product(
-                          args->d_o + row_offset(args->shape->d_o_stride, t.b, t.h, t.i0 + row),
-                          DO_STEP,
-                          args->v + row_offset(args->shape->v_stride, t.b, kv_head, t.j0 + key),
-                          V_STEP, DIM_V)
-                    : exact_product(
-                          args->q + row_offset(args->shape->q_stride, t.b, t.h, t.i0 + row), Q_STEP,
-                          args->k + row_offset(args->shape->k_stride, t.b, kv_head, t.j0 + key),
-                          K_STEP, DIM_QK);
-    }
-}
-#define FIND_EXACT_PRODUCTS(again, owns_keys, of_v, first_row, products)                           \
-    do {                                                                                           \
-        if (again)                                                                                 \
-            find_exact_products(owns_keys, of_v, args, t, first_row, products, lane);              \
-    } while (0)
-#else
-#define FIND_EXACT_PRODUCTS(again, owns_keys, of_v, first_row, products)
 #endif
 
 /* ---- second product -------------------------------------------------------------------------- */

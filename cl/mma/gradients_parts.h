@@ -47,10 +47,14 @@ INLINE __global ushort *parts_of_v(const struct arguments *args)
 INLINE struct matrix matrix_of_parts(const __global ushort *parts, const int dim,
                                      const long part_rows, const long row, const int rows)
 {
-    const __global ushort *const p = parts + row * PART_LINE(dim);
-    const struct matrix m = {
-        p, PART_LINE(dim),       1, part_rows * PART_LINE(dim), PART_LINE(dim), rows,
-        8, ((size_t)p & 15) == 0};
+    const struct matrix m = {parts + row * PART_LINE(dim),
+                             PART_LINE(dim),
+                             1,
+                             part_rows * PART_LINE(dim),
+                             PART_LINE(dim),
+                             rows,
+                             8,
+                             true};
 
     return m;
 }

@@ -82,14 +82,15 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             const bool partial = hides_some(args, t, BLOCK_STREAMED, BLOCK_OWNED);
 #if WEIGHTS_FIRST
             FINISH(p, 1);
-            FIND_EXACT_PRODUCTS(again, true, false, here.first_row, p);
+            REPLACE_PRODUCTS(again, false, &here, p);
             weigh_scores(true, partial, args, t, here.first_row, 0, statistics[number], p, lane);
             if (again)
                 PRODUCTS_WAIT(0);
+            REPLACE_PRODUCTS(again, true, &here, ds);
 #else
             FINISH_BOTH(p, ds);
-            FIND_EXACT_PRODUCTS(again, true, false, here.first_row, p);
-            FIND_EXACT_PRODUCTS(again, true, true, here.first_row, ds);
+            REPLACE_PRODUCTS(again, false, &here, p);
+            REPLACE_PRODUCTS(again, true, &here, ds);
             gradients_of_fragment(true, false, partial, args, t, here.first_row, 0,
                                   statistics[number], p, ds, slope_sums, bias_sums, lane, kept);
 #endif
@@ -103,7 +104,6 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             add_fragment_rows(again, here.v, DIM_V, here.dim_group, p, sums_v, lane, exchange);
 #if WEIGHTS_FIRST
             FINISH(ds, 1);
-            FIND_EXACT_PRODUCTS(again, true, true, here.first_row, ds);
             weigh_gradients(true, partial, 0, statistics[number], p, ds, lane);
 #endif
             add_fragment_rows(again, here.qk, DIM_QK, here.dim_group, ds, sums_k, lane, exchange);
@@ -169,16 +169,16 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);
 #if WEIGHTS_FIRST
         FINISH(p, 1);
-        FIND_EXACT_PRODUCTS(again, false, false, here.first_row, p);
+        REPLACE_PRODUCTS(again, false, &here, p);
         weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p, lane);
         WEIGHTS_HERE(p + STREAMED_SUMS - 2);
         FINISH(ds, 0);
-        FIND_EXACT_PRODUCTS(again, false, true, here.first_row, ds);
+        REPLACE_PRODUCTS(again, true, &here, ds);
         weigh_gradients(false, partial, statistics, 0, p, ds, lane);
 #else
         FINISH_BOTH(p, ds);
-        FIND_EXACT_PRODUCTS(again, false, false, here.first_row, p);
-        FIND_EXACT_PRODUCTS(again, false, true, here.first_row, ds);
+        REPLACE_PRODUCTS(again, false, &here, p);
+        REPLACE_PRODUCTS(again, true, &here, ds);
         gradients_of_fragment(false, false, partial, args, t, here.first_row, statistics, 0, p, ds,
                               slope_sums, bias_sums, lane, kept);
 #endif

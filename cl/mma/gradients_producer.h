@@ -109,15 +109,15 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
                 STAGE_STREAMED(TILE_QUERIES(t), here.qk, DIM_QK, UNIT_Q);
                 stage_statistics(args, t, statistics[u.place]);
             });
-            begin_first(&here, p, lane, exchange);
+            begin_first(OPERAND_PARTS, &here, p, lane, exchange);
             HALF_HERE(u, 1, STAGE_STREAMED(TILE_GRADIENTS(t), here.v, DIM_V, UNIT_DO));
-            begin_second(&here, ds, lane, exchange);
+            begin_second(OPERAND_PARTS, &here, ds, lane, exchange);
             FINISH(p, 1);
-            FIND_EXACT_PRODUCTS(again, true, false, here.first_row, p);
+            REPLACE_PRODUCTS(again, false, &here, p);
             weigh_scores(true, partial, args, t, here.first_row, 0, statistics[u.place], p, lane);
             WEIGHTS_HERE(p + STREAMED_SUMS - 2);
             FINISH(ds, 0);
-            FIND_EXACT_PRODUCTS(again, true, true, here.first_row, ds);
+            REPLACE_PRODUCTS(again, true, &here, ds);
             MAKE_FINITE(here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
             MAKE_FINITE(here.v, OPERAND_PARTS * BLOCK_STREAMED * DIM_V);
             weigh_gradients(true, partial, 0, statistics[u.place], p, ds, lane);
@@ -168,13 +168,15 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
 #define WEIGH_KEYS(t, at_place, more)                                                              \
     do {                                                                                           \
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);                     \
-        FIND_EXACT_PRODUCTS(again, false, false, here.first_row, p);                               \
+        const struct place weighed = USE_PLACE(at_place);                                          \
+        REPLACE_PRODUCTS(again, false, &weighed, p);                                               \
         weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p, lane);             \
         WEIGHTS_HERE(p + STREAMED_SUMS - 2);                                                       \
         FINISH(ds, more);                                                                          \
-        FIND_EXACT_PRODUCTS(again, false, true, here.first_row, ds);                               \
+        REPLACE_PRODUCTS(again, true, &weighed, ds);                                               \
         HALF_READ(at_place, 1);                                                                    \
         weigh_gradients(false, partial, statistics, 0, p, ds, lane);                               \
+        (void)weighed;                                                                             \
     } while (0)
 
 /* Sums dq likewise. A tile's products for dq overlap with the next tile's first ones. */
@@ -194,9 +196,9 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
         return;
     here = USE_PLACE(u);
     HALF_HERE(u, 0, STAGE_STREAMED(TILE_KEYS(t), here.qk, DIM_QK, UNIT_K));
-    begin_first(&here, p, lane, exchange);
+    begin_first(OPERAND_PARTS, &here, p, lane, exchange);
     HALF_HERE(u, 1, STAGE_STREAMED(TILE_VALUES(t), here.v, DIM_V, UNIT_V));
-    begin_second(&here, ds, lane, exchange);
+    begin_second(OPERAND_PARTS, &here, ds, lane, exchange);
     FINISH(p, 1);
     WEIGH_KEYS(t, u, 0);
     MAKE_FINITE(here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
@@ -209,9 +211,9 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
         if (t.j0 >= end)
             break;
         HALF_HERE(then, 0, STAGE_STREAMED(TILE_KEYS(t), there.qk, DIM_QK, UNIT_K));
-        begin_first(&there, p, lane, exchange);
+        begin_first(OPERAND_PARTS, &there, p, lane, exchange);
         HALF_HERE(then, 1, STAGE_STREAMED(TILE_VALUES(t), there.v, DIM_V, UNIT_V));
-        begin_second(&there, ds, lane, exchange);
+        begin_second(OPERAND_PARTS, &there, ds, lane, exchange);
         begin_part_sums(words, BLOCK_STREAMED, here.qk, STREAMED_ELEMENTS(DIM_QK), DIM_QK, sums_q,
                         lane, exchange);
         FINISH(p, 2);

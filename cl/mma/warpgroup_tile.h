@@ -322,17 +322,17 @@ INLINE void begin_tile_products(const __local ushort *rows, const int first, con
     PRODUCTS_UNDER_WAY();
 }
 
-/* The same with all pairs of parts that count, the small ones first; row_part and part: elements from one part of a
- * tile to the next. */
-INLINE void begin_part_products(const __local ushort *rows, const int row_part, const int first,
-                                const int all_rows, const int columns, const __local ushort *tile,
-                                const int part, const int others, float *sums, const int lane,
-                                __local float *exchange)
+/* The same with all pairs of `parts` parts that count, the small ones first; row_part and part: elements from one part
+ * of a tile to the next. */
+INLINE void begin_part_products(const int parts, const __local ushort *rows, const int row_part,
+                                const int first, const int all_rows, const int columns,
+                                const __local ushort *tile, const int part, const int others,
+                                float *sums, const int lane, __local float *exchange)
 {
     SUMS_HERE(sums, others / 2);
     PRODUCTS_BEGIN();
     UNROLL
-    for (int both = OPERAND_PARTS - 1; both >= 0; both--)
+    for (int both = parts - 1; both >= 0; both--)
         UNROLL
     for (int n = 0; n <= both; n++)
         UNROLL
@@ -345,7 +345,7 @@ INLINE void begin_part_products(const __local ushort *rows, const int row_part, 
             tile,
             tile_descriptor(tile, others,
                             (both - n) * part * 2 + column / 64 * others * 128 + column % 64 * 2),
-            false, both < OPERAND_PARTS - 1 || n > 0 || column > 0, lane, exchange);
+            false, both < parts - 1 || n > 0 || column > 0, lane, exchange);
     PRODUCTS_UNDER_WAY();
 }
 

@@ -94,9 +94,10 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
     const size_t places = (p->block_q > 0) + (p->total_q > 0 || p->total_kv > 0);
     const size_t operands = values[M_FRAGMENTS_INDEX] > 1 ? 62 : 82;
     const size_t others = !twice ? operands : p->dtype == CLATTN_BF16 ? 140 : 100;
+    const size_t parts = p->dtype == CLATTN_F32 ? (twice ? 100 : 24) : 0; /* of operands */
 
     return sum_words(p, values) + (twice ? 2 : 1) * products + pairs * (products + 16) +
-           scores * 16 + places * 32 + others;
+           scores * 16 + places * 32 + others + parts;
 }
 
 /* The least blocks are taken as they are: there is nothing else to choose. Of the other instructions

@@ -120,18 +120,35 @@ INLINE struct place find_place(__local uint4 *tiles)
 #define FIRST_OWNED (PRODUCER ? 0 : warpgroup_rows(here->first_row))
 #define OWNED_TILE (PRODUCER ? 64 : BLOCK_OWNED)
 
-INLINE void begin_first(const struct place *here, float s[STREAMED_SUMS], const int lane,
-                        __local float *exchange)
+/* The products of the sub-group's owned rows with the streamed ones, of `parts` parts each, are under way: q k^T, and
+ * do v^T. */
+INLINE void begin_first(const int parts, const struct place *here, float s[STREAMED_SUMS],
+                        const int lane, __local float *exchange)
 {
-    begin_part_products(here->owned_qk, OWNED_ELEMENTS(DIM_QK), FIRST_OWNED, OWNED_TILE, DIM_QK,
-                        here->qk, STREAMED_ELEMENTS(DIM_QK), BLOCK_STREAMED, s, lane, exchange);
+    begin_part_products(parts, here->owned_qk, OWNED_ELEMENTS(DIM_QK), FIRST_OWNED, OWNED_TILE,
+                        DIM_QK, here->qk, STREAMED_ELEMENTS(DIM_QK), BLOCK_STREAMED, s, lane,
+                        exchange);
 }
 
-INLINE void begin_second(const struct place *here, float dp[STREAMED_SUMS], const int lane,
-                         __local float *exchange)
+INLINE void begin_second(const int parts, const struct place *here, float dp[STREAMED_SUMS],
+                         const int lane, __local float *exchange)
 {
-    begin_part_products(here->owned_v, OWNED_ELEMENTS(DIM_V), FIRST_OWNED, OWNED_TILE, DIM_V,
+    begin_part_products(parts, here->owned_v, OWNED_ELEMENTS(DIM_V), FIRST_OWNED, OWNED_TILE, DIM_V,
                         here->v, STREAMED_ELEMENTS(DIM_V), BLOCK_STREAMED, dp, lane, exchange);
+}
+#else
+INLINE void begin_first(const int parts, const struct place *here, float s[STREAMED_SUMS],
+                        const int lane, __local float *exchange)
+{
+    multiply_fragment_rows(parts, here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk,
+                           DIM_QK, s, lane, exchange);
+}
+
+INLINE void begin_second(const int parts, const struct place *here, float dp[STREAMED_SUMS],
+                         const int lane, __local float *exchange)
+{
+    multiply_fragment_rows(parts, here->owned_v + here->first_row * OWNED_STRIDE(DIM_V), here->v,
+                           DIM_V, dp, lane, exchange);
 }
 #endif
 
@@ -139,15 +156,8 @@ INLINE void begin_second(const struct place *here, float dp[STREAMED_SUMS], cons
 INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float dp[STREAMED_SUMS],
                        const int lane, __local float *exchange)
 {
-#if HAS_TILE_PRODUCTS
-    begin_first(here, s, lane, exchange);
-    begin_second(here, dp, lane, exchange);
-#else
-    multiply_fragment_rows(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk,
-                           DIM_QK, s, lane, exchange);
-    multiply_fragment_rows(here->owned_v + here->first_row * OWNED_STRIDE(DIM_V), here->v, DIM_V,
-                           dp, lane, exchange);
-#endif
+    begin_first(OPERAND_PARTS, here, s, lane, exchange);
+    begin_second(OPERAND_PARTS, here, dp, lane, exchange);
 }
 #if HAS_TILE_PRODUCTS
 #define FINISH_BOTH(s, dp)                                                                         \
@@ -160,12 +170,45 @@ INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float d
 #define FINISH_BOTH(s, dp)
 #endif
 
-/* After begin_both() with WEIGHTS_FIRST: waits for all products but the latest groups. */
+/* Waits for all groups of products but the latest ones. */
+#if HAS_TILE_PRODUCTS
 #define FINISH(sums, latest)                                                                       \
     do {                                                                                           \
         PRODUCTS_WAIT(latest);                                                                     \
         SUMS_HERE(sums, STREAMED_SUMS);                                                            \
     } while (0)
+#else
+#define FINISH(sums, latest)
+#endif
+
+#if OPERAND_PARTS > 1
+/* Products that are NaNs become those of first parts: the other parts of an Inf, and its products with them, are not
+ * those of f32. of_v: products do v^T, not q k^T. */
+INLINE void replace_products(const bool of_v, const struct place *here,
+                             float products[STREAMED_SUMS], const int lane, __local float *exchange)
+{
+    float first[STREAMED_SUMS];
+
+    FINISH(products, 0);
+    if (of_v)
+        begin_second(1, here, first, lane, exchange);
+    else
+        begin_first(1, here, first, lane, exchange);
+    FINISH(first, 0);
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++)
+        products[x] = products[x] != products[x] ? first[x] : products[x];
+}
+
+/* In the second pass. (PoCL 3.1 miscompiles a barrier in an `if`.) */
+#define REPLACE_PRODUCTS(again, of_v, here, products)                                              \
+    do {                                                                                           \
+        if (EMULATE || (again))                                                                    \
+            replace_products(of_v, here, products, lane, exchange);                                \
+    } while (0)
+#else
+#define REPLACE_PRODUCTS(again, of_v, here, products)
+#endif
 
 /* The place of streamed rows of stage `number`. */
 INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, const int number)
@@ -569,8 +612,8 @@ backward_bias(PARAMETERS_backward_bias)
             LOCAL_BARRIER(); /* all rows are complete */
             begin_both(&here, p, ds, lane, exchange);
             FINISH_BOTH(p, ds);
-            FIND_EXACT_PRODUCTS(true, false, false, first_row, p);
-            FIND_EXACT_PRODUCTS(true, false, true, first_row, ds);
+            REPLACE_PRODUCTS(true, false, &here, p);
+            REPLACE_PRODUCTS(true, true, &here, ds);
             gradients_of_fragment(false, true, true, args, t, first_row, statistics, 0, p, ds,
                                   unused, unused, lane, kept);
             UNROLL
