@@ -64,6 +64,7 @@ INLINE struct projection_arguments arguments_of_parts(const struct projection_ar
 __kernel __attribute__((reqd_work_group_size(PART_ITEMS, 1, 1))) void
 projection_parts(PARAMETERS_projection_parts)
 {
+    LEAVE_FIRST_ASSEMBLY();
     const struct projection_arguments arguments = ARGUMENTS_projection_parts;
     const struct projection_shape *s = arguments.shape;
     const struct projection_parts parts = find_projection_parts(&arguments);
@@ -173,6 +174,7 @@ INLINE void multiply_rows(const struct projection_arguments *args, const long ro
 __kernel __attribute__((reqd_work_group_size(PART_ITEMS, 1, 1))) void
 projection_flagged(PARAMETERS_projection_flagged)
 {
+    LEAVE_FIRST_ASSEMBLY();
     const struct projection_arguments arguments = ARGUMENTS_projection_flagged;
     const struct projection_shape *s = arguments.shape;
     const struct projection_parts parts = find_projection_parts(&arguments);

@@ -201,8 +201,8 @@ Test(projection, suggestions_fit) {
     fixture_close(&f);
 }
 
-/* Parts of bf16 (cl/mma/f32_parts.h) of the largest f32 would be infinite; infinities of both signs in x meet parts of w of
- * both signs. Rows beside them, and one of elements just below, are as ever. */
+/* The largest f32 rounds to an infinite bf16, so its parts (cl/mma/f32_parts.h) need care; and parts of one w may have both
+ * signs, which makes a NaN of an infinity in x. Rows without such elements, and one with elements just below, must not change. */
 Test(projection, large_elements_of_parts) {
     static const char *const families[] = {"projection_gpu UNIT=mma",
                                            "projection_gpu UNIT=warpgroup"};
