@@ -217,9 +217,21 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 #include "families/backward_gpu/backward_gpu_stages.h"
 #include "families/backward_gpu/backward_gpu_parts.h"
 
+/* Parts fill local memory: on devices where it holds fewer than four sub-groups' rows of f32, not all of a compute unit's
+ * register files would have work. */
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
-    return preference_with(p, dev, ca_mma_preference(p, dev));
+    const int with = ca_mma_preference(p, dev);
+    size_t values[NUM_TUNABLES];
+
+    if (operand_parts(p) > 1 && with != CA_ONLY_IF_FORCED) {
+        ca_tunables_default(tunables, NUM_TUNABLES, values);
+        adapt(p, dev, values);
+        if (sub_groups(values) < 4)
+            return BEHIND_OTHERS;
+    }
+    return preference_with(p, dev, with);
+}
 }
 
 const struct ca_family ca_backward_gpu_mma = {

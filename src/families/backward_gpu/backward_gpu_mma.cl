@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backward_gpu_mma: dq, dk and dv by matrix instructions, in f16 and bf16, in two passes over the pairs; see
- * clattn/problem.h for the formulas. Neither scores nor their gradients reach memory.
+/* backward_gpu_mma: dq, dk and dv by matrix instructions, in two passes over the pairs; see clattn/problem.h for the
+ * formulas. Neither scores nor their gradients reach memory.
  *
  * Stages    those of src/families/backward_gpu/backward_gpu_item.cl, with the same workspace (cl/gpu/backward_tile.h):
  *           backward_rows, backward_keys (dk and dv, for blocks of owned keys), backward_queries (dq, for
@@ -15,7 +15,11 @@
  *           dims, where one could not hold all sums in registers. With M_FRAGMENTS > 1 sub-groups have more owned
  *           rows, and two of them divide the products of the same keys (cl/mma/gradients_wide.h).
  * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
- * Sums      f32. p and ds are rounded to 16 bits once, as in FlashAttention: in f16 a ds over 65504 is
+ * Parts     f32 is multiplied as three parts of bf16, by six products for one (cl/mma/f32_parts.h): a stage before all
+ *           others, backward_parts, writes those of q, k, v and do to the workspace (cl/mma/gradients_parts.h), and p
+ *           and ds are split in registers. In the second pass (see Masked) products that Infs made NaNs are those of
+ *           first parts, and so are products of infinite p and ds.
+ * Sums      f32. In f16 and bf16 p and ds are rounded to 16 bits once, as in FlashAttention: in f16 a ds over 65504 is
  *           infinite. The terms of dbias and dslopes are not rounded.
  * NDRange   local THREADS = FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS everywhere.
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.

@@ -20,11 +20,11 @@ static struct ca_ndrange parts_ndrange(const clattn_problem *p, const size_t *va
                                {items, 1, 1}};
 }
 
+enum { BEHIND_OTHERS = 40 };
+
 /* The unit's preference, if it is `with` for 16 bits: multiply-adds of work-items go before it where they are the faster. */
 static int preference_with(const clattn_problem *p, const clattn_device_info *dev, int with)
 {
-    enum { BEHIND_OTHERS = 40 };
-
     return with == CA_ONLY_IF_FORCED || operand_parts(p) == 1 || ca_f32_parts_pay(dev)
                ? with
                : BEHIND_OTHERS;
