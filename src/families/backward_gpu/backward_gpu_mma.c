@@ -232,7 +232,6 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     }
     return preference_with(p, dev, with);
 }
-}
 
 const struct ca_family ca_backward_gpu_mma = {
     CA_UNIT_OF("backward_gpu", "mma"),
