@@ -475,30 +475,6 @@ INLINE bool all_sums_finite(const float *sums, const int dim)
     return check == 0.0f;
 }
 
-/* A lane's sum x and the next one, of one row, as results. */
-#if OPERAND_PARTS > 1
-#define SUM_PAIR float2
-#define PAIR_OF_SUMS(x, y) ((float2)(x, y))
-#else
-#define SUM_PAIR uint
-#define PAIR_OF_SUMS(x, y) pack_pair(x, y)
-#endif
-
-/* Stores such a pair to elements that are neighbours. */
-INLINE void store_pair_of_sums(const SUM_PAIR pair, const bool aligned, __global o_storage *to)
-{
-    if (aligned) {
-        *(__global SUM_PAIR *)to = pair;
-    } else {
-#if OPERAND_PARTS > 1
-        vstore2(pair, 0, to);
-#else
-        ((__global ushort *)to)[0] = (ushort)pair;
-        ((__global ushort *)to)[1] = (ushort)(pair >> 16);
-#endif
-    }
-}
-
 /* The lane's sums times factor, 0 for owned rows from `used` on, to `rows` rows of dim elements; unit: whether these are
  * neighbours (constant). Where rows allow it two of a lane are stored at once. */
 INLINE void store_fragment_gradients(const float *sums, const int dim, const bool unit,
@@ -521,10 +497,8 @@ INLINE void store_fragment_gradients(const float *sums, const int dim, const boo
 #if KEYS_OF_SUMS % 2 == 0 && O_DTYPE == DTYPE
             if (unit && dim % 2 == 0) {
                 if (x % 2 == 0)
-                    store_pair_of_sums(own < used
-                                           ? PAIR_OF_SUMS(sums[x] * factor, sums[x + 1] * factor)
-                                           : (SUM_PAIR)0,
-                                       rows_aligned(to, row_step, 2), row + d);
+                    store_pair(own < used ? SUM_PAIR(sums[x] * factor, sums[x + 1] * factor) : 0,
+                               rows_aligned(to, row_step, 2), row + d);
                 continue;
             }
 #endif

@@ -129,6 +129,29 @@ static inline ushort load_element(const __global element *p)
     return *(const __global ushort *)p;
 }
 
+#if O_DTYPE == DTYPE && DTYPE != DTYPE_F32
+/* Stores two neighbouring elements of a row. */
+static inline void store_pair(const uint pair, const bool aligned, __global o_storage *to)
+{
+    if (aligned) {
+        *(__global uint *)to = pair;
+    } else {
+        ((__global ushort *)to)[0] = (ushort)pair;
+        ((__global ushort *)to)[1] = (ushort)(pair >> 16);
+    }
+}
+#define SUM_PAIR pack_pair
+#elif O_DTYPE == DTYPE
+static inline void store_pair(const float2 pair, const bool aligned, __global o_storage *to)
+{
+    if (aligned)
+        *(__global float2 *)to = pair;
+    else
+        vstore2(pair, 0, to);
+}
+#define SUM_PAIR (float2)
+#endif
+
 /* Stores an element of a gradient. */
 static inline void store_result(const float x, __global o_storage *p)
 {
