@@ -497,7 +497,8 @@ INLINE void store_fragment_gradients(const float *sums, const int dim, const boo
 #if KEYS_OF_SUMS % 2 == 0 && O_DTYPE == DTYPE
             if (unit && dim % 2 == 0) {
                 if (x % 2 == 0)
-                    store_pair(own < used ? SUM_PAIR(sums[x] * factor, sums[x + 1] * factor) : 0,
+                    store_pair(own < used ? SUM_PAIR(sums[x] * factor, sums[x + 1] * factor)
+                                          : NO_SUMS,
                                rows_aligned(to, row_step, 2), row + d);
                 continue;
             }

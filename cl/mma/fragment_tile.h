@@ -141,6 +141,7 @@ static inline void store_pair(const uint pair, const bool aligned, __global o_st
     }
 }
 #define SUM_PAIR pack_pair
+#define NO_SUMS 0
 #elif O_DTYPE == DTYPE
 static inline void store_pair(const float2 pair, const bool aligned, __global o_storage *to)
 {
@@ -150,6 +151,7 @@ static inline void store_pair(const float2 pair, const bool aligned, __global o_
         vstore2(pair, 0, to);
 }
 #define SUM_PAIR (float2)
+#define NO_SUMS ((float2)0.0f)
 #endif
 
 /* Stores an element of a gradient. */
