@@ -186,8 +186,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[SPLIT_K_INDEX] = 1;
     if (own == CA_MMA_SYNC) {
         values[EXP_INDEX] = 1;
-        values[BYTES_INDEX] = !ca_both_quantized(p) ? 0 : rows <= 16 ? 2 : 1;
-        values[HALF_ROWS_INDEX] = values[BYTES_INDEX] == 2 && rows <= 8;
+        values[BYTES_INDEX] = ca_both_quantized(p); /* 2 was never timed */
     }
     if (own == 0) { /* emulation on few work-items, where speed does not matter */
         values[SUB_GROUPS_INDEX] = 2;
@@ -209,7 +208,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
             halve(values, SUB_GROUPS_INDEX, 1)))
         ;
     if (values[BYTES_INDEX] && values[M_FRAGMENTS_INDEX] == 1)
-        values[REGISTERS_INDEX] = values[BYTES_INDEX] == 2 ? 168 : 128;
+        values[REGISTERS_INDEX] = 128;
     ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], block_m(values), work_items(values), values,
                      SPLIT_K_INDEX, reject);
 }
