@@ -286,9 +286,9 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUT
 backward_keys(PARAMETERS_backward_keys)
 {
     struct arguments arguments = ARGUMENTS_backward_keys;
-    const struct arguments *const args =
-        enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(longest_kv(&arguments)) /
-                                       (arguments.shape->heads / arguments.shape->group));
+    ENTER_SEQUENCE(args, &arguments,
+                   get_group_id(0) / BLOCKS_OF(longest_kv(&arguments)) /
+                       (arguments.shape->heads / arguments.shape->group));
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float4 statistics[STAGES][BLOCK_STREAMED];
     __local int not_finite;         /* not 0 once a result is Inf or NaN */
@@ -371,8 +371,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUT
 backward_queries(PARAMETERS_backward_queries)
 {
     struct arguments arguments = ARGUMENTS_backward_queries;
-    const struct arguments *const args = enter_sequence(
-        &arguments, get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
+    ENTER_SEQUENCE(args, &arguments,
+                   get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local int not_finite, streamed_nonfinite; /* described in backward_keys */
     DECLARE_KEPT(KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED));

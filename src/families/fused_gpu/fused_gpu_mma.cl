@@ -320,8 +320,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUT
 fused_gpu_mma(PARAMETERS_fused_gpu_mma)
 {
     struct arguments arguments = ARGUMENTS_fused_gpu_mma;
-    const struct arguments *const args = enter_sequence(
-        &arguments, get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
+    ENTER_SEQUENCE(args, &arguments,
+                   get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     DECLARE_BYTES();
@@ -336,6 +336,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     __local ushort *const q_tile = (__local ushort *)tiles;
     __local ushort *const q_rows = q_tile + first_row % STAGED_ROWS * ROW_STRIDE;
     const struct query_block block = find_query_block(args);
+    LEAVE_IF_BEYOND(block.i0, args->shape->seq_q);
     struct task t = find_task(args, block);
     struct fragment_state state[M_FRAGMENTS];
     uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS];
@@ -423,4 +424,5 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     COMPUTING_BARRIER(); /* the outputs are complete */
     if (v_nonfinite)     /* only non-finite values count here */
         add_nonfinite_to_o(args, &t, row_is_zero);
+    END_KERNEL();
 }
