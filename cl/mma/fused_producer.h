@@ -32,6 +32,58 @@ INLINE void give_first_turn(const int warpgroup)
         give_turn(0);
 }
 
+#if HAS_DROPOUT
+typedef __local uint4 *kept_rows;
+#define KEPT_OF(u) (kept + (u).place * BLOCK_M)
+#define DRAW_KEPT(keys, u)                                                                         \
+    draw_kept_words(args, dropout_head(args, block.b, block.h), block.i0, (keys).j0, BLOCK_M,      \
+                    BLOCK_N, KEPT_OF(u))
+#define PRODUCE_KEPT(keys, u)                                                                      \
+    do {                                                                                           \
+        PLACE_FREE(u, 2);                                                                          \
+        DRAW_KEPT(keys, u);                                                                        \
+        STORED(u, 2);                                                                              \
+    } while (0)
+
+/* The lane's words of kept weights, for each of its rows. */
+INLINE void load_kept(const __local uint4 *kept, const int first_row, const int lane,
+                      uint words[LANE_QUERIES])
+{
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        words[n] = ((const __local uint *)(kept + first_row + lane_query(lane, n)))[lane % 4];
+}
+#define LOAD_KEPT(keys, u)                                                                         \
+    do {                                                                                           \
+        STORES_HERE(u, 2, DRAW_KEPT(keys, u));                                                     \
+        load_kept(KEPT_OF(u), first_row, lane, kept_words);                                        \
+    } while (0)
+
+/* Rounded weights that dropout does not keep become 0. */
+INLINE void drop_weights(TILE_WEIGHTS(weights), const uint kept_words[LANE_QUERIES])
+{
+    UNROLL
+    for (int slab = 0; slab < PART_SLABS; slab++)
+        UNROLL
+    for (int w = 0; w < QUERY_WORDS; w++) {
+        const uint halves = kept_halves(kept_words[w % 2] << (slab + 8 - PART_SLABS), w / 2);
+        UNROLL
+        for (int part = 0; part < WEIGHT_PARTS; part++)
+            weights[slab * WEIGHT_PARTS + part][w] &= halves;
+    }
+}
+#define DROP_WEIGHTS(u)                                                                            \
+    do {                                                                                           \
+        drop_weights(weights, kept_words);                                                         \
+        HALF_READ(u, 2);                                                                           \
+    } while (0)
+#else
+typedef __local uchar *kept_rows;
+#define PRODUCE_KEPT(keys, u)
+#define LOAD_KEPT(keys, u)
+#define DROP_WEIGHTS(u)
+#endif
+
 #define KEYS_HERE(keys, u) HALF_HERE(u, 0, STAGE_KEYS(keys, (u).place))
 #define VALUES_HERE(keys, u) HALF_HERE(u, 1, STAGE_VALUES(keys, (u).place, finite, v_nonfinite))
 
@@ -39,7 +91,8 @@ INLINE void give_first_turn(const int warpgroup)
 /* All that the producer does, in both passes if there are two. */
 INLINE void produce(const struct arguments *args, const struct query_block block,
                     const struct task t, __local ushort *q_tile, volatile __local int *not_finite,
-                    volatile __local int *v_nonfinite, __local ulong *barriers)
+                    volatile __local int *v_nonfinite, const kept_rows kept,
+                    __local ulong *barriers)
 {
     struct use u = {0, 0};
     bool again = false;
@@ -50,6 +103,7 @@ INLINE void produce(const struct arguments *args, const struct query_block block
             PLACE_FREE(u, 0);
             STAGE_KEYS(keys, u.place);
             COPIES_ASKED(u, 0, WIDTH(UNIT_K, DIM_QK) == 8 && t.k_aligned);
+            PRODUCE_KEPT(keys, u);
             PLACE_FREE(u, 1);
             STAGE_VALUES(keys, u.place, again, v_nonfinite);
             COPIES_ASKED(u, 1, WIDTH(UNIT_V, DIM_V) == 8 && t.v_aligned && !again);
@@ -105,7 +159,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
         LOCAL_BARRIER(); /* the mbarriers are there */                                             \
     if (THIS_THREAD >= COMPUTING) {                                                                \
         FEWER_REGISTERS();                                                                         \
-        produce(args, block, t, q_tile, &not_finite, &v_nonfinite, barriers);                      \
+        produce(args, block, t, q_tile, &not_finite, &v_nonfinite, kept, barriers);                \
         return;                                                                                    \
     }                                                                                              \
     MORE_REGISTERS();                                                                              \
@@ -119,7 +173,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
 INLINE void attend_produced(const struct arguments *args, const struct query_block block,
                             const struct task t, const int first_row, __local ushort *q_tile,
                             uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool finite,
-                            volatile __local int *v_nonfinite,
+                            volatile __local int *v_nonfinite, const kept_rows kept,
                             struct fragment_state state[M_FRAGMENTS], struct stream *stream,
                             const int lane, __local float *exchange)
 {
@@ -130,6 +184,9 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
     struct use now = stream->next;
     float s[M_FRAGMENTS][KEY_SUMS];
     TILE_WEIGHTS(weights);
+#if HAS_DROPOUT
+    uint kept_words[LANE_QUERIES];
+#endif
 
     if (keys.j0 >= block.end)
         return;
@@ -137,9 +194,11 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
     begin_qk(own_q, 0, 64, K_TILE(now.place), q_words, s, lane, exchange);
     FINISH_QK(q_words, s, 0);
     HALF_READ(now, 0);
+    LOAD_KEPT(keys, now);
     softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent_of(false), 0, lane,
                     exchange);
     round_weights(weights, 0, s, lane, exchange);
+    DROP_WEIGHTS(now);
     for (;;) {
         const struct keys after = find_keys(args, block, after_keys(keys));
         const struct use then = next_use(now);
@@ -154,10 +213,12 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
         give_turn(warpgroup + 1);
         FINISH_QK(q_words, s, 1);
         HALF_READ(then, 0);
+        LOAD_KEPT(after, then);
         softmax_of_tile(args, &block, &after, first_row, s, state, weight_exponent_of(false), 0,
                         lane, exchange);
         HALF_READ(now, 1);
         round_weights(weights, 0, s, lane, exchange);
+        DROP_WEIGHTS(then);
         keys = after;
         now = then;
     }

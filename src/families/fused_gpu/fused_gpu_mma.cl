@@ -49,13 +49,13 @@
 #ifndef BYTES /* wgmma multiplies with no quantized tiles */
 #define BYTES 0
 #endif
-#if STAGES > 1 && (!HAS_COPIES || PAGE_SIZE || HAS_DROPOUT || K_CACHE || V_CACHE)
-#error "what a tile needs besides, places, factors and what is kept, is there once"
-#endif
-
 #if !HAS_TILE_PRODUCTS
 #define PRODUCER 0
 #endif
+#if STAGES > 1 && (!HAS_COPIES || PAGE_SIZE || (HAS_DROPOUT && !PRODUCER) || K_CACHE || V_CACHE)
+#error "what a tile needs besides, places, factors and what is kept, is there once"
+#endif
+
 #define COMPUTING (FRAGMENT_LANES * SUB_GROUPS)
 #include "mma/computing.h"
 #define LOAD_WIDTH 8
@@ -314,6 +314,13 @@ INLINE void add_nonfinite_to_o(const struct arguments *args, const struct task *
 #include "mma/fused_bytes.h"
 #endif
 
+/* Declares what dropout keeps of a tile. */
+#if HAS_DROPOUT && PRODUCER
+#define DECLARE_TILE_KEPT() __local uint4 kept[TILE_KEPT_BYTES / KEPT_ROW_BYTES]
+#else
+#define DECLARE_TILE_KEPT() DECLARE_KEPT(TILE_KEPT_BYTES)
+#endif
+
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
@@ -329,7 +336,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     STREAM;
     __local int row_is_zero[BLOCK_M], not_finite,
         v_nonfinite; /* not 0 once an output is Inf or NaN; once an Inf or NaN of V became 0 */
-    DECLARE_KEPT(KEPT_BYTES(BLOCK_M, BLOCK_N));
+    DECLARE_TILE_KEPT();
     DECLARE_EXCHANGE(SUB_GROUPS);
     const int lane = THIS_THREAD % FRAGMENT_LANES,
               first_row = THIS_THREAD / FRAGMENT_LANES * TILE_ROWS;
@@ -354,8 +361,8 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
         const float weight_exponent = weight_exponent_of(again);
         clear_rows(state);
 #if PRODUCER
-        attend_produced(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, state,
-                        &stream, lane, exchange);
+        attend_produced(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, kept,
+                        state, &stream, lane, exchange);
 #elif OVERLAP
         attend_overlapped(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, state,
                           lane, exchange);

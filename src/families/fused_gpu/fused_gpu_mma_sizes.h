@@ -14,8 +14,11 @@
 #define STAGE_ELEMENTS (BLOCK_N * (K_STRIDE + V_STRIDE))
 #define LOCAL_ELEMENTS MAX(K_AT + STAGES * STAGE_ELEMENTS, STAGED_ROWS * ROW_STRIDE)
 
+/* Dropout's bits: a producer draws them ahead, as words of lanes (cl/mma/fragment_dropout.h). */
+#define TILE_KEPT_BYTES (PRODUCER ? STAGES * KEPT_ROW_BYTES * BLOCK_M : KEPT_BYTES(BLOCK_M, BLOCK_N))
+
 /* Beside the tiles are two flags, and one flag for each row. */
 #define LOCAL_BYTES                                                                                \
     (LOCAL_ELEMENTS * ELEMENT_BYTES + (HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 0) + BESIDE_BYTES +     \
      (BLOCK_M + 2) * INT_BYTES + (PRODUCER ? STAGES * PLACE_BARRIERS * LONG_BYTES : 0) +           \
-     (HAS_DROPOUT ? KEPT_BYTES(BLOCK_M, BLOCK_N) : 0) + SPARE_BYTES)
+     (HAS_DROPOUT ? TILE_KEPT_BYTES : 0) + SPARE_BYTES)

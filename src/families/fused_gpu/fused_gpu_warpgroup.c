@@ -12,6 +12,7 @@
 static size_t work_items(const size_t *values);
 static size_t register_words(const clattn_problem *p, const size_t *values);
 static int spills(const clattn_problem *p, const size_t *values);
+static int has_one_stage(const clattn_problem *p, const size_t *values);
 
 static const size_t INSTRUCTION = CA_WGMMA;
 enum { M_FRAGMENTS = 1, BYTES = 0 };
@@ -40,6 +41,12 @@ static size_t block_m(const size_t *values)
     return QUERIES * values[SUB_GROUPS_INDEX];
 }
 
+/* Quantized keys and values are refused. A producer draws dropout's bits ahead. */
+static int has_one_stage(const clattn_problem *p, const size_t *values)
+{
+    return p->page_size || (p->dropout > 0.0f && !values[PRODUCER_INDEX]);
+}
+
 /* Words that a work-item keeps in registers throughout: scores, outputs and, if resident,
  * queries. */
 static size_t register_words(const clattn_problem *p, const size_t *values)
@@ -50,10 +57,11 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
 }
 
 /* The registers of a work-item that computes. */
-static size_t registers(const size_t *values)
+static size_t registers(const clattn_problem *p, const size_t *values)
 {
     if (has_producer(values))
-        return ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]);
+        return ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]) -
+               (p->dropout > 0.0f ? 8 : 0); /* the producer draws random numbers */
     return ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
 }
 
@@ -63,7 +71,8 @@ static size_t registers(const size_t *values)
 static int spills(const clattn_problem *p, const size_t *values)
 {
     const size_t scores = QUERIES * values[BLOCK_N_INDEX] / SUB_GROUP;
-    const size_t more = (size_t)(ca_keeps_more(p) || p->alibi) + (p->block_q > 0);
+    const int keeps_more = p->mask || p->bias || (p->dropout > 0.0f && !has_producer(values));
+    const size_t more = (size_t)keeps_more + (p->block_q > 0);
     const size_t weights = values[OVERLAP_INDEX] ? scores / (p->strict ? 1 : 2) : 0;
     const size_t places = p->total_q > 0 || p->total_kv > 0 || p->page_size ? 8 : 0;
     const size_t addresses = more ? 94 + 9 * more
@@ -73,7 +82,7 @@ static int spills(const clattn_problem *p, const size_t *values)
 
     return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) + weights +
                addresses >
-           registers(values);
+           registers(p, values);
 }
 
 /* ---- the family ------------------------------------------------------------------------------ */
@@ -133,7 +142,7 @@ static int fits(const clattn_problem *p, const clattn_device_info *dev, const si
 
     return !spills(p, values) && local <= dev->local_memory_bytes &&
            ca_wgmma_holds(local, values[RESIDENT_GROUPS_INDEX]) &&
-           (values[STAGES_INDEX] == 1 || !ca_mma_one_stage(p));
+           (values[STAGES_INDEX] == 1 || !has_one_stage(p, values));
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Softcapped scores of a fragment, where the built-in tanh would take more time than the products.
+ *
+ * tanh(x) is x p(x^2) / q(x^2) to 22 u of its value (u = 2^-24), which the inputs' 16 bits leave far
+ * behind: p and q of degree 3 are a minimax approximation on |x| <= 7, and beyond that x stays 7. A division
+ * takes a reciprocal of the unit that also computes exponentials, so four scores of one row share it. A NaN
+ * passes through x alone, and does not reach the others' q.
+ *
+ * A part of fragment_attention.h, which includes it. */
+#pragma once
+
+#define MOST_OF_TANH 7.0f
+#ifndef WITHIN_OR_NAN
+#define WITHIN_OR_NAN(x, most) ((x) > (most) ? (most) : (x) < -(most) ? -(most) : (x))
+#define RECIPROCAL(x) (1.0f / (x))
+#endif
+
+/* The numerator of tanh(x); *denominator: its q. */
+INLINE float tanh_fraction(const float x, float *denominator)
+{
+    const float z = fmin(x * x, MOST_OF_TANH * MOST_OF_TANH);
+    const float p = fma(fma(fma(3.995888070e-06f, z, 2.293093185e-03f), z, 1.232206017e-01f), z,
+                        9.999989674e-01f);
+
+    *denominator =
+        fma(fma(fma(1.439848917e-04f, z, 2.115163556e-02f), z, 4.565462015e-01f), z, 1.0f);
+    return WITHIN_OR_NAN(x, MOST_OF_TANH) * p;
+}
+
+/* softcap * tanh(scale * product / softcap), in the place of products. */
+INLINE void cap_products(const float softcap, const float scale[LANE_QUERIES], float s[KEY_SUMS])
+{
+    UNROLL
+    for (int first = 0; first < KEY_SUMS; first += 2 * FRAGMENT_SUMS)
+        UNROLL
+    for (int here = 0; here < LANE_QUERIES; here++) {
+        const float factor = scale[here] / softcap;
+        float numerators[4], denominators[4];
+#define SUM_AT(n) (first + (n) / 2 * FRAGMENT_SUMS + 2 * here + (n) % 2)
+        UNROLL
+        for (int n = 0; n < 4; n++)
+            numerators[n] = tanh_fraction(s[SUM_AT(n)] * factor, &denominators[n]);
+        const float low = denominators[0] * denominators[1],
+                    high = denominators[2] * denominators[3];
+        const float all = softcap * RECIPROCAL(low * high);
+        UNROLL
+        for (int n = 0; n < 4; n++)
+            s[SUM_AT(n)] = numerators[n] * (denominators[n ^ 1] * (all * (n < 2 ? high : low)));
+    }
+}
