@@ -87,6 +87,7 @@ INLINE float weight_scale_of(const float weight_exponent)
 #endif
 
 #if HAS_TILE_PRODUCTS
+#define REST_OF_DIMS (DIMS % 128)
 #include "mma/warpgroup_tile.h"
 #else
 #define OVERLAP 0

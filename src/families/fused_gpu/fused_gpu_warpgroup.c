@@ -24,7 +24,7 @@ enum { M_FRAGMENTS = 1, BYTES = 0 };
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-enum { SUB_GROUP = 32, QUERIES = 16, WARPGROUP = 4, BLOCK_COLUMNS = 64, LEAST_KEYS = 32 };
+enum { SUB_GROUP = 32, QUERIES = 16, WARPGROUP = 4, COPIED = 8, LEAST_DIM = 40, LEAST_KEYS = 32 };
 
 static int has_producer(const size_t *values)
 {
@@ -51,9 +51,10 @@ static int has_one_stage(const clattn_problem *p, const size_t *values)
  * queries. */
 static size_t register_words(const clattn_problem *p, const size_t *values)
 {
-    const size_t queries = values[Q_RESIDENT_INDEX] ? QUERIES * p->dim_qk / 2 : 0;
+    const size_t dims_qk = ca_round_up(p->dim_qk, 16), dims_v = ca_round_up(p->dim_v, 16);
+    const size_t queries = values[Q_RESIDENT_INDEX] ? QUERIES * dims_qk / 2 : 0;
 
-    return (QUERIES * (values[BLOCK_N_INDEX] + p->dim_v) + queries) / SUB_GROUP;
+    return (QUERIES * (values[BLOCK_N_INDEX] + dims_v) + queries) / SUB_GROUP;
 }
 
 /* The registers of a work-item that computes. */
@@ -102,8 +103,10 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     if (ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
         ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN)
         return "quantized keys and values have factors, which whole tiles are not multiplied with";
-    if (p->dim_qk % BLOCK_COLUMNS || p->dim_v % BLOCK_COLUMNS)
-        return "dims are not multiples of 64, a row of a tile that the tensor cores read";
+    if (p->dim_qk % COPIED || p->dim_v % COPIED)
+        return "dims are not multiples of 8, which a copy to local memory takes";
+    if (p->dim_qk < LEAST_DIM || p->dim_v < LEAST_DIM)
+        return "dims are so few that most of a tile of 64 columns would be empty";
     if (p->dim_qk > 256 || p->dim_v > 256 ||
         (ca_has_wgmma(dev) &&
          spills(p, (const size_t[NUM_TUNABLES]){[SUB_GROUPS_INDEX] = WARPGROUP,
