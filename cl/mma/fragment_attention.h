@@ -364,7 +364,7 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-        s[x] = EXP2(exponent_of(s[x], scale[here], -base[here]));
+        s[x] = EXP2_OF(x, exponent_of(s[x], scale[here], -base[here]));
         state->row_sum[here] += s[x];
 #if HAS_DROPOUT && !PRODUCER /* with a producer these are words (drop_weights()) */
         if (!is_kept(kept, BLOCK_M, ROW(here), KEY(x)))
