@@ -208,6 +208,7 @@ Test(unit_choices, hopper_has_warpgroups) {
         int preference; /* that of fused_gpu UNIT=mma is 95 */
     } rows[] = {{"sm_90", "fwd f16 b2 h8 q4096 k4096 d128 causal=br", 96},
                 {"sm_90", "fwd bf16 b2 h8 q64 k4096 d64 mask=qk", 96},
+                {"sm_90", "fwd f16 b2 h8 q4096 k4096 d80 dropout=0.1", 96},
                 {"sm_90", "fwd f16 b2 h8 q32 k4096 d128", 80},
                 {"sm_80", "fwd f16 b2 h8 q4096 k4096 d128", -1},
                 {"sm_100", "fwd f16 b2 h8 q4096 k4096 d128", -1},
@@ -385,8 +386,8 @@ Test(unit_choices, refusals_of_GPUs) {
         {fused_mma, {"fwd f16 q3 k5 d8 scores=raw", NULL, "scores never lie in memory"}},
         {fused_mma, {"fwd bf16 q3 k5 d264", NULL, "dims over 256"}},
         {fused, {"fwd f32 q3 k5 d64", NULL, "not f32"}},
-        {fused, {"fwd f16 q3 k5 d80", NULL, "multiples of 64"}},
-        {fused, {"fwd f16 q3 k5 d64/32", NULL, "multiples of 64"}},
+        {fused, {"fwd f16 q3 k5 d84", NULL, "multiples of 8"}},
+        {fused, {"fwd f16 q3 k5 d64/32", NULL, "so few"}},
         {fused, {"fwd f16 q3 k5 d64 kcache=q8_0", NULL, "have factors"}},
         {fused, {"fwd f16 q3 k5 d64 scores=raw", NULL, "scores never lie in memory"}},
         {fused, {"fwd f16 q3 k5 d64 strict odtype=f32", NULL, "strict weights"}},
