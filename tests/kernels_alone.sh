@@ -51,6 +51,7 @@ projection_cpu/projection_cpu|projection_cpu UNIT=vector|proj f32 q64 d64 accumu
 projection_cpu/projection_cpu_amx|projection_cpu UNIT=amx|proj bf16 q64 d64
 projection_gpu/projection_gpu_item|projection_gpu UNIT=item|proj f32 q64 d64 bias=f32
 projection_gpu/projection_gpu_mma|projection_gpu UNIT=mma EMULATE=1|proj f16 q64 d64 w=oi
+projection_gpu/projection_gpu_mma|projection_gpu UNIT=mma EMULATE=1|proj f32 q64 d64 accumulate
 projection_gpu/projection_gpu_warpgroup|projection_gpu UNIT=warpgroup EMULATE=1|proj f16 q128 d128
 merge_rows/merge_rows|merge_rows|merge f32 h2 q64 d64 n4 sinks
 append_tokens/append_tokens|append_tokens|append f16 h4/2 q1 k64 d64 klen kcache=q8_0 rope=halves:64:10000

@@ -156,7 +156,7 @@ static void end(void *user)
 }
 
 bool ca_journal_measurer(const struct ca_measurer *within, struct ca_journal *journal,
-                         const clattn_problem *problems, size_t count,
+                         const struct ca_problem *problems, size_t count,
                          const struct ca_journal_hooks *hooks, struct ca_measurer *measurer)
 {
     struct journaling *made = calloc(1, sizeof *made);
@@ -174,7 +174,7 @@ bool ca_journal_measurer(const struct ca_measurer *within, struct ca_journal *jo
                                 .count = count,
                                 .since = ca_stopwatch_now()};
     for (size_t n = 0; n < count; n++)
-        clattn_problem_class(&problems[n], classes[n], sizeof classes[n], NULL);
+        clattn_problem_class(&problems[n].given, classes[n], sizeof classes[n], NULL);
     *measurer = (struct ca_measurer){.user = made,
                                      .announce = within->announce ? announce : NULL,
                                      .build = build,

@@ -19,7 +19,7 @@ struct ca_journal_hooks {
 /* Makes *measurer, which keeps the journal (borrowed) of what the measurer within does for the problems; the rounds of
  * that one may hold NaN for what was not tried. False without memory. Closing it closes the other. */
 bool ca_journal_measurer(const struct ca_measurer *within, struct ca_journal *journal,
-                         const clattn_problem *problems, size_t count,
+                         const struct ca_problem *problems, size_t count,
                          const struct ca_journal_hooks *hooks, struct ca_measurer *measurer);
 
 #endif

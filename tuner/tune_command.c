@@ -105,7 +105,7 @@ static void finish_class(void *user, const char *problem_class)
         ca_journal_finish(tuning->journal, problem_class);
 }
 
-static clattn_status open_group(void *user, const clattn_problem *problems, size_t count,
+static clattn_status open_group(void *user, const struct ca_problem *problems, size_t count,
                                 struct ca_measurer *measurer)
 {
     struct tuning *tuning = user;

@@ -15,10 +15,15 @@ size_t judge_spread(size_t n, size_t count, size_t all)
     return count == all ? n : (size_t)((double)n / (double)(count - 1) * (double)(all - 1));
 }
 
-bool judge_attention(const clattn_problem *p, const struct tensor_view *view,
-                     enum precision precision, double budget, judge_visit *visit, void *user)
+bool judge_results(const clattn_problem *p, const struct tensor_view *view,
+                   enum precision precision, double budget, judge_visit *visit, void *user)
 {
-    return p->operation == CLATTN_BACKWARD
-               ? judge_gradients(p, view, precision, budget, visit, user)
-               : judge_rows(p, view, precision, budget, visit, user);
+    static bool (*const of[])(const clattn_problem *, const struct tensor_view *, enum precision,
+                              double, judge_visit *, void *) = {
+        [CLATTN_FORWARD] = judge_rows,          [CLATTN_BACKWARD] = judge_gradients,
+        [CLATTN_PROJECTION] = judge_projection, [CLATTN_MERGE] = judge_merge,
+        [CLATTN_APPEND] = judge_append,
+    };
+
+    return of[p->operation](p, view, precision, budget, visit, user);
 }

@@ -180,7 +180,7 @@ static bool judge_all(const struct judging *g)
         const size_t *size = shape->size, rows = size[0] * size[1] * size[2];
         for (size_t n = 0; shape->present && shape->written && n < rows; n++)
             if (tensor_has_row(p, view, (enum tensor_id)id, n % size[2]))
-                g->visit(g->user, (enum tensor_id)id,
+                g->visit(g->user, id,
                          (size_t[]){n / size[2] / size[1], n / size[2] % size[1], n % size[2], 0},
                          want.at[id] + n * size[3], size[3]);
     }

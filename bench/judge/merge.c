@@ -2,8 +2,7 @@
 /* The bound. u = 2^-24 is the error of one f32 operation, relative to its result. A difference of two lse
  * is off by u of itself, which its exponential multiplies; the functions and the quotient of OpenCL are
  * off by 6 u, sums of n by n u. A weight that f32 cannot hold may be 0. */
-#include "bench/judge/merge.h"
-#include "bench/judge/tensors.h"
+#include "bench/judge/judge.h"
 #include "bench/judge/values.h"
 
 #include <float.h>
@@ -12,21 +11,11 @@
 
 #define U 0x1p-24
 
-struct merge_strides reference_merge_strides(const clattn_merge_problem *p)
-{
-    struct merge_strides s;
-
-    tensor_resolve(&p->parts, (size_t[]){p->states * p->batch, p->heads, p->seq_q, p->dim},
-                   s.parts);
-    tensor_resolve(&p->o, (size_t[]){p->batch, p->heads, p->seq_q, p->dim}, s.o);
-    return s;
-}
-
 /* One row of all states; the last is what the outputs held. Beside them there may be a sink. */
 struct states {
     const clattn_merge_problem *p;
-    const struct merge_view *view;
-    struct merge_strides strides;
+    const struct tensor_view *view;
+    struct tensor_shape parts, o;
     size_t b, h, i, count, terms; /* terms: number of terms of the sums */
     double sink;                  /* -inf: none */
     double most;                  /* the largest lse */
@@ -41,18 +30,17 @@ static double lse_of(const struct states *t, size_t s)
     const size_t row = (t->b * p->heads + t->h) * p->seq_q + t->i;
     const size_t rows = p->batch * p->heads * p->seq_q;
 
-    return (double)(s < p->states ? t->view->parts_lse[s * rows + row] : t->view->lse[row]);
+    return s < p->states ? value_get(CLATTN_F32, t->view->at[MERGE_PARTS_LSE], s * rows + row)
+                         : value_get(CLATTN_F32, t->view->at[MERGE_LSE], row);
 }
 
 static double value_of(const struct states *t, size_t s, size_t d)
 {
-    const clattn_merge_problem *p = t->p;
-    const int before = s == p->states;
-    const size_t *stride = before ? t->strides.o : t->strides.parts;
-    const size_t b = before ? t->b : s * p->batch + t->b;
+    const int before = s == t->p->states;
+    const size_t b = before ? t->b : s * t->p->batch + t->b;
 
-    return value_get(p->dtype, before ? t->view->o : t->view->parts,
-                     b * stride[0] + t->h * stride[1] + t->i * stride[2] + d * stride[3]);
+    return value_get(t->p->dtype, t->view->at[before ? MERGE_O : MERGE_PARTS],
+                     tensor_index(before ? &t->o : &t->parts, b, t->h, t->i, d));
 }
 
 static double weight(const struct states *t, double lse)
@@ -117,43 +105,37 @@ static struct bounded merged_value(const struct states *t, size_t d)
                : bounded_exactly(value);
 }
 
-void reference_merge(const clattn_merge_problem *p, const struct merge_view *view, size_t b,
-                     size_t h, size_t i, struct bounded *o, struct bounded *lse)
-{
-    struct states t = {.p = p,
-                       .view = view,
-                       .strides = reference_merge_strides(p),
-                       .b = b,
-                       .h = h,
-                       .i = i,
-                       .count = p->states + (p->accumulate != 0),
-                       .terms = p->states + (p->accumulate != 0) + (p->sinks != 0),
-                       .sink = p->sinks ? (double)view->sinks[h] : -HUGE_VAL};
-
-    weigh(&t);
-    *lse = merged_lse(&t);
-    for (size_t d = 0; d < p->dim; d++)
-        o[d] = t.most == -HUGE_VAL ? bounded_exactly(0.0) : merged_value(&t, d);
-}
-
 enum { FEWEST_ROWS = 64 };
 
-bool judge_merge(const clattn_merge_problem *p, const struct merge_view *view, double budget,
-                 judge_row *row, void *user)
+bool judge_merge(const clattn_problem *problem, const struct tensor_view *view,
+                 enum precision precision, double budget, judge_visit *visit, void *user)
 {
-    const size_t all = p->batch * p->heads * p->seq_q;
+    const clattn_merge_problem *p = &problem->merge;
+    const size_t all = p->batch * p->heads * p->seq_q, count = p->states + (p->accumulate != 0);
     const size_t rows =
         judge_affordable(budget, all, (double)(p->states + 1) * (double)p->dim * 16.0, FEWEST_ROWS);
-    struct bounded *o = calloc(p->dim + 1, sizeof *o), lse;
+    struct states t = {.p = p,
+                       .view = view,
+                       .parts = tensor_shape_of(problem, MERGE_PARTS),
+                       .o = tensor_shape_of(problem, MERGE_O),
+                       .count = count,
+                       .terms = count + (p->sinks != 0)};
+    struct bounded *o = calloc(p->dim + 1, sizeof *o);
     const bool ok = o != NULL;
 
+    (void)precision;
     for (size_t n = 0; ok && n < rows; n++) {
         const size_t index = judge_spread(n, rows, all);
-        const size_t at[4] = {index / p->seq_q / p->heads, index / p->seq_q % p->heads,
-                              index % p->seq_q, 0};
-        reference_merge(p, view, at[0], at[1], at[2], o, &lse);
-        row(user, MERGED_O, at, o, p->dim);
-        row(user, MERGED_LSE, at, &lse, 1);
+        t.b = index / p->seq_q / p->heads;
+        t.h = index / p->seq_q % p->heads;
+        t.i = index % p->seq_q;
+        t.sink = p->sinks ? value_get(CLATTN_F32, view->at[MERGE_SINKS], t.h) : -HUGE_VAL;
+        weigh(&t);
+        for (size_t d = 0; d < p->dim; d++)
+            o[d] = t.most == -HUGE_VAL ? bounded_exactly(0.0) : merged_value(&t, d);
+        const struct bounded lse = merged_lse(&t);
+        visit(user, MERGE_O, (size_t[]){t.b, t.h, t.i, 0}, o, p->dim);
+        visit(user, MERGE_LSE, (size_t[]){t.b, t.h, 0, t.i}, &lse, 1);
     }
     free(o);
     return ok;

@@ -13,7 +13,7 @@ static void pack(struct tensor_shape *s)
 {
     s->stride[3] = 1;
     for (int n = 2; n >= 0; n--)
-        s->stride[n] = s->stride[n + 1] * s->size[n + 1];
+        s->stride[n] = s->stride[n + 1] * (s->size[n + 1] ? s->size[n + 1] : 1);
 }
 
 static void set_packed(struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d)
@@ -132,11 +132,35 @@ static void set_mask(struct tensor_shape *s, const clattn_problem *p)
     set_layout(s, &p->mask_layout, false);
 }
 
+static void set_strided(struct tensor_shape *s, clattn_dtype dtype, const clattn_layout *layout,
+                        size_t b, size_t h, size_t i, size_t d)
+{
+    s->dtype = dtype;
+    set_sizes(s, b, h, i, d);
+    set_layout(s, layout, true);
+}
+
+/* Entries that a batch has in the table of an append. */
+static size_t append_columns(const clattn_append_problem *p)
+{
+    return p->page_size == 0 ? 0 : (p->capacity + p->page_size - 1) / p->page_size;
+}
+
+static void set_append_cache(struct tensor_shape *s, const clattn_append_problem *p,
+                             const clattn_layout *layout, clattn_cache format, size_t dim)
+{
+    s->cache = format;
+    if (p->page_size > 0)
+        set_strided(s, p->cache_dtype, layout, p->pages, p->kv_heads, p->page_size, dim);
+    else
+        set_strided(s, p->cache_dtype, layout, p->batch, p->kv_heads, p->capacity, dim);
+}
+
 #define WRITTEN_BY_NOBODY false
 #define WRITTEN_BY_FORWARD (!backward)
 #define WRITTEN_BY_BACKWARD backward
 
-static void describe(struct tensor_shape *s, const clattn_problem *p, enum tensor_id id)
+static void describe_attention(struct tensor_shape *s, const clattn_problem *p, int id)
 {
     const bool backward = p->operation == CLATTN_BACKWARD;
 
@@ -150,17 +174,62 @@ static void describe(struct tensor_shape *s, const clattn_problem *p, enum tenso
         break;
         TENSORS(TENSOR)
 #undef TENSOR
-    case NUM_TENSORS:
+    default:
         break;
     }
 }
 
-struct tensor_shape tensor_shape_of(const clattn_problem *p, enum tensor_id id)
+#define TENSOR(ID, member, role, has, shape)                                                       \
+    case ID:                                                                                       \
+        s->name = #member;                                                                         \
+        s->present = (has) != 0;                                                                   \
+        s->written = TENSOR_IF_IN(role, false) TENSOR_IF_OUT(role, true);                          \
+        shape;                                                                                     \
+        break;
+
+static void describe_projection(struct tensor_shape *s, const clattn_projection_problem *p, int id)
 {
+    switch (id) {
+        PROJECTION_TENSORS(TENSOR)
+    default:
+        break;
+    }
+}
+
+static void describe_merge(struct tensor_shape *s, const clattn_merge_problem *p, int id)
+{
+    switch (id) {
+        MERGE_TENSORS(TENSOR)
+    default:
+        break;
+    }
+}
+
+static void describe_append(struct tensor_shape *s, const clattn_append_problem *p, int id)
+{
+    switch (id) {
+        APPEND_TENSORS(TENSOR)
+    default:
+        break;
+    }
+}
+#undef TENSOR
+
+struct tensor_shape tensor_shape_of(const clattn_problem *p, int id)
+{
+    const bool attends = p->operation == CLATTN_FORWARD || p->operation == CLATTN_BACKWARD;
     struct tensor_shape s = {.extent = 0};
 
-    describe(&s, p, id);
-    s.element_bytes = id == TENSOR_MASK ? 1 : value_bytes(s.dtype); /* an int's are a float's */
+    if (attends)
+        describe_attention(&s, p, id);
+    else if (p->operation == CLATTN_PROJECTION)
+        describe_projection(&s, &p->projection, id);
+    else if (p->operation == CLATTN_MERGE)
+        describe_merge(&s, &p->merge, id);
+    else
+        describe_append(&s, &p->append, id);
+    /* an int's bytes are a float's */
+    s.element_bytes = attends && id == TENSOR_MASK ? 1 : value_bytes(s.dtype);
     if (s.cache != CLATTN_CACHE_PLAIN)
         s.element_bytes = value_block_bytes(s.cache);
     s.extent = tensor_extent(s.size, s.stride);
@@ -168,17 +237,6 @@ struct tensor_shape tensor_shape_of(const clattn_problem *p, enum tensor_id id)
     if (!s.present)
         s.extent = 0;
     return s;
-}
-
-void tensor_resolve(const clattn_layout *layout, const size_t sizes[4], size_t strides[4])
-{
-    const size_t *given = layout->stride;
-    size_t step = 1;
-
-    for (int n = 3; n >= 0; n--) {
-        strides[n] = given[0] || given[1] || given[2] || given[3] ? given[n] : step;
-        step *= sizes[n] ? sizes[n] : 1;
-    }
 }
 
 size_t tensor_extent(const size_t sizes[4], const size_t strides[4])
@@ -211,6 +269,14 @@ size_t tensor_packed(const struct tensor_shape *s, size_t b, size_t h, size_t i,
     for (int n = 0; n < 4; n++)
         index = index * s->size[n] + (s->size[n] == 1 ? 0 : at[n]);
     return index;
+}
+
+size_t tensor_nth(const struct tensor_shape *s, size_t n)
+{
+    const size_t row = n / s->size[3], plane = row / s->size[2];
+
+    return tensor_index(s, plane / s->size[1], plane % s->size[1], row % s->size[2],
+                        n % s->size[3]);
 }
 
 size_t tensor_bytes(const struct tensor_shape *s, size_t elements)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tensors of a problem, forward or backward, as the public headers describe them: shape, steps and
+/* The tensors of a problem as the public headers describe them: shape, steps and
  * element size of each, and where they lie in host memory. */
 #ifndef CLATTN_REFERENCE_TENSORS_H
 #define CLATTN_REFERENCE_TENSORS_H
@@ -19,6 +19,14 @@ enum tensor_id {
     NUM_FORWARD_TENSORS = TENSOR_DO /* Tensors from here on are of backward alone. */
 };
 
+enum projection_tensor {
+#define TENSOR(ID, ...) ID,
+    PROJECTION_TENSORS(TENSOR) NUM_PROJECTION_TENSORS
+};
+enum merge_tensor { MERGE_TENSORS(TENSOR) NUM_MERGE_TENSORS };
+enum append_tensor { APPEND_TENSORS(TENSOR) NUM_APPEND_TENSORS };
+#undef TENSOR
+
 struct tensor_shape {
     const char *name;
     bool present;         /* The problem has it and it has elements. */
@@ -31,7 +39,8 @@ struct tensor_shape {
     clattn_dtype dtype;   /* Valid for q, k, v, o, bias, their gradients and the float tensors. */
 };
 
-/* Pointers to element (0, 0, 0, 0) of each tensor, NULL where there is none. */
+/* Pointers to element (0, 0, 0, 0) of each tensor of the problem's operation, NULL where there is none; the other
+ * operations have fewer than attention. Of one that is read and written, what it holds before. */
 struct tensor_view {
     const unsigned char *at[NUM_TENSORS];
     uint64_t dropout_seed;
@@ -39,11 +48,10 @@ struct tensor_view {
     clattn_dropout_place dropout_place;
 };
 
-struct tensor_shape tensor_shape_of(const clattn_problem *p, enum tensor_id id);
+/* id: of the enum of the problem's operation; of a greater one there is no tensor. */
+struct tensor_shape tensor_shape_of(const clattn_problem *p, int id);
 
-/* The steps of a layout, of which four zeros stand for the packed tensor, and one past the last place that is used: 0
- * without elements. */
-void tensor_resolve(const clattn_layout *layout, const size_t sizes[4], size_t strides[4]);
+/* One past the last place that is used: 0 without elements. */
 size_t tensor_extent(const size_t sizes[4], const size_t strides[4]);
 
 /* The position of an element, in elements. */
@@ -53,6 +61,9 @@ size_t tensor_index(const struct tensor_shape *s, size_t b, size_t h, size_t i, 
  * sizes; where the tensor has one element for all along an axis, at that. */
 size_t tensor_count(const struct tensor_shape *s);
 size_t tensor_packed(const struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d);
+
+/* The position of the element that is number n in the order of the sizes. */
+size_t tensor_nth(const struct tensor_shape *s, size_t n);
 
 /* Bytes of a number of elements, whole blocks of a quantized tensor; and the value of one of them. */
 size_t tensor_bytes(const struct tensor_shape *s, size_t elements);

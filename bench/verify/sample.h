@@ -7,25 +7,22 @@
 #include "bench/judge/worst.h"
 #include "bench/verify/results.h"
 
-/* The operands of attention, and what is told with them; both borrow from the case. */
+/* The tensors that the problem's operation reads, and what is told with them; borrowed from the case. */
 struct tensor_view sample_inputs(const struct attention_case *attention);
+
+/* The output that is a tensor of the judge; it has to be one. */
+enum output sample_output(clattn_operation operation, int id);
 
 /* Elements of K and V that a check may look at: a fraction of a second's. */
 #define SAMPLE_BUDGET 2e7
 
-/* The parts of check_results(), for each kind of job. */
-bool check_projection(const struct attention_case *attention, const struct results *results,
-                      enum precision precision, struct worst *worst, struct message *why);
-bool check_merge(const struct attention_case *attention, const struct results *results,
-                 enum precision precision, struct worst *worst, struct message *why);
-bool check_append(const struct attention_case *attention, const struct results *results,
-                  enum precision precision, struct worst *worst, struct message *why);
+/* check_results() of a layer. */
 bool check_layer(const struct attention_case *attention, const struct results *results,
                  enum precision precision, struct worst *worst, struct message *why);
 
-/* The previous contents of an output that is read as well, for free(); NULL if the output is not
- * read. False without memory. */
-bool sample_held(const struct attention_case *attention, enum output output, void **held,
-                 struct message *why);
+/* The previous contents of a tensor, for free(), if it is an output that is read as well, not a cache. False without
+ * memory. */
+bool sample_held(const struct attention_case *attention, const struct tensor_shape *shape, int id,
+                 const unsigned char **held, struct message *why);
 
 #endif

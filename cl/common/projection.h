@@ -40,4 +40,5 @@ struct projection_arguments {
 #else
 #define BIAS_OF(g, e) 0.0f
 #endif
-#define STORE_Y(sum, y, n, g, e) STORE((sum) + BIAS_OF(g, e) + BEFORE(y, n), y, n)
+#define COMPLETE_Y(sum, y, n, g, e) ((sum) + BIAS_OF(g, e) + BEFORE(y, n))
+#define STORE_Y(sum, y, n, g, e) STORE(COMPLETE_Y(sum, y, n, g, e), y, n)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The common parts of gradient kernels for GPUs. Work-groups own BLOCK_OWNED rows, keys or queries,
- * and stream the others in tiles of BLOCK_STREAMED. Here are the layout of the workspace, the rows
+ * of keys OWNED_KEYS where that is defined, and stream the others in tiles of BLOCK_STREAMED. Here are the layout of the workspace, the rows
  * of a tile, the choice of tiles, and the gradient terms of a pair.
  *
  * Who includes this defines BLOCK_OWNED, BLOCK_STREAMED, MIN, THREADS. */
 #pragma once
+#ifndef OWNED_KEYS
+#define OWNED_KEYS BLOCK_OWNED
+#endif
 #include "families/backward_gpu/backward_gpu_sizes.h"
 #include "score/score.h"
 #include "common/backward.h"
@@ -146,22 +149,23 @@ INLINE struct score_tile scores_of_tile(const struct arguments *args, const stru
     return tile;
 }
 
-/* The number of blocks of BLOCK_OWNED rows in `rows` rows. */
+/* The number of blocks of owned queries in `rows` rows, and of owned keys. */
 #define BLOCKS_OF(rows) (((rows) + BLOCK_OWNED - 1) / BLOCK_OWNED)
+#define KEY_BLOCKS_OF(rows) (((rows) + OWNED_KEYS - 1) / OWNED_KEYS)
 
 /* The keys that a group owns, with the first of the query heads that share them. With a limit to
  * the right the first keys are visible to the most queries, and go first. */
 INLINE struct tile owned_keys(const struct arguments *args)
 {
-    const long blocks = BLOCKS_OF(longest_kv(args)),
+    const long blocks = KEY_BLOCKS_OF(longest_kv(args)),
                kv_heads = args->shape->heads / args->shape->group;
     struct tile t;
 
     t.b = get_group_id(0) / blocks / kv_heads;
     t.h = get_group_id(0) / blocks % kv_heads * args->shape->group;
-    t.j0 = get_group_id(0) % blocks * BLOCK_OWNED;
+    t.j0 = get_group_id(0) % blocks * OWNED_KEYS;
     t.e = extent_of(args, t.b);
-    t.keys = clamp(t.e.keys - t.j0, 0L, (long)BLOCK_OWNED);
+    t.keys = clamp(t.e.keys - t.j0, 0L, (long)OWNED_KEYS);
     return t;
 }
 

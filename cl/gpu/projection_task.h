@@ -12,6 +12,10 @@
 #pragma once
 #include "common/projection.h"
 
+#ifndef BY_PARTS /* 1: x and w are planes of parts of f32 (mma/projection_parts.h), and heads of x pairs of planes */
+#define BY_PARTS 0
+#endif
+
 /* An index n counts n / size outer and n % size inner ones. */
 struct pair {
     long size, outer_step, inner_step;
@@ -56,6 +60,30 @@ struct task {
     bool x_quads, w_quads;
 };
 
+/* The places of depth n in x and w. */
+INLINE long place_in_x(const struct task *t, const long n)
+{
+#if BY_PARTS
+    return first_part((int)(n / t->depths_of_x.size)) * t->depths_of_x.outer_step +
+           n % t->depths_of_x.size;
+#else
+    return place(t->depths_of_x, n);
+#endif
+}
+
+INLINE long place_in_w(const struct task *t, const long n)
+{
+#if BY_PARTS
+    return second_part((int)(n / t->depths_of_w.size)) * t->depths_of_w.outer_step +
+           n % t->depths_of_w.size * t->depths_of_w.inner_step;
+#else
+    return place(t->depths_of_w, n);
+#endif
+}
+
+/* The columns of w in memory: those of parts are whole pieces. */
+#define COLUMNS_IN_W(t) (BY_PARTS ? ((t)->columns + 7) / 8 * 8 : (t)->columns)
+
 INLINE struct task find_output_task(const struct projection_arguments *args)
 {
     const long split = get_group_id(1);
@@ -74,7 +102,8 @@ INLINE struct task find_output_task(const struct projection_arguments *args)
                                 args->shape->x_stride[1], args->shape->x_stride[2])
                     : UNIT_X_ROW && has_quads(args->x, args->shape->rows, args->shape->x_stride[0],
                                               args->shape->x_stride[1], args->shape->x_stride[3]);
-    t.w_quads = UNIT_W_COLUMN
+    t.w_quads = BY_PARTS ? true
+                : UNIT_W_COLUMN
                     ? has_quads(args->w, args->shape->y_dim, args->shape->w_stride[0],
                                 args->shape->w_stride[1], args->shape->w_stride[2])
                     : UNIT_W_ROW && has_quads(args->w, args->shape->x_dim, args->shape->w_stride[0],
@@ -96,7 +125,7 @@ INLINE void find_rows_and_columns(const struct projection_arguments *args, const
     for (int n = get_local_id(0); n < BLOCK_M; n += THREADS)
         x_rows[n] = place(ROWS_OF_X, clamped(t->row + n, t->rows));
     for (int n = get_local_id(0); n < BLOCK_N; n += THREADS)
-        w_columns[n] = place(COLUMNS_OF_W, clamped(t->column + n, t->columns));
+        w_columns[n] = place(COLUMNS_OF_W, clamped(t->column + n, COLUMNS_IN_W(t)));
 }
 
 /* Finds the places of rows, of columns and of the first stage's depth. */
@@ -106,8 +135,8 @@ INLINE void find_places(const struct projection_arguments *args, const struct ta
 {
     find_rows_and_columns(args, t, x_rows, w_columns);
     for (int n = get_local_id(0); n < BLOCK_K; n += THREADS) {
-        x_depths[n] = place(t->depths_of_x, clamped(t->begin + n, t->depth));
-        w_depths[n] = place(t->depths_of_w, clamped(t->begin + n, t->depth));
+        x_depths[n] = place_in_x(t, clamped(t->begin + n, t->depth));
+        w_depths[n] = place_in_w(t, clamped(t->begin + n, t->depth));
         inner[n] = (t->begin + n) % args->shape->x_dim;
     }
 }
@@ -125,8 +154,13 @@ INLINE void step_places(const struct projection_arguments *args, const struct ta
             w_place += BLOCK_K * t->depths_of_w.inner_step;
         }
         for (; inside && at_inner >= args->shape->x_dim; at_inner -= args->shape->x_dim) {
+#if BY_PARTS
+            x_place = place_in_x(t, next + n);
+            w_place = place_in_w(t, next + n);
+#else
             x_place += t->depths_of_x.outer_step - args->shape->x_dim * t->depths_of_x.inner_step;
             w_place += t->depths_of_w.outer_step - args->shape->x_dim * t->depths_of_w.inner_step;
+#endif
         }
         x_depths[n] = x_place;
         w_depths[n] = w_place;
@@ -146,6 +180,11 @@ __kernel void projection_sum(PARAMETERS_projection_sum)
 
     if (n >= count)
         return;
+#if BY_PARTS && HAS_ACCUMULATE
+    const struct projection_parts parts = find_projection_parts(args);
+    if (*parts.w_is_flagged || parts.x.flags[n / columns]) /* projection_flagged adds to y */
+        return;
+#endif
     for (int part = 0; part < SPLIT_K; part++)
         sum += args->workspace[part * count + n];
     const long i = n / columns, j = n % columns;

@@ -32,6 +32,8 @@
  * SUM_HERE(x) completes a sum: it cannot move past a branch, with its operands in registers until then.
  * REGISTERS_FOR_GROUPS() tells the assembler the number of registers that a work-item may have.
  * ANY_LANE(x): x in any lane of the sub-group, if all lanes branch alike; else x itself.
+ * PAIR_BARRIER(n) waits for the two sub-groups that are pair n, or for all.
+ * LATER(x) hides an index from this place on: what follows from it is not computed before.
  * INDEX_HERE(x) hides an index: values that follow from it are not computed before a loop and kept.
  *
  * With EMULATE the lanes are consecutive work-items without lockstep. They exchange data through local
@@ -55,6 +57,13 @@ static inline void copies_wait(void)
 #define OTHER_ELEMENTS (2 * OTHER_WORDS)
 
 /* ---- elements of 16 bits --------------------------------------------------------------------- */
+
+/* What operands lie in global memory as: the problem's elements, or parts of f32 (f32_parts.h). */
+#if DTYPE == DTYPE_F32
+typedef ushort element;
+#else
+typedef storage element;
+#endif
 
 static inline float element_value(const ushort x)
 {

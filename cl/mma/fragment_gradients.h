@@ -163,7 +163,8 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
 #define HIDES_AT_END (!HAS_BIAS && !HAS_DBIAS && !HAS_DSLOPES)
 /* 1 if p is computed while the products with v are still running, and multiplied while ds is
  * computed; nothing else of a score may be needed again. */
-#define WEIGHTS_FIRST (HAS_TILE_PRODUCTS && HIDES_AT_END && !HAS_SOFTCAP && !HAS_DROPOUT)
+#define WEIGHTS_FIRST                                                                              \
+    ((HAS_TILE_PRODUCTS || M_FRAGMENTS > 1) && HIDES_AT_END && !HAS_SOFTCAP && !HAS_DROPOUT)
 
 /* Products of a sub-group's owned rows become p and ds in the same registers: p after dropout, for
  * dv; ds with softcap's derivative, without it if ds_is_raw; 0 for masked pairs. Owned rows are

@@ -91,6 +91,19 @@ static inline bool any_in_sub_group(const bool x)
     return any;
 }
 #define ANY_LANE(x) any_in_sub_group(x)
+/* Waits for the two sub-groups of pair n of the work-group, one of four. (A barrier whose number is in a register
+ * would make a group have all sixteen.) */
+static inline void pair_barrier(const int n)
+{
+    __asm volatile("{.reg .pred p, q, r, s; setp.eq.u32 p, %0, 0; setp.eq.u32 q, %0, 1; "
+                   "setp.eq.u32 r, %0, 2; setp.eq.u32 s, %0, 3; @p bar.sync 1, 64; "
+                   "@q bar.sync 2, 64; @r bar.sync 3, 64; @s bar.sync 4, 64;}"
+                   :
+                   : "r"(n)
+                   : "memory");
+}
+#define PAIR_BARRIER(n) pair_barrier(n)
+#define LATER(x) __asm volatile("" : "+r"(x))
 
 /* The two halves of a word from two floats, x the low one, rounded to nearest even. */
 static inline uint convert_pair(const float x, const float y)
@@ -154,25 +167,16 @@ static inline void load_matrices_transposed(uint *words, const __local ushort *r
                    : "memory");
 }
 
-/* Rows 0..15 of columns 0..7, then of columns 8..15. */
-static inline void load_matrices_of_query(uint *words, const __local ushort *tile, const int stride,
-                                          const int lane)
+/* What a lane addresses of a tile: rows 0..15 of columns 0..7, then of columns 8..15. */
+static inline int rows_start(const int stride, const int lane)
 {
-    load_matrices(words, tile + lane % 16 * stride + lane / 16 * 8);
+    return lane % 16 * stride + lane / 16 * 8;
 }
 
 /* Keys 0..7 of both halves of the columns, then keys 8..15. */
-static inline void load_matrices_of_keys(uint *words, const __local ushort *tile, const int stride,
-                                         const int lane)
+static inline int keys_start(const int stride, const int lane)
 {
-    load_matrices(words, tile + (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8);
-}
-
-/* Keys 0..15 of dims 0..7, then of dims 8..15. */
-static inline void load_matrices_of_values(uint *words, const __local ushort *tile,
-                                           const int stride, const int lane)
-{
-    load_matrices_transposed(words, tile + lane % 16 * stride + lane / 16 * 8);
+    return (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
 }
 #define HAS_FRAGMENT_LOADS 1
 

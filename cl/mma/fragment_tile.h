@@ -35,7 +35,7 @@ static inline void load_query(uint *words, const __local ushort *tile, const int
                               const int lane)
 {
 #if HAS_FRAGMENT_LOADS
-    load_matrices_of_query(words, tile, stride, lane);
+    load_matrices(words, tile + rows_start(stride, lane));
 #elif QUERY_RUN
     UNROLL
     for (int w = 0; w < QUERY_WORDS; w += QUERY_RUN)
@@ -54,7 +54,7 @@ static inline void load_keys(uint *words, const __local ushort *tile, const int 
                              const int lane)
 {
 #if HAS_FRAGMENT_LOADS
-    load_matrices_of_keys(words, tile, stride, lane);
+    load_matrices(words, tile + keys_start(stride, lane));
 #else
     UNROLL
     for (int m = 0; m < OTHERS_AT_ONCE; m++)
@@ -72,7 +72,7 @@ static inline void load_values(uint *words, const __local ushort *tile, const in
                                const int lane)
 {
 #if HAS_FRAGMENT_LOADS
-    load_matrices_of_values(words, tile, stride, lane);
+    load_matrices_transposed(words, tile + rows_start(stride, lane));
 #else
     UNROLL
     for (int m = 0; m < OTHERS_AT_ONCE; m++)
@@ -84,6 +84,22 @@ static inline void load_values(uint *words, const __local ushort *tile, const in
     }
 #endif
 }
+#endif
+
+/* The same loads from `from` on, which is the tile plus ROWS_START() of queries and values, and KEYS_START() of keys: of
+ * many tiles one addition each. */
+#if HAS_FRAGMENT_LOADS
+#define ROWS_START(stride, lane) rows_start(stride, lane)
+#define KEYS_START(stride, lane) keys_start(stride, lane)
+#define LOAD_QUERY_FROM(words, from, stride, lane) load_matrices(words, from)
+#define LOAD_KEYS_FROM(words, from, stride, lane) load_matrices(words, from)
+#define LOAD_VALUES_FROM(words, from, stride, lane) load_matrices_transposed(words, from)
+#else
+#define ROWS_START(stride, lane) 0
+#define KEYS_START(stride, lane) 0
+#define LOAD_QUERY_FROM(words, from, stride, lane) load_query(words, from, stride, lane)
+#define LOAD_KEYS_FROM(words, from, stride, lane) load_keys(words, from, stride, lane)
+#define LOAD_VALUES_FROM(words, from, stride, lane) load_values(words, from, stride, lane)
 #endif
 
 /* ---- filling --------------------------------------------------------------------------------- */
@@ -108,7 +124,7 @@ static inline ushort4 finite_elements(const ushort4 x, int *nonfinite)
 }
 
 /* Loads elements as they are stored, one at a time where rows are not aligned, as load4() does. */
-static inline ushort load_element(const __global storage *p)
+static inline ushort load_element(const __global element *p)
 {
     return *(const __global ushort *)p;
 }
@@ -116,14 +132,14 @@ static inline ushort load_element(const __global storage *p)
 /* Stores an element of a gradient. */
 static inline void store_result(const float x, __global o_storage *p)
 {
-#if O_DTYPE == DTYPE
+#if O_DTYPE == DTYPE && DTYPE != DTYPE_F32
     *(__global ushort *)p = element_round(x);
 #else
     STORE_O(x, p, 0);
 #endif
 }
 
-static inline ushort4 load_elements(const __global storage *p, const bool aligned)
+static inline ushort4 load_elements(const __global element *p, const bool aligned)
 {
     if (!aligned)
         return (ushort4)(load_element(p), load_element(p + 1), load_element(p + 2),
@@ -158,7 +174,7 @@ static inline ushort4 load_elements(const __global storage *p, const bool aligne
 
 /* Like fill_rows(), by background copies, with few instructions for each. */
 INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_rows,
-                      const int columns, const __global storage *matrix, const long row_step,
+                      const int columns, const __global element *matrix, const long row_step,
                       const __local long *places, const int rows, const int dim)
 {
     const uint chunks = COLUMN_THREADS(columns), at_once = FILL_THREADS / chunks;
@@ -169,7 +185,7 @@ INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_row
     const int left = (int)column < dim ? rows - (int)first : 0;
     __local ushort *to = tile + row_at(stride, tile_rows, first, column);
     /* The address is read only where it is inside of the matrix. */
-    const __global storage *from = matrix + (places ? 0 : (long)first * row_step) + column;
+    const __global element *from = matrix + (places ? 0 : (long)first * row_step) + column;
     if (columns % (8 * chunks) && (int)column >= columns)
         return;
     UNROLL
@@ -188,7 +204,7 @@ INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_row
  * steps, rows and flags are constants once inlined. */
 __attribute__((always_inline)) static inline int
 fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int columns,
-          const __global storage *matrix, const long row_step, const __local long *places,
+          const __global element *matrix, const long row_step, const __local long *places,
           const long step, const int rows, const int dim, const int width, const bool aligned,
           const bool finite)
 {
@@ -206,7 +222,7 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
     for (uint t = first; t < (uint)(tile_rows * chunks); t += FILL_THREADS) {
         const int row = t / (uint)chunks, column = t % (uint)chunks * wide;
         const bool inside = row < rows && column < dim;
-        const __global storage *p =
+        const __global element *p =
             matrix + ROW_PLACE(places, row, rows, row_step) + min(column, dim - wide) * step;
         __local ushort *const to = tile + row_at(stride, tile_rows, row, column);
 #if HAS_COPIES
@@ -381,7 +397,7 @@ static inline void store_packed(__local ushort *tile, const int dims, const stru
 /* Like fill_rows(), to packed values: tile_rows keys and `dims` dims; width is 1, 4 or 8. */
 __attribute__((always_inline)) static inline int
 fill_packed(__local ushort *tile, const int tile_rows, const int dims,
-            const __global storage *matrix, const long row_step, const __local long *places,
+            const __global element *matrix, const long row_step, const __local long *places,
             const long step, const int rows, const int dim, const int width, const bool aligned,
             const bool finite)
 {
@@ -397,7 +413,7 @@ fill_packed(__local ushort *tile, const int tile_rows, const int dims,
         for (int n = 0; n < 4; n++) {
             const int key = packed_key(to, n);
             const bool inside = key < rows && d < dim;
-            const __global storage *p =
+            const __global element *p =
                 matrix + ROW_PLACE(places, key, rows, row_step) + min(d, dim - wide) * step;
             if (wide == 1)
                 x[n] = inside ? load_element(p) : (ushort)0;

@@ -40,6 +40,7 @@ INLINE void stage_query_tile(const struct arguments *args, const struct tile t,
 
 #define STAGE_QUERIES(t, there, number)                                                            \
     stage_query_tile(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there, statistics[number])
+#if M_FRAGMENTS == 1 /* else cl/mma/gradients_wide.h does it */
 /* Sums dk and dv. again: this is the second pass; rows: the number of owned keys. */
 INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here,
                              const long begin, const long end, const int rows, __local uint4 *tiles,
@@ -118,6 +119,8 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
     }
 }
 
+#endif
+
 /* ---- queries --------------------------------------------------------------------------------- */
 
 #define STAGE_BOTH_STREAMED(t, there)                                                              \
@@ -127,6 +130,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
         STAGE_STREAMED(TILE_VALUES(t), at_tile.v, DIM_V, UNIT_V);                                  \
     } while (0)
 
+#if M_FRAGMENTS == 1
 /* Sums dq, as sum_over_queries() sums dk and dv. */
 INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct place here,
                           const long begin, const long end, const float4 *statistics,
@@ -181,3 +185,4 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
         ADVANCE(next);
     }
 }
+#endif

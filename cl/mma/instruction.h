@@ -48,6 +48,12 @@
 #ifndef INDEX_HERE
 #define INDEX_HERE(x)
 #endif
+#ifndef PAIR_BARRIER
+#define PAIR_BARRIER(n) LOCAL_BARRIER()
+#endif
+#ifndef LATER
+#define LATER(x)
+#endif
 #ifndef SUB_GROUP_ATTRIBUTE
 #define SUB_GROUP_ATTRIBUTE
 #endif

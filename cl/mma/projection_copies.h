@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stages of a projection's x and w are copied to local memory in the background, 16 bytes a piece;
- * each work-item keeps its addresses. x is stored in rows along the depth, w in columns or in rows.
+ * each work-item keeps its addresses and moves them on by a stage. x is stored in rows along the depth, w in
+ * columns or in rows. Pieces of a later stage are copied, and operands of the next step loaded, between the
+ * products of a step.
  *
  * Pieces are copied where a stage is part of one head of x, and heads, rows and columns are whole
  * pieces: the host's condition for this way. Other problems of the program copy elements.
@@ -16,14 +18,19 @@
 #define W_PIECES (UNIT_W_COLUMN ? BLOCK_N / 8 : BLOCK_K / 8)
 #define X_COPIES DIVIDE_UP(BLOCK_M *X_PIECES, THREADS)
 #define W_COPIES DIVIDE_UP(W_LINES *W_PIECES, THREADS)
+#define X_LINES_AT_ONCE (THREADS / X_PIECES)
+#define W_LINES_AT_ONCE (THREADS / W_PIECES)
 
-/* What a work-item copies of each stage: its first line and piece of a line, and where its lines are. */
+/* What a work-item copies of a stage: its first line and piece of a line, and where its pieces are in x and w. */
 struct copies {
     int x_line, x_column, w_line, w_column;
-    long x[X_COPIES], w[W_COPIES];
+    int x_start, w_start; /* the first pieces in a stage's tiles */
+    const __global element *x[X_COPIES], *w[W_COPIES];
+    long x_step, w_step; /* from the stage before */
+    int left;            /* the depth that is left at the stage */
 };
 
-INLINE struct copies find_copies(const struct projection_arguments *args,
+INLINE struct copies find_copies(const struct projection_arguments *args, const struct stage first,
                                  const __local long *x_rows, const __local long *w_columns)
 {
     const uint thread = THIS_THREAD;
@@ -33,106 +40,150 @@ INLINE struct copies find_copies(const struct projection_arguments *args,
     c.x_column = thread % X_PIECES * 8;
     c.w_line = thread / W_PIECES;
     c.w_column = thread % W_PIECES * 8;
+    c.x_start = c.x_line * STRIDE + c.x_column;
+    c.w_start = BLOCK_M * STRIDE + c.w_line * W_STRIDE + c.w_column;
+    LATER(c.x_start);
+    LATER(c.w_start);
+    c.x_step = c.w_step = 0;
     UNROLL
     for (int n = 0; n < X_COPIES; n++)
-        c.x[n] = x_rows[min(c.x_line + n * (THREADS / X_PIECES), BLOCK_M - 1)] + c.x_column;
+        c.x[n] = ELEMENTS_OF_X(args) + first.x +
+                 x_rows[min(c.x_line + n * X_LINES_AT_ONCE, BLOCK_M - 1)] + c.x_column;
     UNROLL
     for (int n = 0; n < W_COPIES; n++) {
-        const int line = c.w_line + n * (THREADS / W_PIECES);
+        const int line = c.w_line + n * W_LINES_AT_ONCE;
 #if UNIT_W_COLUMN
-        c.w[n] = w_columns[c.w_column] + line * W_ROW_STEP;
+        c.w[n] = ELEMENTS_OF_W(args) + first.w + w_columns[c.w_column] + line * W_ROW_STEP;
 #else
-        c.w[n] = w_columns[min(line, BLOCK_N - 1)] + c.w_column;
+        c.w[n] = ELEMENTS_OF_W(args) + first.w + w_columns[min(line, BLOCK_N - 1)] + c.w_column;
 #endif
     }
     return c;
 }
 
-/* Asks for the copies of a stage. */
-INLINE void copy_stage(const struct projection_arguments *args, const struct task *t,
-                       const struct stage s, const struct copies *c, const __local long *x_rows,
-                       const __local long *w_columns, const bool pieces, __local ushort *x_tile)
-{
-    __local ushort *const w_tile = x_tile + BLOCK_M * STRIDE;
-    const int left = (int)min(t->end - s.k, (long)BLOCK_K);
+/* Whether there are lines for all n-th pieces, and for the work-item's own. */
+#define IS_X_LINE(c, n)                                                                            \
+    (X_COPIES * THREADS == BLOCK_M * X_PIECES || (c)->x_line + (n)*X_LINES_AT_ONCE < BLOCK_M)
+#define IS_W_LINE(c, n)                                                                            \
+    (W_COPIES * THREADS == W_LINES * W_PIECES || (c)->w_line + (n)*W_LINES_AT_ONCE < W_LINES)
 
-    if (pieces) {
-        UNROLL
-        for (int n = 0; n < X_COPIES; n++) {
-            const int line = c->x_line + n * (THREADS / X_PIECES);
-            if (X_COPIES * THREADS == BLOCK_M * X_PIECES || line < BLOCK_M)
-                copy_chunk(x_tile + line * STRIDE + c->x_column, args->x + s.x + c->x[n],
-                           c->x_column < left);
-        }
-        UNROLL
-        for (int n = 0; n < W_COPIES; n++) {
-            const int line = c->w_line + n * (THREADS / W_PIECES);
-            if (W_COPIES * THREADS == W_LINES * W_PIECES || line < W_LINES)
-                copy_chunk(w_tile + line * W_STRIDE + c->w_column, args->w + s.w + c->w[n],
-                           UNIT_W_COLUMN ? line < left && c->w_column < t->columns - t->column
-                                         : c->w_column < left);
-        }
-        return;
-    }
-#pragma unroll 1
-    for (int n = THIS_THREAD; n < BLOCK_M * BLOCK_K; n += THREADS) {
-        const int line = n / BLOCK_K, d = n % BLOCK_K;
-        x_tile[line * STRIDE + d] =
-            d < left ? load_element(args->x + x_rows[line] + place(t->depths_of_x, s.k + d))
-                     : (ushort)0;
-    }
-#pragma unroll 1
-    for (int n = THIS_THREAD; n < BLOCK_N * BLOCK_K; n += THREADS) {
-        const int column = n / BLOCK_K, d = n % BLOCK_K;
-        w_tile[UNIT_W_COLUMN ? d * W_STRIDE + column : column * W_STRIDE + d] =
-            d < left ? load_element(args->w + w_columns[column] + place(t->depths_of_w, s.k + d))
-                     : (ushort)0;
+/* Asks for the n-th of a work-item's pieces of the next stage, first those of x. Behind the depth's end they are zeros. */
+INLINE void copy_piece_of_stage(const struct task *t, struct copies *c, __local ushort *stage,
+                                const int n)
+{
+    if (n < X_COPIES) {
+        c->x[n] += c->x_step;
+        if (IS_X_LINE(c, n))
+            copy_chunk(stage + c->x_start + n * X_LINES_AT_ONCE * STRIDE, c->x[n],
+                       c->x_column < c->left);
+    } else if (n < X_COPIES + W_COPIES) {
+        const int m = n - X_COPIES;
+        c->w[m] += c->w_step;
+        if (IS_W_LINE(c, m))
+            copy_chunk(stage + c->w_start + m * W_LINES_AT_ONCE * W_STRIDE, c->w[m],
+                       UNIT_W_COLUMN ? m * W_LINES_AT_ONCE < c->left - c->w_line &&
+                                           c->w_column < t->columns - t->column
+                                     : c->w_column < c->left);
     }
 }
 
-/* Operands of two tiles of columns at a step of the depth, from the sub-group's first column on. */
-INLINE void load_columns(uint *words, const __local ushort *w_tile, const int column, const int d,
+/* Copies elements to a work-item's places in the stage from depth k on, where these are no pieces. */
+INLINE void copy_elements(const struct projection_arguments *args, const struct task *t,
+                          const struct copies *c, const long k, const __local long *x_rows,
+                          const __local long *w_columns, __local ushort *stage)
+{
+#pragma unroll 1
+    for (int n = 0; n < X_COPIES * 8; n++) {
+        const int line = c->x_line + n / 8 * X_LINES_AT_ONCE;
+        const long depth = k + c->x_column + n % 8;
+        if (IS_X_LINE(c, n / 8))
+            stage[line * STRIDE + c->x_column + n % 8] =
+                depth < t->end
+                    ? load_element(ELEMENTS_OF_X(args) + x_rows[line] + place_in_x(t, depth))
+                    : (ushort)0;
+    }
+#pragma unroll 1
+    for (int n = 0; n < W_COPIES * 8; n++) {
+        const int line = c->w_line + n / 8 * W_LINES_AT_ONCE, other = c->w_column + n % 8;
+        const int column = UNIT_W_COLUMN ? other : line;
+        const long depth = k + (UNIT_W_COLUMN ? line : other);
+        if (IS_W_LINE(c, n / 8))
+            stage[BLOCK_M * STRIDE + line * W_STRIDE + other] =
+                depth < t->end
+                    ? load_element(ELEMENTS_OF_W(args) + w_columns[column] + place_in_w(t, depth))
+                    : (ushort)0;
+    }
+}
+
+/* Operands of a step of the depth, STEP_LOADS loads: the fragments of rows, then two of columns at a time. */
+#define STEPS (BLOCK_K / FRAGMENT_DEPTH)
+#define W_LOADS (N_FRAGMENTS / OTHERS_AT_ONCE)
+#define STEP_LOADS (M_FRAGMENTS + W_LOADS)
+struct operands {
+    uint x[M_FRAGMENTS][QUERY_WORDS], w[W_LOADS][OTHERS_AT_ONCE * OTHER_WORDS];
+};
+
+/* Where a lane's operands begin in a stage. */
+struct operand_starts {
+    int x, w;
+};
+
+INLINE struct operand_starts find_starts(const int first_row, const int first_column,
+                                         const int lane)
+{
+    struct operand_starts s = {
+        first_row * STRIDE + ROWS_START(STRIDE, lane),
+        BLOCK_M * STRIDE + (UNIT_W_COLUMN ? first_column + ROWS_START(W_STRIDE, lane)
+                                          : first_column * W_STRIDE + KEYS_START(W_STRIDE, lane))};
+
+    LATER(s.x);
+    LATER(s.w);
+    return s;
+}
+
+/* Loads the n-th operand of step `step` of a stage. */
+INLINE void load_operand(struct operands *to, const __local ushort *stage,
+                         const struct operand_starts starts, const int step, const int n,
                          const int lane)
 {
+    const int d = step * FRAGMENT_DEPTH,
+              column = (n - M_FRAGMENTS) * OTHERS_AT_ONCE * FRAGMENT_OTHERS;
+
+    if (n < M_FRAGMENTS)
+        LOAD_QUERY_FROM(to->x[n], stage + starts.x + n * FRAGMENT_QUERIES * STRIDE + d, STRIDE,
+                        lane);
+    else if (n < STEP_LOADS)
 #if UNIT_W_COLUMN
-    load_values(words, w_tile + d * W_STRIDE + column, W_STRIDE, lane);
+        LOAD_VALUES_FROM(to->w[n - M_FRAGMENTS], stage + starts.w + d * W_STRIDE + column, W_STRIDE,
+                         lane);
 #else
-    load_keys(words, w_tile + column * W_STRIDE + d, W_STRIDE, lane);
+        LOAD_KEYS_FROM(to->w[n - M_FRAGMENTS], stage + starts.w + column * W_STRIDE + d, W_STRIDE,
+                       lane);
 #endif
 }
 
-/* sums += the products of a stage; operands are loaded a step before they are multiplied. */
-INLINE void multiply_stage(const __local ushort *x_tile, const int first_row,
-                           const int first_column, float sums[M_FRAGMENTS][SUMS], const int lane,
-                           __local float *exchange)
+/* sums += the products of a step; between them the operands of step `next_step` of a stage are loaded, and the pieces
+ * from first_piece to end_piece of a later stage are asked for. */
+INLINE void multiply_step(const struct operands *now, struct operands *next,
+                          const __local ushort *stage, const int next_step,
+                          const struct operand_starts starts, const struct task *t,
+                          struct copies *copies, __local ushort *later, const int first_piece,
+                          const int end_piece, float sums[M_FRAGMENTS][SUMS], const int lane,
+                          __local float *exchange)
 {
-    const int steps = N_FRAGMENTS / OTHERS_AT_ONCE, all = BLOCK_K / FRAGMENT_DEPTH * steps;
-    const __local ushort *const x_rows = x_tile + first_row * STRIDE;
-    const __local ushort *const w_tile = x_tile + BLOCK_M * STRIDE;
-    uint x_words[2][M_FRAGMENTS][QUERY_WORDS], w_words[2][OTHERS_AT_ONCE * OTHER_WORDS];
-
     UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        load_query(x_words[0][f], x_rows + f * FRAGMENT_QUERIES * STRIDE, STRIDE, lane);
-    load_columns(w_words[0], w_tile, first_column, 0, lane);
-    UNROLL
-    for (int t = 0; t < all; t++) {
-        const int step = t / steps, n = t % steps * OTHERS_AT_ONCE, next = t + 1;
-        if (next < all)
-            load_columns(w_words[next % 2], w_tile,
-                         first_column + next % steps * OTHERS_AT_ONCE * FRAGMENT_OTHERS,
-                         next / steps * FRAGMENT_DEPTH, lane);
+    for (int n = 0; n < N_FRAGMENTS; n++) {
+        UNROLL
+        for (int x = STEP_LOADS * n / N_FRAGMENTS; x < STEP_LOADS * (n + 1) / N_FRAGMENTS; x++)
+            load_operand(next, stage, starts, next_step, x, lane);
+        UNROLL
+        for (int x = first_piece; x < end_piece; x++)
+            if (n == N_FRAGMENTS / 2)
+                copy_piece_of_stage(t, copies, later, x);
         UNROLL
         for (int f = 0; f < M_FRAGMENTS; f++)
-            if (f % steps == t % steps && step + 1 < BLOCK_K / FRAGMENT_DEPTH)
-                load_query(x_words[(step + 1) % 2][f],
-                           x_rows + f * FRAGMENT_QUERIES * STRIDE + (step + 1) * FRAGMENT_DEPTH,
-                           STRIDE, lane);
-        UNROLL
-        for (int m = 0; m < OTHERS_AT_ONCE; m++)
-            UNROLL
-        for (int f = 0; f < M_FRAGMENTS; f++)
-            multiply_add(sums[f] + (n + m) * FRAGMENT_SUMS, x_words[step % 2][f],
-                         w_words[t % 2] + m * OTHER_WORDS, lane, exchange);
+            multiply_add(sums[f] + n * FRAGMENT_SUMS, now->x[f],
+                         now->w[n / OTHERS_AT_ONCE] + n % OTHERS_AT_ONCE * OTHER_WORDS, lane,
+                         exchange);
     }
 }

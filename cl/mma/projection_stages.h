@@ -3,12 +3,18 @@
  * copied in pieces of 16 bytes. */
 #pragma once
 #include "gpu/projection_task.h"
+#include "mma/fragment.h"
+
+#define ELEMENTS_OF_X(args) ((const __global element *)(args)->x)
+#define ELEMENTS_OF_W(args) ((const __global element *)(args)->w)
 
 /* Whether x and w can be copied in pieces, and the pieces of a stage are as far from its first
  * one as in local memory. */
 INLINE bool has_pieces(const struct projection_arguments *args)
 {
-#if !UNIT_X_COLUMN || !(UNIT_W_COLUMN || UNIT_W_ROW)
+#if BY_PARTS
+    return true;
+#elif !UNIT_X_COLUMN || !(UNIT_W_COLUMN || UNIT_W_ROW)
     return false;
 #else
     const long x_steps =
@@ -34,8 +40,8 @@ struct stage {
 
 INLINE struct stage first_stage(const struct projection_arguments *args, const struct task *t)
 {
-    const struct stage s = {t->begin, t->begin % args->shape->x_dim,
-                            place(t->depths_of_x, t->begin), place(t->depths_of_w, t->begin)};
+    const struct stage s = {t->begin, t->begin % args->shape->x_dim, place_in_x(t, t->begin),
+                            place_in_w(t, t->begin)};
 
     return s;
 }
@@ -49,8 +55,13 @@ INLINE struct stage next_stage(const struct projection_arguments *args, const st
     s.w += BLOCK_K * t->depths_of_w.inner_step;
     if (s.inner >= args->shape->x_dim) { /* the stage begins in the next head of x */
         s.inner -= args->shape->x_dim;
+#if BY_PARTS
+        s.x = place_in_x(t, s.k);
+        s.w = place_in_w(t, s.k);
+#else
         s.x += t->depths_of_x.outer_step - args->shape->x_dim * t->depths_of_x.inner_step;
         s.w += t->depths_of_w.outer_step - args->shape->x_dim * t->depths_of_w.inner_step;
+#endif
     }
     return s;
 }

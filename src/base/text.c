@@ -38,3 +38,26 @@ bool ca_text_read_line(FILE *stream, char **line, size_t *capacity)
             return true;
     }
 }
+
+int ca_text_begin(char *text, size_t text_bytes, size_t *needed)
+{
+    if (needed)
+        *needed = 0;
+    if (text && text_bytes > 0)
+        text[0] = '\0';
+    return text || text_bytes == 0;
+}
+
+clattn_status ca_text_end(size_t bytes, size_t text_bytes, size_t *needed)
+{
+    if (needed)
+        *needed = bytes;
+    return bytes <= text_bytes ? CLATTN_SUCCESS : CLATTN_BUFFER_TOO_SMALL;
+}
+
+clattn_status ca_text_give(const char *whole, char *text, size_t text_bytes, size_t *needed)
+{
+    if (text)
+        snprintf(text, text_bytes, "%s", whole);
+    return ca_text_end(strlen(whole) + 1, text_bytes, needed);
+}

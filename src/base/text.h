@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts in memory of their own. */
+/* Texts in memory of their own, and those that callers get. */
 #ifndef CA_TEXT_H
 #define CA_TEXT_H
 
+#include <clattn/status.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,5 +15,15 @@ char *ca_text_join(const char *a, const char *b, const char *c);
 /* Reads a line with its end into memory that grows as needed; *line is for free() in any case. False at the stream's
  * end, and without memory. */
 bool ca_text_read_line(FILE *stream, char **line, size_t *capacity);
+
+/* A text that is written to a caller's buffer: it is empty, and needs nothing, until it is given. 0 if the buffer is NULL
+ * but has a size. needed: NULL, or receives how many bytes the text takes, its end included. */
+int ca_text_begin(char *text, size_t text_bytes, size_t *needed);
+
+/* Tells how many that are: CLATTN_SUCCESS, or CLATTN_BUFFER_TOO_SMALL. */
+clattn_status ca_text_end(size_t bytes, size_t text_bytes, size_t *needed);
+
+/* A whole text at once. */
+clattn_status ca_text_give(const char *whole, char *text, size_t text_bytes, size_t *needed);
 
 #endif

@@ -59,7 +59,7 @@ static const char *options_mistake(const clattn_plan_options *o)
 
 struct search {
     const clattn_context *ctx;
-    const clattn_problem *p; /* the problem in normal form */
+    const struct ca_problem *p;
     clattn_problem representative;
     struct ca_view view; /* view of the store, which is locked meanwhile */
     struct ca_choices *choices;
@@ -91,8 +91,8 @@ static void add(struct search *s, const struct ca_candidate *candidate, enum ca_
 
 /* Adds the fresh or the stale entries of a class, fastest first. near: NULL if it is the problem's
  * own, else its representative. */
-static void add_entries(struct search *s, const struct ca_class *class, const clattn_problem *near,
-                        int stale, enum ca_origin origin)
+static void add_entries(struct search *s, const struct ca_class *class,
+                        const struct ca_problem *near, int stale, enum ca_origin origin)
 {
     for (size_t n = 0; class && n < class->num_entries; n++) {
         struct ca_candidate candidate;
@@ -111,7 +111,7 @@ static void add_exact(struct search *s)
 {
     char text[CA_CLASS_TEXT];
 
-    ca_problem_class(s->p, text);
+    ca_problem_class(&s->p->normal, text);
     const struct ca_class *own = s->view.own ? ca_device_table_class(s->view.own, text) : NULL;
     add_entries(s, own, NULL, 0, CA_EXACT);
     add_entries(s, own, NULL, 1, CA_EXACT_STALE);
@@ -128,7 +128,7 @@ static void add_exact(struct search *s)
 static void add_nearest(struct search *s)
 {
     const struct ca_class *nearest = NULL;
-    clattn_problem near = *s->p;
+    struct ca_problem near = *s->p;
     double least = INFINITY;
 
     for (size_t d = 0; d < s->view.table->num_devices; d++) {
@@ -142,7 +142,7 @@ static void add_nearest(struct search *s)
                 (distance < least || (distance == least && table == s->view.own))) {
                 least = distance;
                 nearest = &table->classes[n];
-                near = other.normal;
+                near = other;
             }
         }
     }
@@ -169,8 +169,8 @@ static void add_defaults(struct search *s)
 
     for (int preference = 100; preference >= 0; preference--) {
         for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
-            if (family->operation != s->p->operation ||
-                family->preference(s->p, &s->ctx->device) != preference)
+            if (family->operation != s->p->normal.operation ||
+                family->preference(&s->p->normal, &s->ctx->device) != preference)
                 continue;
             struct ca_candidate candidate = {.family = family};
             ca_family_suggest(family, s->p, &s->ctx->device, candidate.values);
@@ -181,7 +181,7 @@ static void add_defaults(struct search *s)
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
-static clattn_status choose_forced(const clattn_context *ctx, const clattn_problem *p,
+static clattn_status choose_forced(const clattn_context *ctx, const struct ca_problem *p,
                                    const clattn_plan_options *options, struct ca_choices *choices,
                                    char *reason, size_t reason_bytes)
 {
@@ -230,12 +230,12 @@ static void explain(const struct search *s, char *reason, size_t reason_bytes)
 
     for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
         char why[2 * CA_REASON_BYTES];
-        if (family->operation != s->p->operation)
+        if (family->operation != s->p->normal.operation)
             continue;
         explain_family(s, family, &banned, why, sizeof why);
         ca_put(&writer, "%s%s: %s", writer.length ? "; " : "", family->full_name, why);
     }
-    ca_problem_class(s->p, class);
+    ca_problem_class(&s->p->normal, class);
     if (banned)
         ca_reason(
             reason, reason_bytes,
@@ -246,12 +246,12 @@ static void explain(const struct search *s, char *reason, size_t reason_bytes)
         ca_reason(reason, reason_bytes, "no family can compute it: %s", refusals);
 }
 
-static clattn_status choose(const clattn_context *ctx, const clattn_problem *p, unsigned flags,
+static clattn_status choose(const clattn_context *ctx, const struct ca_problem *p, unsigned flags,
                             struct ca_choices *choices, char *reason, size_t reason_bytes)
 {
     struct search s = {.ctx = ctx,
                        .p = p,
-                       .representative = ca_problem_representative(p),
+                       .representative = ca_problem_representative(&p->normal),
                        .view = ca_store_lock(ctx->store),
                        .choices = choices};
     clattn_status status = CLATTN_SUCCESS;
@@ -282,14 +282,14 @@ static clattn_status choose(const clattn_context *ctx, const clattn_problem *p, 
         return CLATTN_SUCCESS;
     if (flags & CLATTN_PLAN_KNOWN_ONLY) {
         char text[CA_CLASS_TEXT];
-        ca_problem_class(p, text);
+        ca_problem_class(&p->normal, text);
         return ca_status_with(CLATTN_NOT_TUNED, reason, reason_bytes,
                               "nothing is known of '%s' on this device", text);
     }
     return CLATTN_UNSUPPORTED;
 }
 
-clattn_status ca_choose(const clattn_context *ctx, const struct ca_problem *problem,
+clattn_status ca_choose(const clattn_context *ctx, const struct ca_problem *p,
                         const clattn_plan_options *options, struct ca_choices *choices,
                         char *reason, size_t reason_bytes)
 {
@@ -302,8 +302,7 @@ clattn_status ca_choose(const clattn_context *ctx, const struct ca_problem *prob
     ca_reason(reason, reason_bytes, "%s", mistake ? mistake : "");
     if (mistake)
         return CLATTN_INVALID_ARGUMENT;
-    const clattn_problem *p = &problem->normal;
-    if (!ctx->skip_self_checks && ca_trust_refuses(p, reason, reason_bytes))
+    if (!ctx->skip_self_checks && ca_trust_refuses(&p->normal, reason, reason_bytes))
         return CLATTN_UNSUPPORTED;
     if (options && options->family)
         return choose_forced(ctx, p, options, choices, reason, reason_bytes);

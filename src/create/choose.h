@@ -39,7 +39,7 @@ struct ca_choices {
  * quarantined is not among them. With something forced it is the only one. On failure the list is
  * empty and reason says why.
  */
-clattn_status ca_choose(const clattn_context *ctx, const struct ca_problem *problem,
+clattn_status ca_choose(const clattn_context *ctx, const struct ca_problem *p,
                         const clattn_plan_options *options, struct ca_choices *choices,
                         char *reason, size_t reason_bytes);
 

@@ -38,7 +38,7 @@ void ca_candidate_refuse_family(const char *name, clattn_operation operation, ch
               name, names);
 }
 
-int ca_candidate_parse(const char *text, const clattn_problem *p, const clattn_device_info *dev,
+int ca_candidate_parse(const char *text, const struct ca_problem *p, const clattn_device_info *dev,
                        struct ca_candidate *candidate, char *reason, size_t reason_bytes)
 {
     char name[64], made[CA_REASON_BYTES];
@@ -47,7 +47,7 @@ int ca_candidate_parse(const char *text, const clattn_problem *p, const clattn_d
     memset(candidate, 0, sizeof *candidate);
     snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name), text);
     if (!ca_family_exists(name, strlen(name))) {
-        ca_candidate_refuse_family(name, p->operation, reason, reason_bytes);
+        ca_candidate_refuse_family(name, p->normal.operation, reason, reason_bytes);
         return 0;
     }
     const struct ca_family *family = ca_family_of(name, text + length, p, dev, made, sizeof made);
@@ -67,7 +67,8 @@ int ca_candidate_parse(const char *text, const clattn_problem *p, const clattn_d
 }
 
 struct ca_candidate ca_candidate_carried(const struct ca_candidate *found,
-                                         const clattn_problem *there, const clattn_problem *here,
+                                         const struct ca_problem *there,
+                                         const struct ca_problem *here,
                                          const clattn_device_info *dev)
 {
     const struct ca_family *family = found->family;
@@ -75,7 +76,7 @@ struct ca_candidate ca_candidate_carried(const struct ca_candidate *found,
     struct ca_candidate carried = *found;
     char reason[CA_REASON_BYTES];
 
-    if (family->unsupported(there, dev) || family->unsupported(here, dev))
+    if (family->unsupported(&there->normal, dev) || family->unsupported(&here->normal, dev))
         return *found;
     ca_family_suggest(family, there, dev, suggested_there);
     ca_family_suggest(family, here, dev, suggested_here);
@@ -87,7 +88,7 @@ struct ca_candidate ca_candidate_carried(const struct ca_candidate *found,
 }
 
 /* Returns whether the family computes p with its suggested tunables. */
-static int computes(const struct ca_family *family, const clattn_problem *p,
+static int computes(const struct ca_family *family, const struct ca_problem *p,
                     const clattn_device_info *dev)
 {
     size_t values[CA_MAX_TUNABLES];
@@ -97,15 +98,16 @@ static int computes(const struct ca_family *family, const clattn_problem *p,
     return !ca_family_refusal(family, p, dev, values, reason, sizeof reason);
 }
 
-int ca_candidate_was_compared(const struct ca_candidate *found, const clattn_problem *there,
-                              const clattn_problem *here, const clattn_device_info *dev)
+int ca_candidate_was_compared(const struct ca_candidate *found, const struct ca_problem *there,
+                              const struct ca_problem *here, const clattn_device_info *dev)
 {
-    const int preference = found->family->preference(here, dev);
+    const int preference = found->family->preference(&here->normal, dev);
     const struct ca_family *family;
 
     for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++)
-        if (family->operation == here->operation && family->preference(here, dev) > preference &&
-            computes(family, here, dev) && !computes(family, there, dev))
+        if (family->operation == here->normal.operation &&
+            family->preference(&here->normal, dev) > preference && computes(family, here, dev) &&
+            !computes(family, there, dev))
             return 0;
     return 1;
 }

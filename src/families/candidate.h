@@ -4,6 +4,7 @@
 #define CA_CANDIDATE_H
 
 #include "families/family.h"
+#include "problem/problem.h"
 
 struct ca_candidate {
     const struct ca_family *family;
@@ -17,8 +18,8 @@ enum { CA_CANDIDATE_TEXT = CA_TUNABLES_TEXT + 64 };
 void ca_candidate_print(const struct ca_candidate *candidate, char text[CA_CANDIDATE_TEXT]);
 
 /* Reads that form; tunables that are missing get what suits the problem and the device. False, with
- * the reason, if it does not parse or the candidate does not fit. p is normal. */
-int ca_candidate_parse(const char *text, const clattn_problem *p, const clattn_device_info *dev,
+ * the reason, if it does not parse or the candidate does not fit. */
+int ca_candidate_parse(const char *text, const struct ca_problem *p, const clattn_device_info *dev,
                        struct ca_candidate *candidate, char *reason, size_t reason_bytes);
 
 /* Writes the refusal of an unknown name: the families that the operation has. */
@@ -27,15 +28,16 @@ void ca_candidate_refuse_family(const char *name, clattn_operation operation, ch
 
 /* Returns whether tuning one problem may choose the family for another. It may not if the second
  * has a better family that cannot compute the first (an instruction for bf16 is of no use to f32):
- * they were never compared. Both problems are normal. */
-int ca_candidate_was_compared(const struct ca_candidate *found, const clattn_problem *there,
-                              const clattn_problem *here, const clattn_device_info *dev);
+ * they were never compared. */
+int ca_candidate_was_compared(const struct ca_candidate *found, const struct ca_problem *there,
+                              const struct ca_problem *here, const clattn_device_info *dev);
 
 /* Applies the result of tuning one problem to a similar one: tunables that were left as the facts
  * of problem and device suggest follow the facts here, too; the others keep the tuned values. If
- * these do not fit together, all tuned values are kept. Both problems are normal. */
+ * these do not fit together, all tuned values are kept. */
 struct ca_candidate ca_candidate_carried(const struct ca_candidate *found,
-                                         const clattn_problem *there, const clattn_problem *here,
+                                         const struct ca_problem *there,
+                                         const struct ca_problem *here,
                                          const clattn_device_info *dev);
 
 #endif

@@ -75,10 +75,10 @@ int ca_both_quantized(const clattn_problem *p)
 
 const char *ca_mma_refusal(const clattn_problem *p)
 {
-    if (ca_problem_own_dtype(p) == CLATTN_F32)
-        return "matrix instructions take f16 and bf16, not f32";
     if (!ca_is_attention(p))
         return NULL;
+    if (ca_problem_own_dtype(p) == CLATTN_F32)
+        return "matrix instructions take f16 and bf16, not f32";
     if (ca_problem_dtype(p, CA_K) != p->dtype || ca_problem_dtype(p, CA_V) != p->dtype)
         return "matrix instructions take two operands of one dtype";
     if (p->scores != CLATTN_SCORES_NONE)
@@ -118,6 +118,11 @@ int ca_wgmma_holds(size_t local_bytes, size_t groups)
     const size_t all = 228 << 10, systems = 1024; /* `systems`: bytes that each group reserves */
 
     return groups * (local_bytes + systems) <= all;
+}
+
+int ca_has_plain_scores(const clattn_problem *p)
+{
+    return p->softcap == 0.0f && p->dropout == 0.0f && !p->bias && !p->dslopes;
 }
 
 int ca_mma_one_stage(const clattn_problem *p)

@@ -57,6 +57,9 @@ const char *ca_mma_refusal(const clattn_problem *p);
 /* The same for gradients. */
 const char *ca_mma_gradient_refusal(const clattn_problem *p);
 
+/* Returns whether gradients need nothing of a score but its weight: WEIGHTS_FIRST in cl/mma/fragment_gradients.h. */
+int ca_has_plain_scores(const clattn_problem *p);
+
 /* Returns whether local memory has room for one tile's extra data only: places of paged rows,
  * factors of quantized ones, dropout's bits. */
 int ca_mma_one_stage(const clattn_problem *p);

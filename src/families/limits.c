@@ -55,10 +55,12 @@ static const char *refuse_tensors(const clattn_problem *p, char *reason, size_t 
     return NULL;
 }
 
-const char *ca_limits_refusal(const struct ca_family *family, const clattn_problem *p,
+const char *ca_limits_refusal(const struct ca_family *family, const struct ca_problem *problem,
                               const clattn_device_info *dev, const size_t *values, char *reason,
                               size_t reason_bytes)
 {
+    const clattn_problem *p = &problem->normal;
+
     if (ca_problem_empty(p))
         return NULL;
     if (family->workspace_bytes && family->workspace_bytes(p, values) > dev->max_allocation_bytes)

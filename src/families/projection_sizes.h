@@ -8,12 +8,15 @@
 #include "device/capacity.h"
 #include "families/family.h"
 
-/* Arguments of the two stages: the product, and the sum of its parts. */
+/* Arguments of the stages: the product, the sum of its parts, and what is done before the product. */
 #define CA_PROJECTION_ARGUMENTS                                                                    \
     (CA_BIT(CA_PROJECTION_X) | CA_BIT(CA_PROJECTION_W) | CA_BIT(CA_PROJECTION_BIAS) |              \
      CA_BIT(CA_PROJECTION_Y) | CA_BIT(CA_WORKSPACE))
 #define CA_PROJECTION_SUM_ARGUMENTS                                                                \
     (CA_BIT(CA_PROJECTION_BIAS) | CA_BIT(CA_PROJECTION_Y) | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY)
+
+#define CA_PROJECTION_PARTS_ARGUMENTS                                                              \
+    (CA_BIT(CA_PROJECTION_X) | CA_BIT(CA_PROJECTION_W) | CA_BIT(CA_WORKSPACE))
 
 static inline size_t ca_projection_rows(const clattn_problem *p)
 {

@@ -95,7 +95,7 @@ static void refuse_unit(const char *name, const char *unit, size_t length, char 
 }
 
 const struct ca_family *ca_family_of(const char *name, const char *tunables,
-                                     const clattn_problem *p, const clattn_device_info *dev,
+                                     const struct ca_problem *p, const clattn_device_info *dev,
                                      char *reason, size_t reason_bytes)
 {
     const struct ca_family *family, *best = NULL;
@@ -111,7 +111,8 @@ const struct ca_family *ca_family_of(const char *name, const char *tunables,
             return family;
         if (unit || !p)
             continue;
-        const int suits = family->preference(p, dev) + (family->unsupported(p, dev) ? 0 : 1000);
+        const int suits =
+            family->preference(&p->normal, dev) + (family->unsupported(&p->normal, dev) ? 0 : 1000);
         if (!best || suits > most) {
             best = family;
             most = suits;
@@ -141,7 +142,7 @@ const char *clattn_family_name(clattn_operation operation, size_t index)
     return NULL;
 }
 
-const char *ca_family_refusal(const struct ca_family *family, const clattn_problem *p,
+const char *ca_family_refusal(const struct ca_family *family, const struct ca_problem *p,
                               const clattn_device_info *dev, const size_t *values, char *reason,
                               size_t reason_bytes)
 {
@@ -151,22 +152,22 @@ const char *ca_family_refusal(const struct ca_family *family, const clattn_probl
 #undef OPERATION
     };
 
-    if (p->operation != family->operation)
+    if (p->normal.operation != family->operation)
         return only[family->operation];
     if (!ca_tunables_check(family->tunables, family->num_tunables, values, reason, reason_bytes))
         return reason;
-    const char *why = family->unsupported(p, dev);
+    const char *why = family->unsupported(&p->normal, dev);
     if (!why)
-        why = family->reject(p, dev, values);
+        why = family->reject(&p->normal, dev, values);
     return why ? why : ca_limits_refusal(family, p, dev, values, reason, reason_bytes);
 }
 
-void ca_family_suggest(const struct ca_family *family, const clattn_problem *p,
+void ca_family_suggest(const struct ca_family *family, const struct ca_problem *p,
                        const clattn_device_info *dev, size_t *values)
 {
     ca_tunables_default(family->tunables, family->num_tunables, values);
-    if (family->operation == p->operation)
-        family->adapt(p, dev, values);
+    if (family->operation == p->normal.operation)
+        family->adapt(&p->normal, dev, values);
 }
 
 static void print_hash(XXH64_hash_t hash, char text[CA_HASH_TEXT])

@@ -4,6 +4,7 @@
 #define CA_REGISTRY_H
 
 #include "families/family.h"
+#include "problem/problem.h"
 
 #define FAMILY(name) extern const struct ca_family *const ca_##name[];
 #include "families/families.def"
@@ -21,7 +22,7 @@ int ca_family_exists(const char *name, size_t length);
  * is given, the result is the one that suits p best, or NULL without p. NULL if there is none, with
  * the reason. */
 const struct ca_family *ca_family_of(const char *name, const char *tunables,
-                                     const clattn_problem *p, const clattn_device_info *dev,
+                                     const struct ca_problem *p, const clattn_device_info *dev,
                                      char *reason, size_t reason_bytes);
 
 /* 1 shifted by its ca_family_at() index, for sets of families. */
@@ -29,13 +30,13 @@ unsigned ca_family_bit(const struct ca_family *family);
 
 /* NULL if the family with these values can compute p on dev, else why not: candidate lists,
  * unsupported(), reject() and what no kernel can exceed (src/families/limits.h), in that order.
- * reason is used for texts that are made. p is normal. */
-const char *ca_family_refusal(const struct ca_family *family, const clattn_problem *p,
+ * reason is used for texts that are made. */
+const char *ca_family_refusal(const struct ca_family *family, const struct ca_problem *p,
                               const clattn_device_info *dev, const size_t *values, char *reason,
                               size_t reason_bytes);
 
 /* The values that suit a problem and a device without any measurement. */
-void ca_family_suggest(const struct ca_family *family, const clattn_problem *p,
+void ca_family_suggest(const struct ca_family *family, const struct ca_problem *p,
                        const clattn_device_info *dev, size_t *values);
 
 /* Hashes, in 16 hexadecimal digits, of the kernel source and of the declaration of the tunables

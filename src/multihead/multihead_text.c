@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A layer's one-line text form. */
 #include "base/log.h"
+#include "base/text.h"
 #include "multihead/multihead.h"
 #include "problem/text/problem_words.h"
 
@@ -54,11 +55,8 @@ clattn_status clattn_multihead_print(const clattn_multihead *layer, char *text, 
     char words[256];
     size_t attention;
 
-    if (needed)
-        *needed = 0;
-    if (text && text_bytes > 0)
-        text[0] = '\0';
-    if (!layer || layer->struct_size != sizeof *layer || (!text && text_bytes > 0))
+    const int has_text = ca_text_begin(text, text_bytes, needed);
+    if (!layer || layer->struct_size != sizeof *layer || !has_text)
         return CLATTN_INVALID_ARGUMENT;
     const clattn_status status =
         clattn_problem_print(&layer->attention, left ? text + begin : NULL, left, &attention);
@@ -71,9 +69,7 @@ clattn_status clattn_multihead_print(const clattn_multihead *layer, char *text, 
     if (text_bytes > 0 && text_bytes <= begin)
         text[text_bytes - 1] = '\0';
     put(text, text_bytes, end, words);
-    if (needed)
-        *needed = bytes;
-    return bytes <= text_bytes ? CLATTN_SUCCESS : CLATTN_BUFFER_TOO_SMALL;
+    return ca_text_end(bytes, text_bytes, needed);
 }
 
 /* ---- parsing --------------------------------------------------------------------------------- */

@@ -481,11 +481,6 @@ struct ca_problem ca_problem_own(const clattn_problem *sound)
     return (struct ca_problem){*sound, ca_problem_normal(sound)};
 }
 
-struct ca_problem ca_problem_of_normal(const clattn_problem *normal)
-{
-    return (struct ca_problem){*normal, *normal};
-}
-
 /* ---- operations --------------------------------------------------------------------------- */
 
 /* The sum over i < queries of i + first, each clamped to 0..keys. */

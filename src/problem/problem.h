@@ -28,9 +28,6 @@ clattn_status ca_problem_make(const clattn_problem *given, struct ca_problem *ma
 /* The pair of a problem that the library itself made, and that is valid. */
 struct ca_problem ca_problem_own(const clattn_problem *sound);
 
-/* The pair of a problem that is normal as it is given. */
-struct ca_problem ca_problem_of_normal(const clattn_problem *normal);
-
 /* Returns the problem in normal form: layouts, scale and windows are explicit, causality is
  * window_right = 0. ca_problem_own() calls it for the library. */
 clattn_problem ca_problem_normal(const clattn_problem *p);

@@ -37,9 +37,9 @@ size_t ca_trust_guard(const clattn_problem *p, unsigned argument)
     return CA_TRUST_GUARD - CA_TRUST_GUARD % ca_cache_bytes(cache, ca_problem_dtype(p, argument));
 }
 
-const unsigned char *ca_trust_elements(const struct ca_trust_case *c, unsigned argument)
+unsigned char *ca_trust_elements(const struct ca_trust_case *c, unsigned argument)
 {
-    return c->bytes[argument] + ca_trust_guard(&c->problem, argument);
+    return c->bytes[argument] ? c->bytes[argument] + ca_trust_guard(&c->problem, argument) : NULL;
 }
 
 size_t ca_trust_position(const clattn_layout *layout, size_t b, size_t h, size_t s, size_t d)

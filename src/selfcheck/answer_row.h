@@ -26,8 +26,8 @@ struct ca_trust_row {
 int ca_trust_row_open(const clattn_problem *p, struct ca_trust_row *row);
 void ca_trust_row_close(struct ca_trust_row *row);
 
-/* The elements of a tensor. */
-const unsigned char *ca_trust_elements(const struct ca_trust_case *c, unsigned argument);
+/* The elements of a tensor; NULL if the problem has no such tensor. */
+unsigned char *ca_trust_elements(const struct ca_trust_case *c, unsigned argument);
 
 /* Queries and keys that batch b has: all, or those of its sequence in a packed batch. */
 size_t ca_trust_queries(const struct ca_trust_case *c, size_t b);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the cases of every operation are made of (src/selfcheck/case_make.c). */
+/* What the cases of every operation are made of (src/selfcheck/case_make.c, case_parts.c). */
 #ifndef CA_TRUST_CASE_PARTS_H
 #define CA_TRUST_CASE_PARTS_H
 
@@ -47,12 +47,14 @@ int ca_gradients_fill_lse(struct ca_trust_case *c, unsigned *state);
 /* Whether the gradient of the bias is judged: where it is not broadcast. */
 int ca_gradients_has_bias(const clattn_problem *p);
 
+/* Drawing all numbers would take longer than the kernels, so they repeat: after a prime, so that no
+ * two rows are alike. Repeats the first `done` bytes to the end. */
+enum { CA_TRUST_PERIOD = 65521 };
+void ca_trust_repeat(unsigned char *bytes, size_t done, size_t count);
+
 /* Random numbers in the whole span, gaps between strides included. */
 void ca_trust_fill_random(struct ca_trust_case *c, unsigned argument, clattn_dtype dtype, float low,
                           float high, unsigned *state);
-
-/* Block lists, if the problem has them. */
-void ca_trust_fill_lists(struct ca_trust_case *c);
 
 /* Random numbers in the elements alone, of the type that the tensor has. Nothing if there is none. */
 void ca_trust_fill_elements(struct ca_trust_case *c, unsigned argument, clattn_dtype dtype,

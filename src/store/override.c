@@ -149,12 +149,12 @@ void ca_overrides_destroy(struct ca_overrides *overrides)
     free(overrides);
 }
 
-int ca_overrides_find(struct ca_overrides *overrides, const clattn_problem *p,
+int ca_overrides_find(struct ca_overrides *overrides, const struct ca_problem *p,
                       const clattn_device_info *dev, struct ca_candidate *candidate)
 {
     char problem_class[CA_CLASS_TEXT], reason[CA_REASON_BYTES];
 
-    ca_problem_class(p, problem_class);
+    ca_problem_class(&p->normal, problem_class);
     if (get(overrides, problem_class, candidate))
         return !ca_family_refusal(candidate->family, p, dev, candidate->values, reason,
                                   sizeof reason);
@@ -197,8 +197,7 @@ clattn_status clattn_tuning_override_set(clattn_context *context, const clattn_p
     }
     if (snprintf(text, sizeof text, "%s %s", family, tunables ? tunables : "") >= (int)sizeof text)
         return ca_fail(&context->log, CLATTN_UNSUPPORTED, "the tunables' text is too long");
-    if (!ca_candidate_parse(text, &made.normal, &context->device, &candidate, reason,
-                            sizeof reason))
+    if (!ca_candidate_parse(text, &made, &context->device, &candidate, reason, sizeof reason))
         return ca_fail(&context->log, CLATTN_UNSUPPORTED, "%s", reason);
     if (!set(context->overrides, problem_class, &candidate))
         return ca_fail(&context->log, CLATTN_OUT_OF_MEMORY, "no host memory for an override");
@@ -213,25 +212,17 @@ clattn_status clattn_tuning_override_get(const clattn_context *context,
     struct ca_problem made;
     struct ca_candidate candidate;
 
-    if (needed)
-        *needed = 0;
-    if (text && text_bytes > 0)
-        text[0] = '\0';
+    const int has_text = ca_text_begin(text, text_bytes, needed);
     if (ca_context_check(context) != CLATTN_SUCCESS)
         return CLATTN_INVALID_ARGUMENT;
-    if (!problem || (!text && text_bytes > 0))
+    if (!problem || !has_text)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "problem or text is null");
     const clattn_status status = name_class(context, problem, &made, problem_class);
     if (status != CLATTN_SUCCESS)
         return status;
     if (get(context->overrides, problem_class, &candidate))
         ca_candidate_print(&candidate, found);
-    const size_t bytes = strlen(found) + 1;
-    if (needed)
-        *needed = bytes;
-    if (text)
-        snprintf(text, text_bytes, "%s", found);
-    return bytes <= text_bytes ? CLATTN_SUCCESS : CLATTN_BUFFER_TOO_SMALL;
+    return ca_text_give(found, text, text_bytes, needed);
 }
 
 clattn_status clattn_tuning_override_clear(clattn_context *context, const clattn_problem *problem)

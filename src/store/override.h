@@ -15,8 +15,8 @@ struct ca_overrides *ca_overrides_create(const struct ca_log *log);
 void ca_overrides_destroy(struct ca_overrides *overrides);
 
 /* The override of a problem's class, else the environment's; one that does not fit the problem or
- * the device is passed over. False if there is none. p is normal. */
-int ca_overrides_find(struct ca_overrides *overrides, const clattn_problem *p,
+ * the device is passed over. False if there is none. */
+int ca_overrides_find(struct ca_overrides *overrides, const struct ca_problem *p,
                       const clattn_device_info *dev, struct ca_candidate *candidate);
 
 #endif

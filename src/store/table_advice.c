@@ -45,7 +45,7 @@ static struct neighbour *list_neighbours(const struct ca_table *table,
 }
 
 /* The candidate of an entry, if it fits a problem on a device. */
-static int fitting(const struct ca_entry *entry, const clattn_problem *p,
+static int fitting(const struct ca_entry *entry, const struct ca_problem *p,
                    const clattn_device_info *dev, struct ca_candidate *candidate)
 {
     char reason[CA_REASON_BYTES];
@@ -56,13 +56,13 @@ static int fitting(const struct ca_entry *entry, const clattn_problem *p,
 
 /* The candidate that an entry of a neighbour advises on this device, if it fits. */
 static int advice(const struct ca_entry *entry, const struct neighbour *neighbour,
-                  const clattn_problem *p, const clattn_device_info *dev,
+                  const struct ca_problem *p, const clattn_device_info *dev,
                   struct ca_candidate *candidate)
 {
     if (!fitting(entry, p, dev, candidate))
         return 0;
     if (neighbour->distance > 0.0) {
-        const clattn_problem *there = &neighbour->representative.normal;
+        const struct ca_problem *there = &neighbour->representative;
         if (!ca_candidate_was_compared(candidate, there, p, dev))
             return 0;
         *candidate = ca_candidate_carried(candidate, there, p, dev);
@@ -92,11 +92,11 @@ static int by_distance(const void *a, const void *b)
     return (x->class > y->class) - (x->class < y->class); /* the table's order */
 }
 
-clattn_status ca_table_nearest(const struct ca_table *table, const clattn_problem *p,
+clattn_status ca_table_nearest(const struct ca_table *table, const struct ca_problem *p,
                                const clattn_device_info *dev, struct ca_candidate *candidates,
                                size_t most, size_t *count)
 {
-    const clattn_problem representative = ca_problem_representative(p);
+    const clattn_problem representative = ca_problem_representative(&p->normal);
     size_t num_neighbours;
     struct neighbour *neighbours =
         table ? list_neighbours(table, &representative, &num_neighbours) : NULL;
@@ -166,7 +166,7 @@ static int allocate(struct cover *c)
     return c->appearances && c->candidates && c->gains && c->uncovered;
 }
 
-static void collect(struct cover *c, const clattn_problem *p, const clattn_device_info *dev)
+static void collect(struct cover *c, const struct ca_problem *p, const clattn_device_info *dev)
 {
     for (size_t n = 0; n < c->num_neighbours; n++) {
         const struct ca_class *class = c->neighbours[n].class;
@@ -201,10 +201,10 @@ static size_t best_gain(struct cover *c, const clattn_device_info *dev)
     return best;
 }
 
-size_t ca_table_portfolio(const struct ca_table *table, const clattn_problem *p,
+size_t ca_table_portfolio(const struct ca_table *table, const struct ca_problem *p,
                           const clattn_device_info *dev, struct ca_candidate *seeds, size_t most)
 {
-    const clattn_problem representative = ca_problem_representative(p);
+    const clattn_problem representative = ca_problem_representative(&p->normal);
     struct cover c = {0};
     size_t count = 0, best;
 

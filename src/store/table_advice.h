@@ -6,12 +6,12 @@
 #include "families/candidate.h"
 #include "store/tuning_table.h"
 
-/* Both take NULL for a table that there was no memory for. p is normal. */
+/* Both take NULL for a table that there was no memory for. */
 
 /* What was fastest on this device, whatever its driver, for the problem's class, then for others
  * that are near enough, the nearest first: at most `most` candidates that fit and that the table
  * does not ban, none twice; *count of them. CLATTN_OUT_OF_MEMORY or CLATTN_SUCCESS. */
-clattn_status ca_table_nearest(const struct ca_table *table, const clattn_problem *p,
+clattn_status ca_table_nearest(const struct ca_table *table, const struct ca_problem *p,
                                const clattn_device_info *dev, struct ca_candidate *candidates,
                                size_t most, size_t *count);
 
@@ -21,7 +21,7 @@ clattn_status ca_table_nearest(const struct ca_table *table, const clattn_proble
  * best chosen one, over devices and classes, weighted by how near they are to this device and
  * problem. Returns how many, 0 without memory.
  */
-size_t ca_table_portfolio(const struct ca_table *table, const clattn_problem *p,
+size_t ca_table_portfolio(const struct ca_table *table, const struct ca_problem *p,
                           const clattn_device_info *dev, struct ca_candidate *seeds, size_t most);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/disk.h"
+#include "base/text.h"
 #include "context/context.h"
 #include "problem/classes/problem_class.h"
 #include "problem/problem.h"
@@ -16,21 +17,14 @@
 clattn_status clattn_tuning_path(const clattn_context *context, char *text, size_t text_bytes,
                                  size_t *needed)
 {
-    if (needed)
-        *needed = 0;
-    if (text && text_bytes > 0)
-        text[0] = '\0';
+    const int has_text = ca_text_begin(text, text_bytes, needed);
+
     if (!context)
         return ca_refuse(CLATTN_INVALID_ARGUMENT, "context is null");
-    if (!text && text_bytes > 0)
+    if (!has_text)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
                        "text is null, but text_bytes is %zu", text_bytes);
-    const char *path = ca_store_path(context->store);
-    const size_t bytes = strlen(path) + 1;
-    if (needed)
-        *needed = bytes;
-    ca_reason(text, text_bytes, "%s", path);
-    return bytes <= text_bytes ? CLATTN_SUCCESS : CLATTN_BUFFER_TOO_SMALL;
+    return ca_text_give(ca_store_path(context->store), text, text_bytes, needed);
 }
 
 /* The problem, and its class's text, or NULL for no problem at all. */

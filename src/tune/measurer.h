@@ -4,6 +4,7 @@
 #define CA_MEASURER_H
 
 #include "families/candidate.h"
+#include "problem/problem.h"
 #include "search/measurer.h"
 #include <clattn/context.h>
 
@@ -20,7 +21,7 @@
  * of its memory, CLATTN_INVALID_PROBLEM if one is empty.
  */
 #define CA_POLICY "device events, warm, min of 3 then interleaved medians"
-clattn_status ca_measurer_create(clattn_context *ctx, const clattn_problem *problems, size_t count,
-                                 struct ca_measurer *measurer);
+clattn_status ca_measurer_create(clattn_context *ctx, const struct ca_problem *problems,
+                                 size_t count, struct ca_measurer *measurer);
 
 #endif

@@ -15,11 +15,8 @@ static int is_there(const struct ca_work *work)
 
 static void drop(struct ca_work *work)
 {
-    const clattn_problem problem = work->data.problem;
-
     ca_trust_case_release(work->buffers);
     ca_trust_case_free(&work->data);
-    work->data.problem = problem;
 }
 
 /* Makes room for data, which may take half of the device's memory: the least recently used goes
@@ -52,10 +49,7 @@ clattn_status ca_work_open(struct ca_measuring *m, size_t problem, struct ca_wor
     if (is_there(w))
         return CLATTN_SUCCESS;
     make_room(m, w->bytes);
-    const clattn_problem p = w->data.problem;
-    const int made = ca_trust_case_make_ordinary(&w->data, &p);
-    w->data.problem = p;
-    if (!made)
+    if (!ca_trust_case_make_ordinary(&w->data, &w->problem.normal))
         return ca_fail(&m->ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a problem's data");
     const clattn_status status = ca_trust_case_upload(m->ctx, &w->data, w->buffers);
     if (status == CLATTN_SUCCESS)
@@ -117,15 +111,15 @@ static struct ca_ready *find(struct ca_measuring *m, size_t problem,
 clattn_status ca_ready_open(struct ca_measuring *m, size_t problem,
                             const struct ca_candidate *candidate, struct ca_ready **ready)
 {
-    const struct ca_problem made = ca_problem_of_normal(&m->works[problem].data.problem);
+    const struct ca_problem *p = &m->works[problem].problem;
     clattn_status status = CLATTN_SUCCESS;
     cl_program program;
 
     *ready = find(m, problem, candidate);
     if (!(*ready)->plan) {
-        status = ca_program_get(m->ctx, candidate, &made.normal, ca_trust_check, &program);
+        status = ca_program_get(m->ctx, candidate, &p->normal, ca_trust_check, &program);
         if (status == CLATTN_SUCCESS)
-            status = ca_plan_make(m->ctx, candidate, "It is being measured.", &made, program, 1,
+            status = ca_plan_make(m->ctx, candidate, "It is being measured.", p, program, 1,
                                   &(*ready)->plan);
     }
     if (status != CLATTN_SUCCESS)

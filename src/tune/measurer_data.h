@@ -12,7 +12,8 @@
 /* A problem with its data, which is made when it is first needed and dropped when others need the
  * memory. */
 struct ca_work {
-    struct ca_trust_case data; /* all zeros but for the problem if there is none */
+    struct ca_problem problem;
+    struct ca_trust_case data; /* all zeros if there is none */
     cl_mem buffers[CA_WORKSPACE];
     size_t bytes; /* bytes of all blocks together */
     unsigned long used;

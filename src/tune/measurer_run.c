@@ -52,7 +52,7 @@ static void fail_build(struct ca_measuring *m, const struct ca_candidate *candid
 {
     struct ca_verdict verdict = {.status = CLATTN_SUCCESS};
 
-    ca_program_condemned(m->ctx, candidate, &m->works[0].data.problem, &verdict);
+    ca_program_condemned(m->ctx, candidate, &m->works[0].problem.normal, &verdict);
     fail(m,
          verdict.status == CLATTN_BUILD_FAILED  ? CA_COMPILE_FAILED
          : verdict.status == CLATTN_MISCOMPILED ? CA_WRONG
@@ -71,8 +71,8 @@ static int is_refused(const struct ca_measuring *m, size_t problem,
     char text[CA_REASON_BYTES];
     const char *why =
         m->lost ? "an earlier candidate's failure has left the context lost"
-                : ca_family_refusal(candidate->family, &m->works[problem].data.problem,
-                                    &m->ctx->device, candidate->values, text, sizeof text);
+                : ca_family_refusal(candidate->family, &m->works[problem].problem, &m->ctx->device,
+                                    candidate->values, text, sizeof text);
 
     if (!why)
         return 0;
@@ -109,7 +109,7 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
     ca_capture_forget(&m->capture);
     const double begin = ca_stopwatch_now();
     const clattn_status status =
-        ca_program_get(m->ctx, candidate, &m->works[0].data.problem, ca_trust_check, &program);
+        ca_program_get(m->ctx, candidate, &m->works[0].problem.normal, ca_trust_check, &program);
     reading->compile_seconds = ca_stopwatch_now() - begin;
     if (status != CLATTN_SUCCESS)
         fail_build(m, candidate, reading);
@@ -155,7 +155,7 @@ static void check_and_time(struct ca_measuring *m, struct ca_work *work, struct 
         ready->seconds = reading->times[reading->num_times - 1];
         /* Once more: a race between work-items may err now and then. What was added to anew with
          * each execution starts again. */
-        status = ca_problem_accumulates(&work->data.problem)
+        status = ca_problem_accumulates(&work->problem.normal)
                      ? check(m, work, ready, tensors, reading)
                      : judge(m, work, reading);
     }
@@ -241,7 +241,7 @@ static void take_round(void *user, size_t problem, const struct ca_candidate *ca
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-static clattn_status add_problem(struct ca_measuring *m, const clattn_problem *problem,
+static clattn_status add_problem(struct ca_measuring *m, const struct ca_problem *problem,
                                  const struct ca_log *log)
 {
     const clattn_device_info *dev = &m->ctx->device;
@@ -249,11 +249,11 @@ static clattn_status add_problem(struct ca_measuring *m, const clattn_problem *p
     size_t sizes[CA_WORKSPACE];
     char text[256];
 
-    work->data.problem = ca_problem_own(problem).normal;
-    clattn_problem_print(problem, text, sizeof text, NULL);
-    if (ca_problem_empty(problem))
+    work->problem = *problem;
+    clattn_problem_print(&problem->given, text, sizeof text, NULL);
+    if (ca_problem_empty(&problem->normal))
         return ca_fail(log, CLATTN_INVALID_PROBLEM, "'%s' has nothing to measure", text);
-    ca_trust_case_sizes(&work->data.problem, sizes);
+    ca_trust_case_sizes(&work->problem.normal, sizes);
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
         work->bytes += sizes[n];
         if (sizes[n] > dev->max_allocation_bytes || work->bytes < sizes[n] ||
@@ -287,7 +287,7 @@ static clattn_status make_context(struct ca_measuring *m, const clattn_context *
 }
 
 static clattn_status fill(struct ca_measuring *m, clattn_context *ctx,
-                          const clattn_problem *problems, size_t count)
+                          const struct ca_problem *problems, size_t count)
 {
     cl_int err;
 
@@ -323,8 +323,8 @@ static void end(void *user)
     free(m);
 }
 
-clattn_status ca_measurer_create(clattn_context *ctx, const clattn_problem *problems, size_t count,
-                                 struct ca_measurer *measurer)
+clattn_status ca_measurer_create(clattn_context *ctx, const struct ca_problem *problems,
+                                 size_t count, struct ca_measurer *measurer)
 {
     struct ca_measuring *m = calloc(1, sizeof *m);
 

@@ -5,6 +5,7 @@
 #define CA_TUNE_H
 
 #include "families/candidate.h"
+#include "problem/problem.h"
 #include "search/session.h"
 #include "tune/measurer.h"
 #include <clattn/tuning.h>
@@ -29,7 +30,7 @@ struct ca_tune_hooks {
     void *user;
     /* Makes a measurer for problems that are alike, which is closed once their results are in the store; NULL:
      * ca_measurer_create(). */
-    clattn_status (*open)(void *user, const clattn_problem *problems, size_t count,
+    clattn_status (*open)(void *user, const struct ca_problem *problems, size_t count,
                           struct ca_measurer *measurer);
     /* After each configuration; NULL: none. False ends the tuning. */
     bool (*event)(void *user, const struct ca_tune_event *event);

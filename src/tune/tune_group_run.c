@@ -92,7 +92,7 @@ static clattn_status keep(const struct ca_run *run, size_t problem,
     struct entries entries = {.count = 0, .policy = CA_POLICY};
     char class[CA_CLASS_TEXT];
 
-    ca_problem_class(&run->group->problems[problem], class);
+    ca_problem_class(&run->group->problems[problem].normal, class);
     ca_store_now(entries.when);
     add_top(run, result, &entries);
     add_seeds(run, &run->seeds[problem], result, &entries);

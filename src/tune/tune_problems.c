@@ -65,15 +65,15 @@ static enum state state_of(const clattn_context *ctx, const struct ca_problem *p
 /* The group that a problem joins: programs alike, results got in the same way. A new one at the
  * end if there is none. NULL if a problem of its class is in a group already. */
 static struct ca_group *group_for(struct ca_group *groups, size_t *num_groups,
-                                  const clattn_problem *normal, int renewal)
+                                  const struct ca_problem *problem, int renewal)
 {
-    const clattn_problem mine = ca_problem_representative(normal);
+    const clattn_problem mine = ca_problem_representative(&problem->normal);
     struct ca_group *found = NULL;
 
     for (size_t g = 0; g < *num_groups; g++) {
         int alike = groups[g].renewal == renewal && groups[g].count < CA_GROUP_MOST;
         for (size_t n = 0; n < groups[g].count; n++) {
-            const clattn_problem other = ca_problem_representative(&groups[g].problems[n]);
+            const clattn_problem other = ca_problem_representative(&groups[g].problems[n].normal);
             if (ca_class_distance(&mine, &other) == 0.0)
                 return NULL;
             alike = alike && ca_classes_alike(&mine, &other);
@@ -99,13 +99,12 @@ static size_t make_groups(const struct ca_tuning *tuning, const struct ca_proble
         const enum state state =
             tuning->options->again ? SEARCH : state_of(tuning->ctx, &problems[n]);
         struct ca_group *group =
-            state == KNOWN ? NULL
-                           : group_for(groups, &num_groups, &problems[n].normal, state == RENEWAL);
+            state == KNOWN ? NULL : group_for(groups, &num_groups, &problems[n], state == RENEWAL);
         tuning->results[n].known = !group;
         if (!group)
             continue;
         group->index[group->count] = n;
-        group->problems[group->count++] = problems[n].normal;
+        group->problems[group->count++] = problems[n];
     }
     return num_groups;
 }

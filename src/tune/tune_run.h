@@ -3,14 +3,15 @@
 #ifndef CA_TUNE_RUN_H
 #define CA_TUNE_RUN_H
 
+#include "problem/problem.h"
 #include "store/quarantine.h"
 #include "tune/tune.h"
 
 enum { CA_GROUP_MOST = 16 };
 
 struct ca_group {
-    size_t index[CA_GROUP_MOST];            /* among the problems of the tuning */
-    clattn_problem problems[CA_GROUP_MOST]; /* the problems, in normal form */
+    size_t index[CA_GROUP_MOST]; /* among the problems of the tuning */
+    struct ca_problem problems[CA_GROUP_MOST];
     size_t count;
     int renewal;            /* not 0: only stale entries are measured, anew */
     double max_seconds;     /* 0: no limit */

@@ -21,8 +21,8 @@ static size_t smallest(const struct ca_group *group)
     size_t least = 0;
 
     for (size_t n = 1; n < group->count; n++)
-        if (clattn_problem_flops(&group->problems[n]) <
-            clattn_problem_flops(&group->problems[least]))
+        if (clattn_problem_flops(&group->problems[n].normal) <
+            clattn_problem_flops(&group->problems[least].normal))
             least = n;
     return least;
 }
@@ -39,7 +39,7 @@ static void list_families(const struct ca_run *run, struct ca_comparison *c)
         *candidate = (struct ca_candidate){.family = family};
         ca_family_suggest(family, &run->group->problems[c->problem], dev, candidate->values);
         c->count += !(run->tuning->hopeless & 1u << f) &&
-                    family->preference(&run->group->problems[c->problem], dev) >= 0 &&
+                    family->preference(&run->group->problems[c->problem].normal, dev) >= 0 &&
                     ca_tune_fits(candidate, &run->group->problems[c->problem], dev);
     }
 }
@@ -160,9 +160,7 @@ static void add_seed(const struct ca_run *run, const struct ca_candidate *candid
 static clattn_status choose(const struct ca_run *run, size_t problem,
                             const clattn_plan_options *options, struct ca_choices *choices)
 {
-    const struct ca_problem made = ca_problem_of_normal(&run->group->problems[problem]);
-
-    return ca_choose(run->tuning->ctx, &made, options, choices, NULL, 0);
+    return ca_choose(run->tuning->ctx, &run->group->problems[problem], options, choices, NULL, 0);
 }
 
 void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_candidate *incumbent,
@@ -170,7 +168,7 @@ void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_cand
 {
     enum { PORTFOLIO = 8 };
     const clattn_context *ctx = run->tuning->ctx;
-    const clattn_problem *p = &run->group->problems[problem];
+    const struct ca_problem *p = &run->group->problems[problem];
     struct ca_candidate portfolio[PORTFOLIO];
     struct ca_choices choices;
 

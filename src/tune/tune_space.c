@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int ca_tune_fits(const struct ca_candidate *candidate, const clattn_problem *p,
+int ca_tune_fits(const struct ca_candidate *candidate, const struct ca_problem *p,
                  const clattn_device_info *dev)
 {
     char reason[CA_REASON_BYTES];
@@ -169,7 +169,7 @@ static bool step(const struct ca_family *family, size_t *positions, size_t *valu
 }
 
 static bool allow_family(struct ca_space *space, const struct ca_family *family,
-                         const clattn_problem *problems, size_t count,
+                         const struct ca_problem *problems, size_t count,
                          const clattn_device_info *dev)
 {
     size_t positions[CA_MAX_TUNABLES] = {0};
@@ -188,7 +188,7 @@ static bool allow_family(struct ca_space *space, const struct ca_family *family,
     return true;
 }
 
-struct ca_space *ca_tune_space_create(unsigned families, const clattn_problem *problems,
+struct ca_space *ca_tune_space_create(unsigned families, const struct ca_problem *problems,
                                       size_t count, const clattn_device_info *dev)
 {
     struct ca_space *space = ca_space_create();

@@ -9,11 +9,11 @@
 /* All candidates of the families (a bit for each, by ca_family_at()'s index) that fit at least one
  * of the problems (normal). Its first parameter is the family, the others are tunables, by name, in
  * the order of their declaration, 0 where a family has none of that name. NULL without memory. */
-struct ca_space *ca_tune_space_create(unsigned families, const clattn_problem *problems,
+struct ca_space *ca_tune_space_create(unsigned families, const struct ca_problem *problems,
                                       size_t count, const clattn_device_info *dev);
 
 /* Whether a candidate fits a problem (normal). */
-int ca_tune_fits(const struct ca_candidate *candidate, const clattn_problem *p,
+int ca_tune_fits(const struct ca_candidate *candidate, const struct ca_problem *p,
                  const clattn_device_info *dev);
 
 #endif

@@ -54,7 +54,8 @@ void ca_run_note(struct ca_run *run, size_t problem, const struct ca_candidate *
         [CA_WRONG] = {CA_QUARANTINE_WRONG, CLATTN_MISCOMPILED},
         [CA_CRASHED] = {CA_QUARANTINE_CRASH, CLATTN_OPENCL_ERROR},
     };
-    struct ca_suspect failed = {.candidate = *candidate, .problem = run->group->problems[problem]};
+    struct ca_suspect failed = {.candidate = *candidate,
+                                .problem = run->group->problems[problem].normal};
 
     if (reading->outcome == CA_CONSTRAINT_FAILED)
         return;
@@ -202,7 +203,7 @@ bool ca_run_tell(struct ca_run *run, const struct ca_session_event *event,
     char class[CA_CLASS_TEXT], text[CA_CANDIDATE_TEXT];
     const int failed = event->reading && event->reading->outcome != CA_CORRECT;
 
-    ca_problem_class(&run->group->problems[event->problem], class);
+    ca_problem_class(&run->group->problems[event->problem].normal, class);
     ca_candidate_print(candidate, text);
     tuning->evaluations = run->before + event->evaluations;
     const clattn_tuning_progress progress = {

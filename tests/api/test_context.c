@@ -199,13 +199,12 @@ Test(context, families_with_groups) {
                                                [CLATTN_PROJECTION] = "proj f32 q9 d16",
                                                [CLATTN_MERGE] = "merge f32 q9 d16 n2",
                                                [CLATTN_APPEND] = "append f32 q9 k9 d16"};
-        const clattn_problem p =
-            fixture_problem(family_text(family->full_name, problems[family->operation]));
-        const clattn_problem normal = ca_problem_normal(&p);
+        const struct ca_problem p =
+            fixture_checked(family_text(family->full_name, problems[family->operation]));
         size_t values[CA_MAX_TUNABLES] = {0};
         char reason[CA_REASON_BYTES];
-        ca_family_suggest(family, &normal, &none, values);
-        const char *why = ca_family_refusal(family, &normal, &none, values, reason, sizeof reason);
+        ca_family_suggest(family, &p, &none, values);
+        const char *why = ca_family_refusal(family, &p, &none, values, reason, sizeof reason);
         cr_expect((why != NULL) == fixture_has_groups(family, &none), "%s: %s", family->full_name,
                   why ? why : "taken");
         refused += why != NULL;

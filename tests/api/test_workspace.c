@@ -74,15 +74,15 @@ static void check(const struct ca_family *family, const clattn_device_info *dev,
                   const clattn_problem *small, const clattn_problem *large, const char *what)
 {
     size_t values[CA_MAX_TUNABLES] = {0};
-    const clattn_problem p[] = {ca_problem_normal(small), ca_problem_normal(large)};
+    const struct ca_problem p[] = {ca_problem_own(small), ca_problem_own(large)};
 
-    if (!family->workspace_bytes || family->unsupported(&p[1], dev))
+    if (!family->workspace_bytes || family->unsupported(&p[1].normal, dev))
         return;
     ca_family_suggest(family, &p[1], dev, values);
-    const size_t bytes[] = {family->workspace_bytes(&p[0], values),
-                            family->workspace_bytes(&p[1], values)};
-    cr_expect(bytes[1] <= 4 * bytes[0] + marks_of(&p[1]), "%s %s: %zu bytes, 4 times as long %zu",
-              family->full_name, what, bytes[0], bytes[1]);
+    const size_t bytes[] = {family->workspace_bytes(&p[0].normal, values),
+                            family->workspace_bytes(&p[1].normal, values)};
+    cr_expect(bytes[1] <= 4 * bytes[0] + marks_of(&p[1].normal),
+              "%s %s: %zu bytes, 4 times as long %zu", family->full_name, what, bytes[0], bytes[1]);
 }
 
 static void check_family(const struct ca_family *family, const clattn_device_info *dev)

@@ -79,7 +79,7 @@ static const void *at(const struct problem_data *data, enum input input)
 }
 
 /* What the judge expects is the result; of half precision, rounded to it. */
-static void take(void *self, enum tensor_id id, const size_t place[4], const struct bounded *want,
+static void take(void *self, int id, const size_t place[4], const struct bounded *want,
                  size_t count)
 {
     const struct fake *fake = self;
@@ -112,7 +112,7 @@ static bool get_results(void *self, struct message *why)
     void *o = fake->work->set[0].out[0];
 
     fake->o = tensor_shape_of(&p, TENSOR_O);
-    if (!judge_attention(&p, &view, PRECISION_SINGLE, (double)INFINITY, take, fake))
+    if (!judge_results(&p, &view, PRECISION_SINGLE, (double)INFINITY, take, fake))
         return message_set(why, "it has no memory");
     if (misbehaves("wrong", "result"))
         value_set(p.dtype, o, 0, value_get(p.dtype, o, 0) + 1.0);

@@ -219,6 +219,30 @@ void faults_expect_alive(const struct faults_alive before, const char *call, con
               now.objects - before.objects, now.allocations - before.allocations);
 }
 
+int faults_next(struct faults_rounds *rounds)
+{
+    if (!rounds->begun)
+        return 1;
+    cr_assert(rounds->kept || faults_allocations_alive() == rounds->alive,
+              "allocation %zu, of %s, failed: %ld allocations stay behind", rounds->n,
+              rounds->failed ? rounds->failed : "none", faults_allocations_alive() - rounds->alive);
+    rounds->n++;
+    return rounds->failed != NULL;
+}
+
+void faults_begin(struct faults_rounds *rounds)
+{
+    rounds->begun = 1;
+    rounds->alive = faults_allocations_alive();
+    faults_arm(FAULT_MEMORY, rounds->n, 0);
+}
+
+int faults_failed(struct faults_rounds *rounds)
+{
+    rounds->failed = faults_disarm();
+    return rounds->failed != NULL;
+}
+
 long faults_commands(void)
 {
     return atomic_load(&commands);

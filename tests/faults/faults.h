@@ -72,6 +72,26 @@ struct faults_alive {
 struct faults_alive faults_alive(void);
 void faults_expect_alive(struct faults_alive before, const char *call, size_t n);
 
+/* A step that is repeated until none of its allocations fails: in round n, its allocation n does.
+ *
+ *     for (struct faults_rounds r = {0}; faults_next(&r);) {
+ *         faults_begin(&r);
+ *         ... the step ...
+ *         if (faults_failed(&r)) ... no memory was said to lack, or the step did without ...
+ *         ... what the step made is freed ...
+ *     }
+ *
+ * faults_next() fails the test if more or fewer allocations are alive than when the step began. */
+struct faults_rounds {
+    size_t n;
+    const char *failed;
+    long alive;
+    int begun, kept; /* kept: set by the test where the step may keep memory */
+};
+int faults_next(struct faults_rounds *rounds);
+void faults_begin(struct faults_rounds *rounds);
+int faults_failed(struct faults_rounds *rounds);
+
 /* How many commands were handed to a queue so far, and how many events they wait for. */
 long faults_commands(void);
 long faults_waits(void);

@@ -55,14 +55,14 @@ static void choose(const clattn_device_info *dev)
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
         clattn_problem p;
         require(clattn_problem_parse(texts[t], &p, NULL, 0) == CLATTN_SUCCESS);
-        p = ca_problem_normal(&p);
+        const struct ca_problem made = ca_problem_own(&p);
         for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
             char reason[CA_REASON_BYTES];
             size_t values[CA_MAX_TUNABLES] = {0};
-            if (family->operation != p.operation || family->unsupported(&p, dev))
+            if (family->operation != p.operation || family->unsupported(&made.normal, dev))
                 continue;
-            ca_family_suggest(family, &p, dev, values);
-            const char *why = ca_family_refusal(family, &p, dev, values, reason, sizeof reason);
+            ca_family_suggest(family, &made, dev, values);
+            const char *why = ca_family_refusal(family, &made, dev, values, reason, sizeof reason);
             require(!why || *why);
         }
     }

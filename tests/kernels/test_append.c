@@ -2,7 +2,8 @@
 /* Appends: each element against double precision, the bits of the quantizer, lists that hold anything. */
 #include "tests/support/fixture.h"
 #include "tests/support/unoptimised.h"
-#include "tests/trials/append_trial.h"
+#include "tests/trials/random_operation.h"
+#include "tests/trials/trial.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -44,18 +45,9 @@ ParameterizedTest(size_t *number, append, random) {
 
     fixture_open(&f);
     for (int n = 0; n < 24; n++) {
-        const clattn_problem p = append_trial_draw(&r, &base);
-        if (!run_takes((uint64_t)n, 4))
-            continue;
-        struct append_trial t;
-        char problem[512] = "";
-        clattn_problem_print(&p, problem, sizeof problem, NULL);
-        cr_assert(append_trial_fill(&t, &p, &r, n % 2));
-        cr_assert(append_trial_run(&t, f.context, NULL) == CLATTN_SUCCESS, "%s: %s", problem,
-                  f.log.last);
-        cr_expect(append_trial_compare(&t) == 0, "%s: %zu numbers are wrong", problem,
-                  append_trial_compare(&t));
-        append_trial_free(&t);
+        struct trial t = {.problem = random_append(&r, &base), .seed = rng_next(&r)};
+        if (run_takes((uint64_t)n, 4))
+            trial_pass(&f, &t);
     }
     fixture_close(&f);
 }
@@ -63,19 +55,15 @@ ParameterizedTest(size_t *number, append, random) {
 /* As on GPUs: groups of several items, heads shared among them. */
 DeviceTest(append, groups_of_items)
 {
-    const clattn_plan_options options = {.struct_size = sizeof options,
-                                         .family = "append_tokens",
-                                         .tunables = "SIMD_WIDTH=4 GROUP_ITEMS=32 HEAD_GROUPS=2"};
-    const clattn_problem p = fixture_problem(
-        "append f32 b2 h6/3 q5 k9 d96/70 cache=f16 klen rope=halves:50:10000 queries=inplace");
-    struct rng r = rng_seed(3);
-    struct append_trial t;
+    struct trial t = {
+        .problem = fixture_problem(
+            "append f32 b2 h6/3 q5 k9 d96/70 cache=f16 klen rope=halves:50:10000 queries=inplace"),
+        .family = "append_tokens",
+        .tunables = "SIMD_WIDTH=4 GROUP_ITEMS=32 HEAD_GROUPS=2",
+        .seed = 3};
 
     fixture_need_groups(f);
-    cr_assert(append_trial_fill(&t, &p, &r, 0));
-    cr_assert(append_trial_run(&t, f->context, &options) == CLATTN_SUCCESS, "%s", f->log.last);
-    cr_expect(append_trial_compare(&t) == 0);
-    append_trial_free(&t);
+    trial_pass(f, &t);
 }
 
 /* ---- to the bit ----------------------------------------------------------------------------- */

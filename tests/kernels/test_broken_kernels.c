@@ -102,7 +102,7 @@ Test(broken_kernels, none_is_taken_for_right) {
         [BEHIND] = {CA_WRONG, "outside"},
         [NOT_C] = {CA_COMPILE_FAILED, "error"},
     };
-    const clattn_problem problem = fixture_problem(problem_text);
+    const struct ca_problem problem = fixture_checked(problem_text);
     struct ca_measurer m;
     struct fixture f;
 
@@ -130,7 +130,7 @@ Test(broken_kernels, none_is_taken_for_right) {
 
 /* The self-check has more keys. */
 Test(broken_kernels, self_checks_refuse) {
-    const clattn_problem problem = fixture_problem(problem_text);
+    const struct ca_problem problem = fixture_checked(problem_text);
     const struct ca_candidate candidate = {&broken, {RIGHT}};
     struct ca_reading reading;
     struct ca_measurer m;

@@ -2,7 +2,8 @@
 /* Merges: each element against double precision, what is exact to the bit, and the whole attention. */
 #include "tests/support/fixture.h"
 #include "tests/support/unoptimised.h"
-#include "tests/trials/merge_trial.h"
+#include "tests/trials/random_operation.h"
+#include "tests/trials/trial.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -12,23 +13,40 @@
 
 TestSuite(merge, .timeout = 120, .init = unoptimised);
 
-static struct merge_trial fill(const char *text, uint64_t seed, double spread, size_t empty)
+/* A trial whose states all count: lse and values within 2. */
+static struct trial fill(const char *text, uint64_t seed)
 {
-    const clattn_problem p = fixture_problem(text);
-    struct rng r = rng_seed(seed);
-    struct merge_trial t;
+    struct trial t = {.problem = fixture_problem(text), .seed = seed};
 
-    cr_assert(merge_trial_fill(&t, &p, &r, spread, empty), "out of memory");
+    trial_fill(&t);
+    for (int id = MERGE_PARTS; id <= MERGE_PARTS_LSE; id++)
+        trial_set_ordinary(&t, id, seed + (uint64_t)id);
+    for (int id = MERGE_O; id <= MERGE_LSE && t.problem.merge.accumulate; id++)
+        trial_set_ordinary(&t, id, seed + (uint64_t)id);
     return t;
 }
 
-static void run(struct fixture *f, struct merge_trial *t, const char *tunables)
+/* Runs it and compares each element. */
+static void run(struct fixture *f, struct trial *t)
 {
-    const clattn_plan_options options = {
-        .struct_size = sizeof options, .family = "merge_rows", .tunables = tunables};
+    trial_run(f, t);
+    trial_check(t);
+}
 
-    cr_assert(merge_trial_run(t, f->context, tunables ? &options : NULL) == CLATTN_SUCCESS, "%s",
-              f->log.last);
+/* The elements of a packed tensor, as they were sent and as they came back, and their bytes. */
+static const void *sent(const struct trial *t, int id)
+{
+    return trial_sent(t).at[id];
+}
+
+static const void *got(const struct trial *t, int id)
+{
+    return trial_got(t).at[id];
+}
+
+static size_t bytes_of(const struct trial *t, int id)
+{
+    return tensor_bytes(&t->tensor[id].shape, tensor_count(&t->tensor[id].shape));
 }
 
 /* Each element of random problems, in each dtype, with rows' ends of every kind; a tenth in each run. */
@@ -51,18 +69,14 @@ ParameterizedTest(size_t *number, merge, random) {
 
     fixture_open(&f);
     for (int n = 0; n < 40; n++) {
-        const clattn_problem p = merge_trial_draw(&r, &base);
+        struct trial t = {.problem = random_merge(&r, &base), .seed = rng_next(&r)};
         if (!run_takes((uint64_t)n, 10))
             continue;
-        const double spread = (double[]){1.0, 10.0, 500.0}[n % 3];
-        struct merge_trial t;
-        char problem[256] = "";
-        clattn_problem_print(&p, problem, sizeof problem, NULL);
-        cr_assert(merge_trial_fill(&t, &p, &r, spread, n % 2 ? 3 : 0));
-        run(&f, &t, n % 4 ? NULL : "SIMD_WIDTH=4 ITEM_VECTORS=2 ITEM_ROWS=4");
-        cr_expect(merge_trial_compare(&t) == 0, "%s: %zu numbers are wrong", problem,
-                  merge_trial_compare(&t));
-        merge_trial_free(&t);
+        if (n % 4 == 0) {
+            t.family = "merge_rows";
+            strcpy(t.tunables, "SIMD_WIDTH=4 ITEM_VECTORS=2 ITEM_ROWS=4");
+        }
+        trial_pass(&f, &t);
     }
     fixture_close(&f);
 }
@@ -76,44 +90,59 @@ DeviceTest(merge, items_that_share_a_row)
 
     fixture_need_groups(f);
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
-        struct merge_trial t = fill(problems[n], n + 1, 3.0, 4);
-        run(f, &t, "SIMD_WIDTH=4 ITEM_VECTORS=1 ROW_ITEMS=8 GROUP_ROWS=4 ITEM_ROWS=1");
-        cr_expect(merge_trial_compare(&t) == 0, "%s: %zu numbers are wrong", problems[n],
-                  merge_trial_compare(&t));
-        merge_trial_free(&t);
+        struct trial t = {.problem = fixture_problem(problems[n]),
+                          .family = "merge_rows",
+                          .tunables =
+                              "SIMD_WIDTH=4 ITEM_VECTORS=1 ROW_ITEMS=8 GROUP_ROWS=4 ITEM_ROWS=1",
+                          .seed = n + 1};
+        trial_pass(f, &t);
     }
 }
 
 /* ---- states that are special ---------------------------------------------------------------- */
 
-/* Gives each row of a state this lse. */
-static void set_lse(struct merge_trial *t, size_t s, float lse)
+/* Gives each row of a state this lse: of what o held, if s is the number of states. */
+static void set_lse(const struct trial *t, size_t s, double lse)
 {
-    for (size_t row = 0; row < t->rows; row++)
-        *(s == t->problem.merge.states ? &t->lse[row] : &t->parts_lse[s * t->rows + row]) = lse;
+    const size_t rows = tensor_count(&t->tensor[MERGE_LSE].shape);
+    const int own = s == t->problem.merge.states;
+
+    for (size_t row = 0; row < rows; row++)
+        trial_set_nth(t, own ? MERGE_LSE : MERGE_PARTS_LSE, own ? row : s * rows + row, lse);
+}
+
+/* Makes all elements NaN. */
+static void spoil(const struct trial *t, int id)
+{
+    memset(t->tensor[id].bytes, 0xff, t->tensor[id].num_bytes);
 }
 
 /* The only state that is not empty, or beside which the others vanish, is handed out to the bit, and
  * what an empty one holds is not looked at. */
 DeviceTest(merge, a_single_state_stays_as_it_is)
 {
-    static const float others[] = {-INFINITY, -300.0f};
+    static const double others[] = {-INFINITY, -300.0};
     static const char *const dtypes[] = {"f32", "f16", "bf16"};
 
     for (int n = 0; n < 6; n++) {
         char text[64];
         snprintf(text, sizeof text, "merge %s h2 q3 d37 n5", dtypes[n / 2]);
-        struct merge_trial t = fill(text, 11, 2.0, 0);
-        const size_t bytes = t.o_extent * (n / 2 ? 2 : 4);
+        struct trial t = fill(text, 11);
+        const size_t bytes = bytes_of(&t, MERGE_O), lse_bytes = bytes_of(&t, MERGE_LSE);
         for (size_t s = 0; s < 5; s++)
             if (s != 3)
                 set_lse(&t, s, others[n % 2]);
         if (n % 2 == 0)
-            memset(t.parts, 0xff, bytes);
-        run(f, &t, NULL);
-        cr_expect(memcmp(t.o, t.parts + 3 * bytes, bytes) == 0, "%s", text);
-        cr_expect(memcmp(t.lse, t.parts_lse + 3 * t.rows, t.rows * sizeof(float)) == 0, "%s", text);
-        merge_trial_free(&t);
+            for (size_t at = 0; at < 3 * 2 * 3 * 37; at++)
+                trial_set_nth(&t, MERGE_PARTS, at, NAN);
+        run(f, &t);
+        cr_expect(
+            memcmp(got(&t, MERGE_O), (const char *)sent(&t, MERGE_PARTS) + 3 * bytes, bytes) == 0,
+            "%s", text);
+        cr_expect(memcmp(got(&t, MERGE_LSE),
+                         (const char *)sent(&t, MERGE_PARTS_LSE) + 3 * lse_bytes, lse_bytes) == 0,
+                  "%s", text);
+        trial_free(&t);
     }
 }
 
@@ -121,13 +150,15 @@ DeviceTest(merge, a_single_state_stays_as_it_is)
 DeviceTest(merge, in_place_with_an_empty_state)
 {
     for (int n = 0; n < 2; n++) {
-        struct merge_trial t = fill("merge f32 h2 q3 d37 n1 accumulate", 12, 2.0, 0);
+        struct trial t = fill("merge f32 h2 q3 d37 n1 accumulate", 12);
         set_lse(&t, n ? 0 : 1, -INFINITY);
-        memset(n ? t.parts : t.o, 0xff, t.o_extent * sizeof(float));
-        run(f, &t, NULL);
-        cr_expect(memcmp(t.o, n ? t.before : t.parts, t.o_extent * sizeof(float)) == 0);
-        cr_expect(memcmp(t.lse, n ? t.lse_before : t.parts_lse, t.rows * sizeof(float)) == 0);
-        merge_trial_free(&t);
+        spoil(&t, n ? MERGE_PARTS : MERGE_O);
+        run(f, &t);
+        cr_expect(memcmp(got(&t, MERGE_O), sent(&t, n ? MERGE_O : MERGE_PARTS),
+                         bytes_of(&t, MERGE_O)) == 0);
+        cr_expect(memcmp(got(&t, MERGE_LSE), sent(&t, n ? MERGE_LSE : MERGE_PARTS_LSE),
+                         bytes_of(&t, MERGE_LSE)) == 0);
+        trial_free(&t);
     }
 }
 
@@ -138,58 +169,63 @@ DeviceTest(merge, only_empty_states_stay_empty)
         "merge f32 h2 q3 d5 n2 sinks", "merge bf16 h2 q3 d5 n0 accumulate"};
 
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
-        struct merge_trial t = fill(problems[n], 13, 2.0, 1);
-        run(f, &t, NULL);
-        cr_expect(merge_trial_compare(&t) == 0, "%s", problems[n]);
-        for (size_t row = 0; row < t.rows; row++)
-            cr_expect(t.lse[row] == -INFINITY, "%s: lse %zu is %g", problems[n], row,
-                      (double)t.lse[row]);
-        merge_trial_free(&t);
+        struct trial t = fill(problems[n], 13);
+        const clattn_merge_problem *p = &t.problem.merge;
+        for (size_t s = 0; s < p->states + (p->accumulate != 0); s++)
+            set_lse(&t, s, -INFINITY);
+        if (p->states)
+            spoil(&t, MERGE_PARTS);
+        run(f, &t);
+        for (size_t row = 0; row < 6; row++)
+            cr_expect(trial_value_nth(&t, MERGE_LSE, row) == -INFINITY, "%s: lse %zu is %g",
+                      problems[n], row, trial_value_nth(&t, MERGE_LSE, row));
+        trial_free(&t);
     }
 }
 
 /* NaN shows in its row and nowhere else; +inf outweighs what is finite. */
 DeviceTest(merge, nan_and_infinity)
 {
-    struct merge_trial t = fill("merge f32 h1 q4 d9 n3", 14, 2.0, 0);
+    struct trial t = fill("merge f32 h1 q4 d9 n3", 14);
 
-    t.parts_lse[1 * 4 + 0] = NAN;
-    t.parts_lse[2 * 4 + 1] = INFINITY;
-    merge_trial_set(&t, 0, 0, 0, 2, 5, NAN);
-    run(f, &t, NULL);
-    cr_expect(merge_trial_compare(&t) == 0);
+    trial_set_nth(&t, MERGE_PARTS_LSE, 1 * 4 + 0, NAN);
+    trial_set_nth(&t, MERGE_PARTS_LSE, 2 * 4 + 1, INFINITY);
+    trial_set(&t, MERGE_PARTS, 0, 0, 2, 5, NAN);
+    run(f, &t);
     for (size_t d = 0; d < 9; d++) {
-        const float *o = (const float *)(void *)t.o;
+        const float *o = got(&t, MERGE_O);
         cr_expect(isnan(o[d]));
-        cr_expect(o[9 + d] == ((const float *)(void *)t.parts)[2 * 36 + 9 + d]);
+        cr_expect(o[9 + d] == ((const float *)sent(&t, MERGE_PARTS))[2 * 36 + 9 + d]);
         cr_expect(isnan(o[18 + d]) == (d == 5));
         cr_expect(!isnan(o[27 + d]));
     }
-    cr_expect(isnan(t.lse[0]) && t.lse[1] == INFINITY && isfinite(t.lse[2]));
-    merge_trial_free(&t);
+    const float *lse = got(&t, MERGE_LSE);
+    cr_expect(isnan(lse[0]) && lse[1] == INFINITY && isfinite(lse[2]));
+    trial_free(&t);
 }
 
 /* A sink shares with states that are not empty; one of -inf changes no bit, a NaN shows in its head alone. */
 DeviceTest(merge, special_sinks)
 {
-    struct merge_trial t = fill("merge f32 h4 q3 d9 n2 sinks", 15, 2.0, 0);
-    struct merge_trial without = fill("merge f32 h4 q3 d9 n2", 15, 2.0, 0);
+    static const double sinks[] = {-INFINITY, NAN, INFINITY, 0.5};
+    struct trial t = fill("merge f32 h4 q3 d9 n2 sinks", 15);
+    struct trial without = fill("merge f32 h4 q3 d9 n2", 15);
 
-    t.sinks[0] = -INFINITY;
-    t.sinks[1] = NAN;
-    t.sinks[2] = INFINITY;
-    for (size_t h = 0; h < 4; h++) /* the last query of each head sees nothing */
-        t.parts_lse[h * 3 + 2] = t.parts_lse[(4 + h) * 3 + 2] = -INFINITY;
-    run(f, &t, NULL);
-    run(f, &without, NULL);
-    cr_expect(merge_trial_compare(&t) == 0);
-    cr_expect(memcmp(t.o, without.o, 2 * 9 * sizeof(float)) == 0);
-    cr_expect(memcmp(t.lse, without.lse, 2 * sizeof(float)) == 0);
-    cr_expect(isnan(t.lse[3]) && t.lse[6] == INFINITY && isfinite(t.lse[9]));
+    for (size_t h = 0; h < 4; h++) {
+        trial_set_nth(&t, MERGE_SINKS, h, sinks[h]);
+        for (size_t s = 0; s < 2; s++) /* the last query of each head sees nothing */
+            trial_set_nth(&t, MERGE_PARTS_LSE, (s * 4 + h) * 3 + 2, -INFINITY);
+    }
+    run(f, &t);
+    run(f, &without);
+    const float *lse = got(&t, MERGE_LSE);
+    cr_expect(memcmp(got(&t, MERGE_O), got(&without, MERGE_O), 2 * 9 * sizeof(float)) == 0);
+    cr_expect(memcmp(lse, got(&without, MERGE_LSE), 2 * sizeof(float)) == 0);
+    cr_expect(isnan(lse[3]) && lse[6] == INFINITY && isfinite(lse[9]));
     for (size_t h = 0; h < 4; h++)
-        cr_expect(t.lse[h * 3 + 2] == -INFINITY);
-    merge_trial_free(&t);
-    merge_trial_free(&without);
+        cr_expect(lse[h * 3 + 2] == -INFINITY);
+    trial_free(&t);
+    trial_free(&without);
 }
 
 /* ---- the whole attention -------------------------------------------------------------------- */

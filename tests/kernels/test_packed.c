@@ -14,10 +14,6 @@
 
 TestSuite(packed, .timeout = 600);
 
-static const char *const families[] = {"naive", "fused_cpu UNIT=vector", "split_cpu UNIT=vector",
-                                       "fused_gpu UNIT=item", "split_gpu UNIT=item"};
-enum { NUM_FAMILIES = sizeof families / sizeof *families };
-
 /* ---- the same bits ---------------------------------------------------------------------------- */
 
 enum { BATCH = 5, HEADS = 4, KV_HEADS = 2, ROWS = 150, KEYS = 170, DIM = 32 };
@@ -108,32 +104,28 @@ static void expect_same_bits(struct fixture *f, const char *family, const char *
     cr_expect(memcmp(&packed, &alone, sizeof packed) == 0, "%s: '%s' has other bits", family, text);
 }
 
-ParameterizedTestParameters(packed, have_the_bits_of_each_alone) {
-    static size_t numbers[NUM_FAMILIES];
-
-    return cr_make_param_array(size_t, numbers, numbers_taken(NUM_FAMILIES, 2, numbers));
+static int takes_starts(const char *family)
+{
+    return family_takes(family, "fwd f32 b5 h4/2 q70 k75 d32 totalq=150 totalkv=170 lse");
 }
 
-ParameterizedTest(size_t *number, packed, have_the_bits_of_each_alone) {
+FAMILY_TEST(packed, have_the_bits_of_each_alone, CLATTN_FORWARD, takes_starts, 2)
+{
+    const char *name = clattn_family_name(CLATTN_FORWARD, *family);
     struct fixture f;
 
     unoptimised();
     fixture_open(&f);
-    fixture_need_groups_of(&f, families[*number]);
+    fixture_need_groups_of(&f, name);
     fill();
-    expect_same_bits(&f, families[*number], "causal=br");
-    expect_same_bits(&f, families[*number], "window=20,*");
+    expect_same_bits(&f, name, "causal=br");
+    expect_same_bits(&f, name, "window=20,*");
     fixture_close(&f);
 }
 
 /* ---- starts that hold anything ----------------------------------------------------------------- */
 
 /* Guard bands, NaN in rows that no sequence has, starts of every kind: by trials (trial_data.c). */
-static int takes_starts(const char *family)
-{
-    return strncmp(family, "unfused", 7) != 0; /* its scores are of batches that are padded */
-}
-
 FAMILY_TEST(packed, starts_may_hold_anything, CLATTN_FORWARD, takes_starts, 3)
 {
     static const char *const problems[] = {

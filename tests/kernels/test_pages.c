@@ -17,10 +17,6 @@
 
 TestSuite(pages, .timeout = 600);
 
-static const char *const families[] = {"naive", "split_cpu UNIT=vector", "fused_cpu UNIT=vector",
-                                       "fused_gpu UNIT=item"};
-enum { NUM_FAMILIES = sizeof families / sizeof *families };
-
 /* ---- the same bits ---------------------------------------------------------------------------- */
 
 enum { BATCH = 2, KV_HEADS = 2, HEADS = 4, KEYS = 157, DIM = 32, QUERIES = 5 };
@@ -131,21 +127,22 @@ static int differs(struct fixture *f, const char *family, size_t page_size, int 
     return rounded;
 }
 
-ParameterizedTestParameters(pages, have_the_bits_of_a_contiguous_cache) {
-    static size_t numbers[NUM_FAMILIES];
-
-    return cr_make_param_array(size_t, numbers, numbers_taken(NUM_FAMILIES, 2, numbers));
+static int takes_pages(const char *family)
+{
+    return family_takes(family, "fwd f32 b2 h4/2 q5 k157 d32 klen lse page=16 pages=20");
 }
 
-ParameterizedTest(size_t *number, pages, have_the_bits_of_a_contiguous_cache) {
+FAMILY_TEST(pages, have_the_bits_of_a_contiguous_cache, CLATTN_FORWARD, takes_pages, 2)
+{
+    const char *name = clattn_family_name(CLATTN_FORWARD, *family);
     struct fixture f;
 
     unoptimised();
     fixture_open(&f);
-    fixture_need_groups_of(&f, families[*number]);
-    int rounded = differs(&f, families[*number], 16, 1, "causal=br window=40,*");
+    fixture_need_groups_of(&f, name);
+    int rounded = differs(&f, name, 16, 1, "causal=br window=40,*");
     for (size_t n = run_seed() % 2; n < sizeof page_sizes / sizeof *page_sizes; n += 2)
-        rounded |= differs(&f, families[*number], page_sizes[n], n % 2 == 0, "causal=br");
+        rounded |= differs(&f, name, page_sizes[n], n % 2 == 0, "causal=br");
     fixture_close(&f);
     if (rounded)
         cr_skip_test("this driver's compiler rounds otherwise in the program for pages");

@@ -15,6 +15,7 @@
 #include "tune/measurer.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,7 +176,8 @@ Test(projection, suggestions_fit) {
     devices[0] = *clattn_context_device(f.context);
     for (size_t n = 0; n < 4000; n++) {
         const struct projection_kind kind = random_projection_kind(&r, NULL, NULL);
-        const clattn_problem p = random_projection_shape(&r, &kind), normal = ca_problem_normal(&p);
+        const clattn_problem p = random_projection_shape(&r, &kind);
+        const struct ca_problem made = ca_problem_own(&p);
         clattn_device_info device = devices[n % count];
         const struct ca_family *family;
         if (n % count > 0)
@@ -185,16 +187,45 @@ Test(projection, suggestions_fit) {
         for (size_t i = 0; (family = ca_family_at(i)) != NULL; i++) {
             size_t values[CA_MAX_TUNABLES];
             char reason[256], text[512];
-            if (family->operation != CLATTN_PROJECTION || family->unsupported(&normal, &device))
+            if (family->operation != CLATTN_PROJECTION ||
+                family->unsupported(&made.normal, &device))
                 continue;
-            ca_family_suggest(family, &normal, &device, values);
+            ca_family_suggest(family, &made, &device, values);
             clattn_problem_print(&p, text, sizeof text, NULL);
             const char *why =
-                ca_family_refusal(family, &normal, &device, values, reason, sizeof reason);
+                ca_family_refusal(family, &made, &device, values, reason, sizeof reason);
             cr_assert(why == NULL, "%s on '%s', '%s': %s", family->full_name, device.name, text,
                       why);
         }
     }
+    fixture_close(&f);
+}
+
+/* Parts of bf16 (cl/mma/f32_parts.h) of the largest f32 would be infinite; infinities of both signs in x meet parts of w of
+ * both signs. Rows beside them, and one of elements just below, are as ever. */
+Test(projection, large_elements_of_parts) {
+    static const char *const families[] = {"projection_gpu UNIT=mma",
+                                           "projection_gpu UNIT=warpgroup"};
+    static const double large[] = {FLT_MAX, -FLT_MAX, INFINITY, 0x1.8p62, 0x1.fffffep62, 0x1p127};
+    struct fixture f;
+
+    unoptimised();
+    fixture_open(&f);
+    for (size_t n = 0; n < 2; n++)
+        for (int updated = 0; updated < 2; updated++) {
+            struct trial t = {.family = families[n], .seed = 3, .tunables = "EMULATE=1"};
+            t.problem = fixture_problem(updated ? "proj f32 q9 d20/7 w=oi accumulate"
+                                                : "proj f32 q9 d20/7");
+            fixture_need_groups_of(&f, families[n]);
+            if (!trial_is_supported(&f, &t))
+                continue;
+            trial_fill(&t);
+            for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+                trial_set_nth(&t, PROJECTION_X, 20 * i + 3 * i, large[i]);
+            trial_run(&f, &t);
+            trial_check(&t);
+            trial_free(&t);
+        }
     fixture_close(&f);
 }
 
@@ -245,9 +276,9 @@ Test(projection, host_memory) {
     fixture_open(&f);
     for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
         struct trial t = {.problem = fixture_problem(texts[n]), .seed = n + 1};
-        const void *at[NUM_PROJECTED] = {NULL};
+        const void *at[NUM_PROJECTION_TENSORS] = {NULL};
         trial_fill(&t);
-        for (int id = 0; id < NUM_PROJECTED; id++) {
+        for (int id = 0; id < NUM_PROJECTION_TENSORS; id++) {
             struct host_tensor *x = &t.tensor[id];
             if (!x->bytes)
                 continue;
@@ -397,7 +428,7 @@ static clattn_status plan_of(struct fixture *f, const char *text, const char *fa
 
 /* The self-check's results are read back: a lie there stands for a miscompiled kernel. */
 Test(projection, a_miscompiled_family_is_refused) {
-    static const char text[] = "proj f16 h2 q9 d20 w=oi bias=f32 accumulate";
+    static const char text[] = "proj f16 h2 q9 d64/20 w=oi bias=f32 accumulate";
     struct fixture f;
 
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
@@ -418,7 +449,7 @@ Test(projection, a_miscompiled_family_is_refused) {
 
 /* Right kernels pass both checks; an execution that adds is judged although it was repeated. */
 Test(projection, is_measured) {
-    static const char *const texts[] = {"proj bf16 b2 h3 q20 d30/16 accumulate",
+    static const char *const texts[] = {"proj bf16 b2 h3 q20 d64/16 accumulate",
                                         "proj f32 b2 h3 q20 d30/16 w=oi bias=f32 accumulate"};
     struct fixture f;
 
@@ -428,7 +459,7 @@ Test(projection, is_measured) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
         if (!family_projects_on(family, clattn_context_device(f.context)))
             continue;
-        const clattn_problem problem = fixture_problem(family_text(family, texts[n % 2]));
+        const struct ca_problem problem = fixture_checked(family_text(family, texts[n % 2]));
         struct ca_candidate candidate = {.family = ca_family_find(family)};
         struct ca_reading reading;
         struct ca_measurer m;

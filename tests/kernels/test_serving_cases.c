@@ -10,7 +10,6 @@
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
 #include "tests/support/unoptimised.h"
-#include "tests/trials/append_trial.h"
 #include "tests/trials/trial.h"
 
 #include <criterion/criterion.h>
@@ -85,19 +84,12 @@ static void pass_append(struct fixture *f, struct rng *r, const struct lengths *
     const size_t rotated = RNG_PICK(r, 0, c.dim / 2, c.dim) / 16 * 16; /* rotary_fraction */
     const char *order = rng_one_in(r, 2) ? "halves" : "pairs";
     char text[TEXT], rope[96] = "";
-    struct append_trial t;
 
     if (rotated)
         snprintf(rope, sizeof rope, " rope=%s:%zu:tables:%zu queries", order, rotated, n->keys);
     snprintf(text, sizeof text, "append %s b2 h6/%zu q%zu k%zu d%zu klen%s%s", c.dtype, c.kv_heads,
              tokens, n->keys, c.dim, rope, c.pages);
-    const clattn_problem p = fixture_problem(text);
-    cr_assert(append_trial_fill(&t, &p, r, 0));
-    cr_assert(append_trial_run(&t, f->context, NULL) == CLATTN_SUCCESS, "%s: %s", text,
-              f->log.last);
-    cr_expect(append_trial_compare(&t) == 0, "%s: %zu numbers are wrong", text,
-              append_trial_compare(&t));
-    append_trial_free(&t);
+    pass(f, text, rng_next(r));
 }
 
 ParameterizedTestParameters(serving_cases, cache_of_flash_attention) {

@@ -73,6 +73,8 @@ static const struct {
     {NULL, "proj f16 b1 h1 q2048 d2048 w=oi bias=f16"},
     {NULL, "proj f32 b1 h1 q64 d4096 accumulate"},
     {"projection_gpu UNIT=mma", "proj bf16 b1 h1 q4096 d4096"},
+    {"projection_gpu UNIT=mma", "proj f32 b1 h1 q4096 d4096"},
+    {"projection_gpu UNIT=warpgroup", "proj f32 b1 h1 q4096 d4096 w=oi"},
     {"projection_gpu UNIT=mma", "proj f16 b1 h1 q16 d4096 w=oi bias=f16"},
     {"fused_gpu UNIT=mma", "fwd f16 b8 h32/8 q512 k4096 d128 causal=br page=16 pages=2048 klen"},
     {NULL, "fwd f16 b8 h32/8 q8 k4096 d128 page=256 pages=128 klen mask=qk maskkeys=8"},
@@ -166,21 +168,20 @@ static void write_kernels(FILE *out, const struct ca_candidate *c, const clattn_
 }
 
 static void write_case(struct output *out, const struct device *d, const struct ca_candidate *c,
-                       const clattn_problem *p, const char *kind)
+                       const struct ca_problem *p, const char *kind)
 {
-    const clattn_problem normal = ca_problem_normal(p);
     char problem[1024], tunables[CA_TUNABLES_TEXT], options[CA_OPTIONS_TEXT];
 
-    if (clattn_problem_print(p, problem, sizeof problem, NULL) != CLATTN_SUCCESS ||
-        !ca_program_options(c, &normal, &d->info, options, sizeof options))
+    if (clattn_problem_print(&p->given, problem, sizeof problem, NULL) != CLATTN_SUCCESS ||
+        !ca_program_options(c, &p->normal, &d->info, options, sizeof options))
         exit(2);
     ca_tunables_print(c->family->tunables, c->family->num_tunables, c->values, tunables,
                       sizeof tunables);
-    write_parameters(out, out->count, c->family, &normal);
+    write_parameters(out, out->count, c->family, &p->normal);
     fprintf(out->cases, "%zu\t%s\t%s\t%s\t%s\t%s\t%zu\t", out->count++, d->target->name,
             word_of(c->family), kind, problem, tunables,
-            c->family->local_bytes ? c->family->local_bytes(&normal, c->values) : 0);
-    write_kernels(out->cases, c, &normal, &d->info);
+            c->family->local_bytes ? c->family->local_bytes(&p->normal, c->values) : 0);
+    write_kernels(out->cases, c, &p->normal, &d->info);
     fprintf(out->cases, "\t%s\n", options);
 }
 
@@ -242,22 +243,22 @@ static void write_defaults(struct output *out, const struct device *d, size_t f)
             fprintf(stderr, "%s: %s\n", problems[n].text, reason);
             exit(2);
         }
-        const clattn_problem normal = ca_problem_normal(&p);
-        if (family->preference(&normal, &d->info) == CA_ONLY_IF_FORCED)
+        const struct ca_problem made = ca_problem_own(&p);
+        if (family->preference(&made.normal, &d->info) == CA_ONLY_IF_FORCED)
             continue;
-        ca_family_suggest(family, &normal, &d->info, c.values);
+        ca_family_suggest(family, &made, &d->info, c.values);
         const char *why =
-            ca_family_refusal(family, &normal, &d->info, c.values, reason, sizeof reason);
+            ca_family_refusal(family, &made, &d->info, c.values, reason, sizeof reason);
         if (!why)
-            write_case(out, d, &c, &p, "default");
-        else if (p.operation == family->operation && !family->unsupported(&normal, &d->info))
+            write_case(out, d, &c, &made, "default");
+        else if (p.operation == family->operation && !family->unsupported(&made.normal, &d->info))
             fprintf(stderr, "%s on %s: %s is refused: %s\n", family->full_name, d->target->name,
                     problems[n].text, why);
     }
 }
 
 /* Some of the tunables changed at random, until the family takes them. */
-static int draw_tunables(struct rng *r, const clattn_problem *p, const clattn_device_info *dev,
+static int draw_tunables(struct rng *r, const struct ca_problem *p, const clattn_device_info *dev,
                          struct ca_candidate *c)
 {
     const struct ca_family *family = c->family;
@@ -305,12 +306,11 @@ static void write_samples(struct output *out, const struct device *d,
     for (size_t n = 0; n < out->samples; n++) {
         struct ca_candidate c = {.family = family};
         const clattn_problem p = draw_problem(r, family, &d->info);
-        const clattn_problem normal = ca_problem_normal(&p);
-        if (family->preference(&normal, &d->info) == CA_ONLY_IF_FORCED)
+        const struct ca_problem made = ca_problem_own(&p);
+        if (family->preference(&made.normal, &d->info) == CA_ONLY_IF_FORCED)
             continue;
-        if (draw_tunables(r, &normal, &d->info, &c) &&
-            (out->all || is_its_turn(out, d, rng_next(r))))
-            write_case(out, d, &c, &p, "sample");
+        if (draw_tunables(r, &made, &d->info, &c) && (out->all || is_its_turn(out, d, rng_next(r))))
+            write_case(out, d, &c, &made, "sample");
     }
 }
 

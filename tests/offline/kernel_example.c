@@ -52,10 +52,10 @@ int main(int argc, char **argv)
              clattn_problem_parse(argv[2], &p, reason, sizeof reason) == CLATTN_SUCCESS;
     if (ok) {
         const clattn_device_info device = device_of_groups(clattn_context_device(context));
-        const clattn_problem normal = ca_problem_normal(&p);
-        ok = ca_candidate_parse(argv[1], &normal, &device, &candidate, reason, sizeof reason) &&
-             ca_program_options(&candidate, &normal, &device, options, sizeof options) &&
-             ca_program_parameters(candidate.family, &normal, parameters, sizeof parameters);
+        const struct ca_problem made = ca_problem_own(&p);
+        ok = ca_candidate_parse(argv[1], &made, &device, &candidate, reason, sizeof reason) &&
+             ca_program_options(&candidate, &made.normal, &device, options, sizeof options) &&
+             ca_program_parameters(candidate.family, &made.normal, parameters, sizeof parameters);
     }
     if (ok) {
         print_definitions(options);

@@ -138,15 +138,14 @@ Test(program_verdicts, binaries_are_kept_when_asked_for) {
  * as compiling. */
 Test(program_verdicts, a_binary_is_kept_for_plans_only) {
     struct ca_candidate candidate = {.family = ca_family_find("unfused_lanes")};
-    clattn_problem p = fixture_problem(problem_text);
+    const struct ca_problem p = fixture_checked(problem_text);
     struct ca_build_seconds seconds;
     struct fixture f;
     cl_program program;
 
     fixture_open_checked(&f, scratch);
-    p = ca_problem_normal(&p);
     ca_family_suggest(candidate.family, &p, clattn_context_device(f.context), candidate.values);
-    cr_assert(ca_program_get(f.context, &candidate, &p, ca_trust_check, &program) ==
+    cr_assert(ca_program_get(f.context, &candidate, &p.normal, ca_trust_check, &program) ==
               CLATTN_SUCCESS);
     ca_program_seconds(f.context, program, &seconds);
     cr_expect(seconds.front_end > 0.0 && seconds.code_generation > 0.0 && seconds.self_check > 0.0);
@@ -163,7 +162,7 @@ Test(program_verdicts, a_binary_is_kept_for_plans_only) {
 Test(program_verdicts, a_source_with_other_built_in_functions_builds_too) {
     struct ca_family family = *ca_family_find("unfused_lanes");
     struct ca_candidate candidate = {.family = &family};
-    clattn_problem p = fixture_problem(problem_text);
+    const struct ca_problem p = fixture_checked(problem_text);
     struct fixture f;
     cl_program program;
 
@@ -172,11 +171,10 @@ Test(program_verdicts, a_source_with_other_built_in_functions_builds_too) {
         fixture_close(&f);
         cr_skip_test("only PoCL is given the declarations of cl/common/builtins.h");
     }
-    p = ca_problem_normal(&p);
     ca_family_suggest(candidate.family, &p, clattn_context_device(f.context), candidate.values);
     family.source = (const char *const[]){
         "__kernel void k(__global float *x) { x[get_global_id(0)] = lgamma(x[0]); }", NULL};
-    cr_expect(ca_program_get(f.context, &candidate, &p, ca_trust_check, &program) ==
+    cr_expect(ca_program_get(f.context, &candidate, &p.normal, ca_trust_check, &program) ==
               CLATTN_SUCCESS);
     cr_expect(f.log.warnings == 0 && f.log.errors == 0, "%s", f.log.last);
     cr_expect(atomic_exchange(&f.context->builtins_refused, 0) == 1);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What candidates for projections are judged by: right answers, and seeing what is wrong. No
  * device. */
-#include "bench/judge/projection.h"
 #include "problem/problem.h"
 #include "tests/support/fixture.h"
 #include "tests/support/judged_case.h"
@@ -43,48 +42,32 @@ static unsigned char *y_of(const struct ca_trust_case *c)
     return c->bytes[CA_PROJECTION_Y] + CA_TRUST_GUARD;
 }
 
-static struct bounded right(const struct ca_trust_case *c, const unsigned char *before, size_t n)
+/* An answer agrees with the judge, on values and within a factor on bounds. */
+static void expect_answer(void *user, int id, const size_t at[4], const struct bounded *want,
+                          size_t count)
 {
-    const clattn_projection_problem *p = &c->problem.projection;
-    const struct projection_view view = {
-        c->bytes[CA_PROJECTION_X] + CA_TRUST_GUARD, c->bytes[CA_PROJECTION_W] + CA_TRUST_GUARD,
-        p->bias ? c->bytes[CA_PROJECTION_BIAS] + CA_TRUST_GUARD : NULL, before + CA_TRUST_GUARD};
+    struct ca_trust_case *c = user;
+    size_t n = 0;
 
-    return reference_projection(p, &view, PRECISION_SINGLE, n / p->y_dim / p->rows / p->y_heads,
-                                n / p->y_dim / p->rows % p->y_heads, n / p->y_dim % p->rows,
-                                n % p->y_dim);
+    (void)id;
+    while (n < c->num_answers && memcmp(c->answers[n].at, at, sizeof c->answers[n].at) != 0)
+        n++;
+    cr_assert(n < c->num_answers);
+    for (size_t e = 0; e < count; e++) {
+        const struct ca_bounded got = c->answers[n].want[e];
+        cr_assert(fabs(got.value - want[e].value) <= 1e-12 * (1.0 + fabs(want[e].value)));
+        cr_assert(got.bound <= 2.0 * want[e].bound && got.bound >= 0.2 * want[e].bound,
+                  "judged with %g, should be %g", got.bound, want[e].bound);
+    }
 }
 
-/* Writes the right results where a kernel would. */
-static void compute(struct ca_trust_case *c)
-{
-    unsigned char *before = malloc(c->sizes[CA_PROJECTION_Y]);
-
-    cr_assert(before != NULL);
-    memcpy(before, c->bytes[CA_PROJECTION_Y], c->sizes[CA_PROJECTION_Y]);
-    for (size_t n = 0; n < count_of(c); n++)
-        value_set(c->problem.projection.dtype, y_of(c), place_of(c, n), right(c, before, n).value);
-    free(before);
-}
-
-/* The tests' own reference agrees, on values and within a factor on bounds. */
 Test(projection_trust, answers) {
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
         struct ca_trust_case c = judged_case(texts[t], 0);
         const clattn_projection_problem *p = &c.problem.projection;
-        for (size_t n = 0; n < c.num_answers * p->y_dim; n++) {
-            const struct ca_answer *answer = &c.answers[n / p->y_dim];
-            const struct ca_bounded got = answer->want[n % p->y_dim];
-            const size_t row =
-                (answer->at[0] * p->y_heads + answer->at[1]) * p->rows + answer->at[2];
-            const struct bounded want =
-                right(&c, c.bytes[CA_PROJECTION_Y], row * p->y_dim + n % p->y_dim);
-            cr_assert(fabs(got.value - want.value) <= 1e-12 * (1.0 + fabs(want.value)));
-            cr_assert(got.bound <= 2.0 * want.bound && got.bound >= 0.2 * want.bound,
-                      "judged with %g, should be %g", got.bound, want.bound);
-        }
         cr_assert(c.num_answers == p->batch * p->y_heads * p->rows);
-        compute(&c);
+        judged_results(&c, expect_answer, &c);
+        judged_compute(&c);
         judged_right(&c, texts[t]);
         ca_trust_case_free(&c);
     }
@@ -136,7 +119,7 @@ Test(projection_trust, cases_in_pieces) {
         cr_expect((normal.projection.w.stride[3] == 1) == (p.projection.w.stride[3] == 1));
         cr_expect(normal.projection.bias == p.projection.bias &&
                   normal.projection.accumulate == p.projection.accumulate);
-        compute(&c);
+        judged_compute(&c);
         judged_right(&c, cases[t].problem);
         ca_trust_case_free(&c);
     }
@@ -149,7 +132,7 @@ Test(projection_trust, what_is_found) {
         const clattn_dtype dtype = c.problem.projection.dtype;
         const size_t bytes = value_bytes(dtype), some = place_of(&c, 4321), all = count_of(&c);
         size_t poisoned = 0, gap = 0;
-        compute(&c);
+        judged_compute(&c);
         judged_right(&c, texts[t]);
 
         const double value = value_get(dtype, y_of(&c), some);
@@ -188,7 +171,7 @@ Test(projection_trust, poison_stays_where_it_belongs) {
     struct ca_trust_case c = judged_case(texts[0], 1);
     size_t bad = 0;
 
-    compute(&c);
+    judged_compute(&c);
     for (size_t n = 0; n < count_of(&c); n++)
         bad += !isfinite(value_get(c.problem.projection.dtype, y_of(&c), place_of(&c, n)));
     cr_expect(bad == c.problem.projection.y_heads * c.problem.projection.y_dim +

@@ -87,14 +87,13 @@ static clattn_status make(struct fixture *f)
 {
     static struct ca_family family; /* the context keeps it with the program */
     struct ca_candidate candidate = {.family = &family};
-    const clattn_problem given = fixture_problem("fwd f32 h2 q9 k20 d8"),
-                         p = ca_problem_normal(&given);
+    const struct ca_problem p = fixture_checked("fwd f32 h2 q9 k20 d8");
     cl_program program;
 
     family = *ca_family_find("unfused_lanes");
     ca_family_suggest(candidate.family, &p, clattn_context_device(f->context), candidate.values);
     family.ptx_target = for_sm_90a;
-    return ca_program_get(f->context, &candidate, &p, ca_trust_check, &program);
+    return ca_program_get(f->context, &candidate, &p.normal, ca_trust_check, &program);
 }
 
 /* The program of the retargeted PTX is the one that is checked and kept. */

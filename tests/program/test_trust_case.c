@@ -74,8 +74,8 @@ struct wanted {
     struct bounded *at[NUM_TENSORS];
 };
 
-static void want(void *user, const enum tensor_id id, const size_t at[4],
-                 const struct bounded *values, const size_t count)
+static void want(void *user, const int id, const size_t at[4], const struct bounded *values,
+                 const size_t count)
 {
     const struct wanted *wanted = user;
 
@@ -97,8 +97,8 @@ static struct wanted wanted_of(const struct ca_trust_case *c)
         cr_assert(wanted.at[id] != NULL);
         view.at[id] = c->bytes[id] ? c->bytes[id] + ca_trust_guard(p, id) : NULL;
     }
-    cr_assert(judge_attention(p, &view, backward ? PRECISION_SINGLE : PRECISION_WORST, INFINITY,
-                              want, &wanted));
+    cr_assert(judge_results(p, &view, backward ? PRECISION_SINGLE : PRECISION_WORST, INFINITY, want,
+                            &wanted));
     return wanted;
 }
 

@@ -369,7 +369,7 @@ static void made_round(void *user, size_t problem, const struct ca_candidate *ca
         seconds[n] = 1e-3 * (double)(1 + see(user, &candidates[n]));
 }
 
-static clattn_status made_open(void *user, const clattn_problem *problems, size_t count,
+static clattn_status made_open(void *user, const struct ca_problem *problems, size_t count,
                                struct ca_measurer *measurer)
 {
     (void)problems;

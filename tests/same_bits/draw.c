@@ -3,8 +3,7 @@
  * that pass its checks on the device, and a seed for the data. The families take turns; without names
  * all do. The device is CLATTN_DEVICE's, or the default one. */
 #include "families/registry.h"
-#include "tests/trials/append_trial.h"
-#include "tests/trials/merge_trial.h"
+#include "tests/trials/random_operation.h"
 #include "tests/trials/random_problem.h"
 #include "tests/trials/random_projection.h"
 
@@ -36,7 +35,7 @@ static struct drawn draw(struct rng *r, const struct ca_family *family,
                                             "rope=halves:30:10000 queries"};
         clattn_problem base;
         clattn_problem_parse(bases[rng_below(r, 2)], &base, NULL, 0);
-        drawn.problem = append_trial_draw(r, &base);
+        drawn.problem = random_append(r, &base);
         drawn.tunables[0] = '\0';
     } else if (family->operation == CLATTN_MERGE) {
         clattn_problem base;
@@ -44,7 +43,7 @@ static struct drawn draw(struct rng *r, const struct ca_family *family,
         base.merge.dtype = (clattn_dtype)rng_below(r, 3);
         base.merge.accumulate = rng_one_in(r, 2);
         base.merge.sinks = rng_one_in(r, 2);
-        drawn.problem = merge_trial_draw(r, &base);
+        drawn.problem = random_merge(r, &base);
         drawn.tunables[0] = '\0';
     } else {
         const struct problem_kind kind = random_kind(r, family, device);

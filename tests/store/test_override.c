@@ -127,7 +127,7 @@ DeviceTest(override, arguments)
 /* The value of an override's first tunable for a problem; 0 if there is none. */
 static size_t found(struct fixture *f, const char *problem)
 {
-    const clattn_problem parsed = fixture_problem(problem), p = ca_problem_normal(&parsed);
+    const struct ca_problem p = fixture_checked(problem);
     struct ca_candidate candidate;
 
     if (!ca_overrides_find(f->context->overrides, &p, &f->context->device, &candidate))

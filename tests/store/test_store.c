@@ -246,56 +246,50 @@ Test(store, allocations_that_fail) {
     struct store_warnings warnings;
     struct made_entry made;
     const struct ca_entry *entry = table_entry(&made, 9, 1.0);
-    const char *failed = "";
+    struct ca_store *store;
 
     const clattn_device_info dev = table_device_info(1, "1");
     const struct ca_log log = {.callback = store_warn, .user_data = &warnings};
-    for (size_t n = 0; failed; n++) {
-        const long alive = faults_allocations_alive();
-        faults_arm(FAULT_MEMORY, n, 0);
-        struct ca_store *store = ca_store_create(scratch, &dev, &log);
-        failed = faults_disarm();
-        cr_assert((store == NULL) == (failed != NULL));
+    for (struct faults_rounds r = {0}; faults_next(&r);) {
+        faults_begin(&r);
+        store = ca_store_create(scratch, &dev, &log);
+        cr_assert((store == NULL) == faults_failed(&r));
         ca_store_destroy(store);
-        cr_assert(faults_allocations_alive() == alive);
     }
-    struct ca_store *store = store_open(scratch, "1", &warnings);
+    store = store_open(scratch, "1", &warnings);
     store_put(store, class, 1, 1.0);
     ca_store_destroy(store);
     for (int what = 0; what < 4; what++) {
-        failed = "";
-        for (size_t n = 0; failed; n++) {
+        const long alive = faults_allocations_alive();
+        for (struct faults_rounds r = {.kept = 1}; faults_next(&r);) {
             const struct ca_banned banned = table_banned(entry, class, "crashed twice");
             struct ca_table from = {NULL, 0};
-            const long alive = faults_allocations_alive();
             size_t changed;
             store = store_open(scratch, "1", &warnings);
-            faults_arm(FAULT_MEMORY, n, 0);
+            faults_begin(&r);
             const clattn_status status = what == 0   ? ca_store_put(store, class, entry, 1)
                                          : what == 1 ? ca_store_ban(store, &banned)
                                          : what == 2 ? ca_store_merge(store, &from, &changed)
                                                      : ca_store_forget(store, class, &changed);
-            failed = faults_disarm();
+            const int failed = faults_failed(&r);
             cr_assert(status == CLATTN_SUCCESS || (failed && status == CLATTN_OUT_OF_MEMORY) ||
                       (failed && what == 3 && status == CLATTN_FILE_ERROR));
             cr_assert(status == CLATTN_SUCCESS || warnings.errors == 1);
-            cr_assert(store_count(store, 1) >= 1 || what == 3, "step %zu of %d", n, what);
+            cr_assert(store_count(store, 1) >= 1 || what == 3, "step %zu of %d", r.n, what);
             cr_expect(strstr(warnings.last, "damaged") == NULL, "%s", warnings.last);
             ca_store_destroy(store);
             cr_assert(faults_allocations_alive() == alive);
         }
     }
-    failed = "";
-    for (size_t n = 0; failed; n++) {
+    for (struct faults_rounds r = {.kept = 1}; faults_next(&r);) {
         store = store_open(scratch, "1", &warnings);
         store_put(store, class, 1, 1.0);
         ca_store_destroy(store);
         store = store_open(scratch, "1", &warnings);
-        faults_arm(FAULT_MEMORY, n, 0);
+        faults_begin(&r);
         const struct ca_view view = ca_store_lock(store);
-        failed = faults_disarm();
         cr_assert(view.table != NULL);
-        cr_assert(view.status == (failed ? CLATTN_OUT_OF_MEMORY : CLATTN_SUCCESS));
+        cr_assert(view.status == (faults_failed(&r) ? CLATTN_OUT_OF_MEMORY : CLATTN_SUCCESS));
         ca_store_unlock(store);
         cr_assert(store_count(store, 1) >= 1, "it is there once there is memory");
         ca_store_destroy(store);

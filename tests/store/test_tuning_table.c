@@ -455,46 +455,35 @@ Test(tuning_table, allocations_that_fail) {
     struct ca_table a = table_random(&rng), b = table_random(&rng);
     char *text = table_text(&a);
     struct ca_table sum = merged(&a, &b, NULL);
-    const char *failed = "";
 
-    for (size_t n = 0; failed; n++) {
+    for (struct faults_rounds r = {0}; faults_next(&r);) {
         char reason[256];
         struct ca_table table = {NULL, 0};
-        const long alive = faults_allocations_alive();
-        faults_arm(FAULT_MEMORY, n, 0);
+        faults_begin(&r);
         const clattn_status status =
             ca_table_read(text, strlen(text), &table, reason, sizeof reason);
-        failed = faults_disarm();
-        cr_assert(status == (failed ? CLATTN_OUT_OF_MEMORY : CLATTN_SUCCESS), "%s", reason);
+        cr_assert(status == (faults_failed(&r) ? CLATTN_OUT_OF_MEMORY : CLATTN_SUCCESS), "%s",
+                  reason);
         ca_table_free(&table);
-        cr_assert(faults_allocations_alive() == alive);
     }
-    failed = "";
-    for (size_t n = 0; failed; n++) {
+    for (struct faults_rounds r = {0}; faults_next(&r);) {
         struct ca_table table = {NULL, 0};
-        const long alive = faults_allocations_alive();
-        faults_arm(FAULT_MEMORY, n, 0);
+        faults_begin(&r);
         const int whole = ca_table_merge(&table, &a, NULL) && ca_table_merge(&table, &b, NULL);
-        failed = faults_disarm();
-        cr_assert(whole == !failed);
+        cr_assert(whole == !faults_failed(&r));
         char *part = table_text(&table); /* what is there is a table, and can be completed */
         struct ca_table again = table_parse(part);
         cr_assert(ca_table_merge(&again, &a, NULL) && ca_table_merge(&again, &b, NULL));
-        same_texts(&again, &sum, "completed", (int)n);
+        same_texts(&again, &sum, "completed", (int)r.n);
         free(part);
         ca_table_free(&again);
         ca_table_free(&table);
-        cr_assert(faults_allocations_alive() == alive);
     }
-    failed = "";
-    for (size_t n = 0; failed; n++) {
-        const long alive = faults_allocations_alive();
-        faults_arm(FAULT_MEMORY, n, 0);
+    for (struct faults_rounds r = {0}; faults_next(&r);) {
+        faults_begin(&r);
         char *again = ca_table_print(&a);
-        failed = faults_disarm();
-        cr_assert((again == NULL) == (failed != NULL));
+        cr_assert((again == NULL) == faults_failed(&r));
         free(again);
-        cr_assert(faults_allocations_alive() == alive);
     }
     free(text);
     ca_table_free(&a);

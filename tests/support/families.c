@@ -35,6 +35,14 @@ int family_takes_f32(const char *name)
     return takes_dtype(family, CLATTN_F32);
 }
 
+int family_takes(const char *name, const char *problem)
+{
+    const clattn_device_info dev = cpu_described(0);
+    const struct ca_problem p = fixture_checked(problem);
+
+    return ca_family_find(name)->unsupported(&p.normal, &dev) == NULL;
+}
+
 int family_takes_any_dims(const char *name)
 {
     const struct ca_family *family = ca_family_find(name);
@@ -85,15 +93,16 @@ const char *family_of_plan(const clattn_plan_info *info)
     return family->full_name;
 }
 
-const struct ca_family *family_untuned(const clattn_problem *p, const clattn_device_info *device)
+const struct ca_family *family_untuned(const struct ca_problem *p, const clattn_device_info *device)
 {
     const struct ca_family *family, *best = NULL;
     size_t values[CA_MAX_TUNABLES];
     char reason[CA_REASON_BYTES];
 
     for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
-        if (family->operation != p->operation ||
-            (best && family->preference(p, device) <= best->preference(p, device)))
+        if (family->operation != p->normal.operation ||
+            (best &&
+             family->preference(&p->normal, device) <= best->preference(&p->normal, device)))
             continue;
         ca_family_suggest(family, p, device, values);
         if (!ca_family_refusal(family, p, device, values, reason, sizeof reason))
@@ -113,7 +122,7 @@ void families_expect_suggestions(const char *name, const char *tunable,
     while (strcmp(family->tunables[at].name, tunable) != 0)
         at++;
     for (size_t n = 0; n < count; n++) {
-        const clattn_problem p = fixture_problem(suggested[n].problem);
+        const struct ca_problem p = fixture_checked(suggested[n].problem);
         size_t values[CA_MAX_TUNABLES];
         char reason[CA_REASON_BYTES];
         cpu.compute_units = suggested[n].units;

@@ -4,6 +4,7 @@
 #define TEST_FAMILIES_H
 
 #include "families/family.h"
+#include "problem/problem.h"
 #include <clattn/plan.h>
 #include <stdint.h>
 
@@ -13,6 +14,9 @@
  * PoCL over a second; its tests are in test_split_tiles.c. name NULL, the library's choice: yes;
  * unknown: no. */
 int family_takes_f32(const char *name);
+
+/* Whether the family can compute such a problem on a CPU, as far as facts tell. */
+int family_takes(const char *name, const char *problem);
 
 /* Whether it takes dims that are no multiples of 64. What a family of others can do is in tests/units,
  * and tests that go over all families leave it out. */
@@ -48,7 +52,8 @@ const char *family_text(const char *family, const char *text);
 
 /* The family that a device takes of itself, untuned: of those that can compute the problem with the tunables that
  * suit it the one of the highest preference. Fails the test if there is none. */
-const struct ca_family *family_untuned(const clattn_problem *p, const clattn_device_info *device);
+const struct ca_family *family_untuned(const struct ca_problem *p,
+                                       const clattn_device_info *device);
 
 /* What a tunable is set to for a problem on a CPU of so many compute units that was never tuned. */
 struct family_suggestion {

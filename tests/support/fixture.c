@@ -121,12 +121,11 @@ int fixture_has_groups(const struct ca_family *family, const clattn_device_info 
         [CLATTN_MERGE] = "merge f32 q33 d65 n3",
         [CLATTN_APPEND] = "append f32 q33 k65 d65 klen",
     };
-    const clattn_problem p = fixture_problem(problems[family->operation]);
-    const clattn_problem normal = ca_problem_normal(&p);
+    const struct ca_problem p = fixture_checked(problems[family->operation]);
     size_t values[CA_MAX_TUNABLES] = {0};
 
-    ca_family_suggest(family, &normal, device, values);
-    return fixture_group_items(family, &normal, values, device) > 1;
+    ca_family_suggest(family, &p, device, values);
+    return fixture_group_items(family, &p.normal, values, device) > 1;
 }
 
 void fixture_need_groups_of(const struct fixture *f, const char *name)
@@ -207,6 +206,13 @@ clattn_problem fixture_problem(const char *text)
     cr_assert(clattn_problem_parse(text, &problem, reason, sizeof reason) == CLATTN_SUCCESS,
               "'%s': %s", text, reason);
     return problem;
+}
+
+struct ca_problem fixture_checked(const char *text)
+{
+    const clattn_problem p = fixture_problem(text);
+
+    return ca_problem_own(&p);
 }
 
 clattn_plan *fixture_plan(struct fixture *f, const char *problem, const char *family)

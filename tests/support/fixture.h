@@ -86,6 +86,8 @@ clattn_plan *fixture_forced_plan(struct fixture *f, const clattn_problem *proble
 
 /* A problem from its text form, which must parse. */
 clattn_problem fixture_problem(const char *text);
+/* The same, checked, as the library takes it. */
+struct ca_problem fixture_checked(const char *text);
 
 /* A device buffer that must be had; host NULL leaves it undefined. */
 cl_mem fixture_buffer(struct fixture *f, size_t bytes, const void *host);

@@ -3,6 +3,9 @@
 
 #include "bench/judge/row.h"
 #include "tests/support/storage.h"
+#include <limits.h>
+#include <math.h>
+#include <string.h>
 
 void fill_input(const clattn_problem *p, enum tensor_id id, const struct tensor_shape *s,
                 struct rng *r, unsigned char *bytes)
@@ -26,6 +29,119 @@ void fill_input(const clattn_problem *p, enum tensor_id id, const struct tensor_
         else
             value_set(s->dtype, bytes, n, rng_uniform(r, -1, 1));
     }
+}
+
+void fill_numbers(const struct tensor_shape *s, unsigned char *bytes, struct rng *r, double most)
+{
+    for (size_t n = 0; s->present && n < tensor_count(s); n++)
+        value_set(s->dtype, bytes, tensor_nth(s, n), rng_uniform(r, -most, most));
+}
+
+static void fill_projection(const clattn_problem *p, unsigned char *const bytes[NUM_TENSORS],
+                            struct rng *r, int hostile)
+{
+    for (int id = 0; id < NUM_PROJECTION_TENSORS; id++) {
+        const struct tensor_shape s = tensor_shape_of(p, id);
+        if (!s.written || p->projection.accumulate)
+            fill_numbers(&s, bytes[id], r, 1.0);
+        if (hostile && s.present && (id == PROJECTION_X || id == PROJECTION_W))
+            value_set(s.dtype, bytes[id], tensor_nth(&s, rng_below(r, tensor_count(&s))),
+                      id == PROJECTION_X ? NAN : INFINITY);
+    }
+}
+
+/* States: lse within +-spread; one in `empty` is empty (0: none), its row NaN. */
+static void fill_states(const clattn_problem *p, unsigned char *const bytes[NUM_TENSORS], int id,
+                        int lse_id, struct rng *r, double spread, size_t empty)
+{
+    const struct tensor_shape s = tensor_shape_of(p, id);
+
+    for (size_t n = 0; s.present && n < tensor_count(&s); n++) {
+        const size_t row = n / s.size[3];
+        if (n % s.size[3] == 0)
+            value_set(CLATTN_F32, bytes[lse_id], row,
+                      empty && rng_one_in(r, empty) ? -INFINITY : rng_uniform(r, -spread, spread));
+        value_set(s.dtype, bytes[id], tensor_nth(&s, n),
+                  isinf(value_get(CLATTN_F32, bytes[lse_id], row)) ? (double)NAN
+                                                                   : rng_uniform(r, -1, 1));
+    }
+}
+
+static void fill_merge(const clattn_problem *p, unsigned char *const bytes[NUM_TENSORS],
+                       struct rng *r)
+{
+    const struct tensor_shape sinks = tensor_shape_of(p, MERGE_SINKS);
+    const double spread = RNG_PICK(r, 1, 10, 500);
+    const size_t empty = RNG_PICK(r, 0, 3);
+
+    fill_states(p, bytes, MERGE_PARTS, MERGE_PARTS_LSE, r, spread, empty);
+    if (p->merge.accumulate)
+        fill_states(p, bytes, MERGE_O, MERGE_LSE, r, spread, empty);
+    fill_numbers(&sinks, bytes[MERGE_SINKS], r, spread);
+}
+
+/* Sets an entry of a list, if there is the list. */
+static void set_entry(unsigned char *list, size_t n, cl_int entry)
+{
+    if (list)
+        memcpy(list + n * sizeof entry, &entry, sizeof entry);
+}
+
+/* Each slot once, from a random one on; every third outside of the cache if hostile. */
+static void fill_places(const clattn_append_problem *p, const struct tensor_shape *cache,
+                        unsigned char *const bytes[NUM_TENSORS], struct rng *r, int hostile)
+{
+    static const cl_int strange[] = {-1, INT_MIN, INT_MAX, -1000000};
+    const cl_int edges[] = {-2, (cl_int)p->capacity - 1, INT_MAX, INT_MIN};
+    const cl_int none[] = {-1, INT_MIN, INT_MAX, (cl_int)p->pages};
+    const size_t room = p->capacity > p->tokens ? p->capacity - p->tokens : 0;
+    const size_t places = cache->size[0] * cache->size[2];
+    const size_t first = places ? rng_below(r, places) : 0;
+    const size_t pages = p->page_size ? (p->capacity + p->page_size - 1) / p->page_size : 0;
+
+    for (size_t b = 0; b < p->batch; b++)
+        set_entry(bytes[APPEND_KV_LENGTHS], b,
+                  hostile ? edges[rng_below(r, 4)] : (cl_int)rng_below(r, room + 1));
+    for (size_t n = 0; n < p->batch * p->tokens; n++) {
+        cl_int slot = (hostile && n % 3 == 1) || n >= places ? strange[rng_below(r, 4)]
+                                                             : (cl_int)((first + n) % places);
+        if (hostile && n % 3 == 2)
+            slot = (cl_int)(places + rng_below(r, 3));
+        set_entry(bytes[APPEND_SLOTS], n, slot);
+        set_entry(bytes[APPEND_POSITIONS], n, (cl_int)rng_below(r, 4000) - 1000);
+    }
+    for (size_t n = 0; n < p->batch * pages; n++) { /* a page each, as long as there are some */
+        const int has = n < p->pages && !(hostile && rng_one_in(r, 3));
+        set_entry(bytes[APPEND_PAGE_TABLE], n,
+                  has ? (cl_int)(p->pages - 1 - n) : none[rng_below(r, 4)]);
+    }
+}
+
+static void fill_append(const clattn_problem *p, unsigned char *const bytes[NUM_TENSORS],
+                        struct rng *r, int hostile)
+{
+    static const int numbers[] = {APPEND_K, APPEND_V, APPEND_Q, APPEND_COS, APPEND_SIN};
+    const struct tensor_shape cache = tensor_shape_of(p, APPEND_K_CACHE);
+    const struct tensor_shape out = tensor_shape_of(p, APPEND_Q_OUT);
+
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
+        const struct tensor_shape s = tensor_shape_of(p, numbers[n]);
+        fill_numbers(&s, bytes[numbers[n]], r, 2.0);
+    }
+    if (p->append.queries == CLATTN_QUERIES_IN_PLACE)
+        fill_numbers(&out, bytes[APPEND_Q_OUT], r, 2.0);
+    fill_places(&p->append, &cache, bytes, r, hostile);
+}
+
+void fill_operation(const clattn_problem *p, unsigned char *const bytes[NUM_TENSORS], struct rng *r,
+                    int hostile)
+{
+    if (p->operation == CLATTN_PROJECTION)
+        fill_projection(p, bytes, r, hostile);
+    else if (p->operation == CLATTN_MERGE)
+        fill_merge(p, bytes, r);
+    else
+        fill_append(p, bytes, r, hostile);
 }
 
 int fill_results(const clattn_problem *p, const struct tensor_view *view,

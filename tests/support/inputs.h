@@ -10,6 +10,15 @@
 void fill_input(const clattn_problem *p, enum tensor_id id, const struct tensor_shape *s,
                 struct rng *r, unsigned char *bytes);
 
+/* Numbers within +-most for each element of a tensor, which is not quantized; what lies between them stays. */
+void fill_numbers(const struct tensor_shape *s, unsigned char *bytes, struct rng *r, double most);
+
+/* What a projection, a merge or an append reads, at the elements (0, 0, 0, 0) of its tensors. A merge has empty states of
+ * NaN at times. hostile: of a projection one NaN in x and one infinity in w; of an append lengths, slots and pages of
+ * which some are outside of the cache. */
+void fill_operation(const clattn_problem *p, unsigned char *const bytes[NUM_TENSORS], struct rng *r,
+                    int hostile);
+
 /* O and lse, which a backward problem reads; 0 without memory. */
 int fill_results(const clattn_problem *p, const struct tensor_view *view,
                  unsigned char *const bytes[NUM_TENSORS]);

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/judged_case.h"
 
+#include "bench/judge/judge.h"
 #include "problem/problem.h"
 #include "selfcheck/values.h"
 #include "tests/support/fixture.h"
+#include "tests/support/storage.h"
 #include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct ca_trust_case judged_case(const char *text, const int hostile)
@@ -25,6 +29,61 @@ void judged_write(struct ca_trust_case *c)
                            ca_problem_dtype(&c->problem, a->argument), a->first + d * a->step,
                            (float)a->want[d].value);
     }
+}
+
+/* The library's number of a tensor that the judge numbers otherwise. */
+static unsigned argument_of(const clattn_operation operation, const int id)
+{
+#define TENSOR(ID, ...) [ID] = CA_##ID,
+    static const unsigned projected[] = {PROJECTION_TENSORS(TENSOR)},
+                          merged[] = {MERGE_TENSORS(TENSOR)}, appended[] = {APPEND_TENSORS(TENSOR)};
+#undef TENSOR
+
+    return operation == CLATTN_PROJECTION ? projected[id]
+           : operation == CLATTN_MERGE    ? merged[id]
+                                          : appended[id];
+}
+
+static unsigned char *tensor_of(const struct ca_trust_case *c, int id)
+{
+    unsigned char *bytes = c->bytes[argument_of(c->problem.operation, id)];
+
+    return bytes ? bytes + CA_TRUST_GUARD : NULL;
+}
+
+void judged_results(const struct ca_trust_case *c, judge_visit *visit, void *user)
+{
+    struct tensor_view view = {.at = {NULL}};
+    unsigned char *before[NUM_TENSORS] = {NULL};
+
+    for (int id = 0; id < NUM_TENSORS; id++) {
+        const struct tensor_shape s = tensor_shape_of(&c->problem, id);
+        if (!s.present)
+            continue;
+        const size_t bytes = tensor_bytes(&s, s.extent);
+        before[id] = malloc(bytes);
+        cr_assert(before[id] != NULL);
+        view.at[id] = memcpy(before[id], tensor_of(c, id), bytes);
+    }
+    cr_assert(judge_results(&c->problem, &view, PRECISION_SINGLE, INFINITY, visit, user));
+    for (int id = 0; id < NUM_TENSORS; id++)
+        free(before[id]);
+}
+
+static void write_row(void *user, int id, const size_t at[4], const struct bounded *want,
+                      size_t count)
+{
+    const struct ca_trust_case *c = user;
+    const struct tensor_shape s = tensor_shape_of(&c->problem, id);
+
+    for (size_t n = 0; n < count; n++)
+        value_set(s.dtype, tensor_of(c, id), tensor_index(&s, at[0], at[1], at[2], at[3] + n),
+                  want[n].value);
+}
+
+void judged_compute(struct ca_trust_case *c)
+{
+    judged_results(c, write_row, c);
 }
 
 void judged_right(const struct ca_trust_case *c, const char *text)

@@ -76,11 +76,11 @@ struct ca_banned table_banned(const struct ca_entry *entry, const char *problem_
 struct ca_candidate table_candidate(const char *text, const clattn_problem *p,
                                     const clattn_device_info *dev)
 {
-    const clattn_problem normal = ca_problem_normal(p);
+    const struct ca_problem made = ca_problem_own(p);
     struct ca_candidate candidate;
     char reason[256];
 
-    cr_assert(ca_candidate_parse(text, &normal, dev, &candidate, reason, sizeof reason), "'%s': %s",
+    cr_assert(ca_candidate_parse(text, &made, dev, &candidate, reason, sizeof reason), "'%s': %s",
               text, reason);
     return candidate;
 }

@@ -210,9 +210,9 @@ static int make(const struct row *row, struct rng *r, const struct ca_family *fa
         kind->base = problem_of(row, r, family->operation);
         if (clattn_problem_check(&kind->base, NULL, 0) != CLATTN_SUCCESS)
             continue;
-        const clattn_problem normal = ca_problem_normal(&kind->base);
-        ca_family_suggest(family, &normal, device, kind->values);
-        if (!ca_family_refusal(family, &normal, device, kind->values, reason, sizeof reason))
+        const struct ca_problem p = ca_problem_own(&kind->base);
+        ca_family_suggest(family, &p, device, kind->values);
+        if (!ca_family_refusal(family, &p, device, kind->values, reason, sizeof reason))
             return 1;
     }
     return 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/tensors.h"
-#include "bench/judge/projection.h"
 
 clattn_buffer *tensor_buffer(clattn_forward_tensors *tensors, const enum tensor_id id)
 {
@@ -26,9 +25,9 @@ clattn_buffer *tensor_backward_buffer(clattn_backward_tensors *tensors, const en
     }
 }
 
-clattn_status tensor_execute(const clattn_operation operation, const clattn_plan *plan,
-                             cl_command_queue queue, const struct tensor_arguments *tensors,
-                             const cl_uint num_wait, const cl_event *wait, cl_event *done)
+static clattn_status attend(const clattn_operation operation, const clattn_plan *plan,
+                            cl_command_queue queue, const struct tensor_arguments *tensors,
+                            const cl_uint num_wait, const cl_event *wait, cl_event *done)
 {
     clattn_forward_tensors forward = {.struct_size = sizeof forward,
                                       .workspace = tensors->workspace,
@@ -41,16 +40,6 @@ clattn_status tensor_execute(const clattn_operation operation, const clattn_plan
                                         .dropout_offset = tensors->dropout_offset,
                                         .dropout_place = tensors->dropout_place};
 
-    if (operation == CLATTN_PROJECTION)
-        return clattn_project(
-            plan, queue,
-            &(clattn_projection_tensors){.struct_size = sizeof(clattn_projection_tensors),
-                                         .x = tensors->at[PROJECTION_X],
-                                         .w = tensors->at[PROJECTION_W],
-                                         .bias = tensors->at[PROJECTION_BIAS],
-                                         .y = tensors->at[PROJECTION_Y],
-                                         .workspace = tensors->workspace},
-            num_wait, wait, done);
     for (int id = 0; id < NUM_TENSORS; id++) {
         clattn_buffer *place = operation == CLATTN_BACKWARD
                                    ? tensor_backward_buffer(&backward, (enum tensor_id)id)
@@ -61,6 +50,36 @@ clattn_status tensor_execute(const clattn_operation operation, const clattn_plan
     if (operation == CLATTN_BACKWARD)
         return clattn_attention_backward(plan, queue, &backward, num_wait, wait, done);
     return clattn_attention_forward(plan, queue, &forward, num_wait, wait, done);
+}
+
+clattn_status tensor_execute(const clattn_operation operation, const clattn_plan *plan,
+                             cl_command_queue queue, const struct tensor_arguments *tensors,
+                             const cl_uint num_wait, const cl_event *wait, cl_event *done)
+{
+    const clattn_buffer *at = tensors->at;
+
+#define TENSOR(ID, member, ...) .member = at[ID],
+    if (operation == CLATTN_PROJECTION)
+        return clattn_project(
+            plan, queue,
+            &(clattn_projection_tensors){.struct_size = sizeof(clattn_projection_tensors),
+                                         .workspace = tensors->workspace,
+                                         PROJECTION_TENSORS(TENSOR)},
+            num_wait, wait, done);
+    if (operation == CLATTN_MERGE)
+        return clattn_merge(plan, queue,
+                            &(clattn_merge_tensors){.struct_size = sizeof(clattn_merge_tensors),
+                                                    .workspace = tensors->workspace,
+                                                    MERGE_TENSORS(TENSOR)},
+                            num_wait, wait, done);
+    if (operation == CLATTN_APPEND)
+        return clattn_append(plan, queue,
+                             &(clattn_append_tensors){.struct_size = sizeof(clattn_append_tensors),
+                                                      .workspace = tensors->workspace,
+                                                      APPEND_TENSORS(TENSOR)},
+                             num_wait, wait, done);
+#undef TENSOR
+    return attend(operation, plan, queue, tensors, num_wait, wait, done);
 }
 
 clattn_host_forward_tensors tensor_host_forward(const struct tensor_view *view)
@@ -98,7 +117,27 @@ clattn_status tensor_execute_host(clattn_context *context, const clattn_problem 
     const clattn_host_forward_tensors forward = tensor_host_forward(view);
     const clattn_host_backward_tensors backward = tensor_host_backward(view);
 
-    return p->operation == CLATTN_BACKWARD
-               ? clattn_attention_backward_host(context, p, options, &backward)
-               : clattn_attention_forward_host(context, p, options, &forward);
+    switch (p->operation) {
+    case CLATTN_FORWARD:
+        return clattn_attention_forward_host(context, p, options, &forward);
+    case CLATTN_BACKWARD:
+        return clattn_attention_backward_host(context, p, options, &backward);
+#define TENSOR(ID, member, ...) .member = (void *)view->at[ID],
+    case CLATTN_PROJECTION:
+        return clattn_project_host(
+            context, p, options,
+            &(clattn_host_projection_tensors){.struct_size = sizeof(clattn_host_projection_tensors),
+                                              PROJECTION_TENSORS(TENSOR)});
+    case CLATTN_MERGE:
+        return clattn_merge_host(
+            context, p, options,
+            &(clattn_host_merge_tensors){.struct_size = sizeof(clattn_host_merge_tensors),
+                                         MERGE_TENSORS(TENSOR)});
+    default:
+        return clattn_append_host(
+            context, p, options,
+            &(clattn_host_append_tensors){.struct_size = sizeof(clattn_host_append_tensors),
+                                          APPEND_TENSORS(TENSOR)});
+#undef TENSOR
+    }
 }

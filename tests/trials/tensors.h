@@ -20,7 +20,7 @@ struct tensor_arguments {
 clattn_buffer *tensor_buffer(clattn_forward_tensors *tensors, enum tensor_id id);
 clattn_buffer *tensor_backward_buffer(clattn_backward_tensors *tensors, enum tensor_id id);
 
-/* clattn_attention_forward() or _backward(), or clattn_project(), whose tensors are counted as PROJECTION_X and on. */
+/* The call of the operation, its tensors by their numbers in its enum. */
 clattn_status tensor_execute(clattn_operation operation, const clattn_plan *plan,
                              cl_command_queue queue, const struct tensor_arguments *tensors,
                              cl_uint num_wait, const cl_event *wait, cl_event *done);
@@ -30,7 +30,7 @@ clattn_status tensor_execute(clattn_operation operation, const clattn_plan *plan
 clattn_host_forward_tensors tensor_host_forward(const struct tensor_view *view);
 clattn_host_backward_tensors tensor_host_backward(const struct tensor_view *view);
 
-/* One of those two calls. */
+/* The host call of the problem's operation. */
 clattn_status tensor_execute_host(clattn_context *context, const clattn_problem *p,
                                   const clattn_plan_options *options,
                                   const struct tensor_view *view);

@@ -175,93 +175,62 @@ void trial_run(struct fixture *f, struct trial *t)
 /* The first element that is wrong, and how many are. */
 struct findings {
     const struct trial *trial;
+    unsigned char *rest[NUM_TENSORS]; /* what was sent, and over it, of results, what came back */
     size_t wrong, checked;
     char first[LINE / 2];
 };
 
-static void compare_elements(struct findings *found, const struct host_tensor *x,
-                             const size_t at[4], const struct bounded *want, const size_t count)
+static void compare(void *user, const int id, const size_t at[4], const struct bounded *want,
+                    const size_t count)
 {
-    const unsigned char *base = x->got + x->offset * x->shape.element_bytes;
+    struct findings *found = user;
+    const struct host_tensor *x = &found->trial->tensor[id];
+    const struct tensor_shape *s = &x->shape;
 
     found->checked += count;
     for (size_t n = 0; n < count; n++) {
-        const double got = value_get(x->shape.dtype, base,
-                                     tensor_index(&x->shape, at[0], at[1], at[2], at[3] + n));
+        const size_t index = x->offset + tensor_index(s, at[0], at[1], at[2], at[3] + n);
+        const size_t begin = tensor_bytes(s, index);
+        const double got = tensor_load(s, x->got, index);
+        memcpy(found->rest[id] + begin, x->got + begin, s->element_bytes);
         if (within(got, want[n]) || found->wrong++ > 0)
             continue;
         snprintf(found->first, sizeof found->first,
-                 "%s[%zu, %zu, %zu, %zu]: got %.9g, want %.9g +- %.3g", x->shape.name, at[0], at[1],
+                 "%s[%zu, %zu, %zu, %zu]: got %.9g, want %.9g +- %.3g", s->name, at[0], at[1],
                  at[2], at[3] + n, got, want[n].value, want[n].bound);
     }
 }
 
-static void compare(void *user, const enum tensor_id id, const size_t at[4],
-                    const struct bounded *want, const size_t count)
-{
-    struct findings *found = user;
-
-    compare_elements(found, &found->trial->tensor[id], at, want, count);
-}
-
-static void compare_projected(void *user, const int output, const size_t at[4],
-                              const struct bounded *want, const size_t count)
-{
-    struct findings *found = user;
-
-    (void)output;
-    compare_elements(found, &found->trial->tensor[PROJECTION_Y], at, want, count);
-}
-
-static bool judge(const struct trial *t, struct findings *found)
-{
-    const struct tensor_view view = trial_sent(t);
-    const unsigned char *const *at = view.at;
-    const struct projection_view projected = {at[PROJECTION_X], at[PROJECTION_W],
-                                              at[PROJECTION_BIAS], at[PROJECTION_Y]};
-
-    if (t->problem.operation == CLATTN_PROJECTION)
-        return judge_projection(&t->problem.projection, &projected, PRECISION_SINGLE, INFINITY,
-                                compare_projected, found);
-    return judge_attention(&t->problem, &view, PRECISION_SINGLE, INFINITY, compare, found);
-}
-
 /* Every byte that is not an element of a result must be as it was sent. */
-static void check_rest(const struct trial *t, enum tensor_id id)
+static void check_rest(const struct findings *found, int id)
 {
-    const struct host_tensor *x = &t->tensor[id];
-    const struct tensor_shape *s = &x->shape;
-    const struct tensor_view view = trial_sent(t);
-    unsigned char *want = must(malloc(x->num_bytes));
+    const struct host_tensor *x = &found->trial->tensor[id];
 
-    memcpy(want, x->bytes, x->num_bytes);
-    for (size_t b = 0; s->written && b < s->size[0]; b++)
-        for (size_t h = 0; h < s->size[1]; h++)
-            for (size_t i = 0; i < s->size[2]; i++) {
-                const int of_row = id == TENSOR_LSE || tensor_has_row(&t->problem, &view, id, i);
-                for (size_t d = 0; of_row && d < s->size[3]; d++) {
-                    const size_t at = x->offset + tensor_index(s, b, h, i, d);
-                    if (id != TENSOR_LSE || tensor_has_row(&t->problem, &view, id, d))
-                        memcpy(want + at * s->element_bytes, x->got + at * s->element_bytes,
-                               s->element_bytes);
-                }
-            }
     for (size_t n = 0; n < x->num_bytes; n++)
-        cr_assert(want[n] == x->got[n], "byte %td of %s, which is not to be written, was%s",
-                  (ptrdiff_t)n - (ptrdiff_t)tensor_bytes(s, x->offset), s->name, again(t));
-    free(want);
+        cr_assert(found->rest[id][n] == x->got[n],
+                  "byte %td of %s, which is not to be written, was%s",
+                  (ptrdiff_t)n - (ptrdiff_t)tensor_bytes(&x->shape, x->offset), x->shape.name,
+                  again(found->trial));
 }
 
 void trial_check(const struct trial *t)
 {
+    const struct tensor_view view = trial_sent(t);
     struct findings found = {.trial = t};
 
-    cr_assert(judge(t, &found), "out of memory");
-    cr_assert(found.wrong == 0, "%zu of %zu elements are wrong, the first %s%s", found.wrong,
-              found.checked, found.first, again(t));
     for (int id = 0; id < NUM_TENSORS; id++)
         if (t->tensor[id].bytes)
-            check_rest(t, (enum tensor_id)id);
+            found.rest[id] = memcpy(must(malloc(t->tensor[id].num_bytes)), t->tensor[id].bytes,
+                                    t->tensor[id].num_bytes);
+    cr_assert(judge_results(&t->problem, &view, PRECISION_SINGLE, INFINITY, compare, &found),
+              "out of memory");
+    cr_assert(found.wrong == 0, "%zu of %zu elements are wrong, the first %s%s", found.wrong,
+              found.checked, found.first, again(t));
+    for (int id = 0; id < NUM_TENSORS; id++) {
+        if (found.rest[id])
+            check_rest(&found, id);
+        free(found.rest[id]);
+    }
 }
 
 void trial_pass(struct fixture *f, struct trial *t)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One problem of attention, or a projection, run through the public API and compared, element by element, with the
- * reference.
+/* One problem of any operation, run through the public API and compared, element by element, with the reference.
  *
  * Tensors lie at random places inside buffers in which every byte that is not theirs is 0xff,
  * a NaN in each dtype: between strides, before and after. What is hidden from every query that
@@ -13,7 +12,6 @@
 #ifndef TEST_TRIAL_H
 #define TEST_TRIAL_H
 
-#include "bench/judge/projection.h"
 #include "families/tunables.h"
 #include "tests/support/fixture.h"
 #include "tests/trials/tensors.h"
@@ -34,7 +32,7 @@ struct trial {
     uint64_t seed;
     int poisoned; /* of a projection: a NaN in x and an infinity in w are among the data */
     int aligned; /* tensors begin at multiples of 8 elements, where kernels may copy them in pieces */
-    struct host_tensor tensor[NUM_TENSORS]; /* of a projection NUM_PROJECTED */
+    struct host_tensor tensor[NUM_TENSORS]; /* by the enum of the problem's operation */
 };
 
 /* Makes the tensors and their data from problem and seed. */
@@ -50,17 +48,15 @@ struct tensor_view trial_got(const struct trial *t);
 void trial_pass_with_small_weights(struct fixture *f, struct trial *t);
 
 /* One element: to be sent (of a quantized tensor its block's scale), or, of one that is not, as it came back. */
-void trial_set(const struct trial *t, enum tensor_id id, size_t b, size_t h, size_t i, size_t d,
-               double value);
-double trial_value(const struct trial *t, enum tensor_id id, size_t b, size_t h, size_t i,
-                   size_t d);
+void trial_set(const struct trial *t, int id, size_t b, size_t h, size_t i, size_t d, double value);
+double trial_value(const struct trial *t, int id, size_t b, size_t h, size_t i, size_t d);
 
 /* Likewise element n of a tensor's, in the order of its sizes. */
 void trial_set_nth(const struct trial *t, int id, size_t n, double value);
 double trial_value_nth(const struct trial *t, int id, size_t n);
 
 /* Makes every element of a tensor uniform in +-2, hidden or not. */
-void trial_set_ordinary(const struct trial *t, enum tensor_id id, uint64_t seed);
+void trial_set_ordinary(const struct trial *t, int id, uint64_t seed);
 
 /* Buffers that hold the tensors; then what they hold in the end, as got: they are released. */
 struct tensor_arguments trial_send(struct fixture *f, const struct trial *t);

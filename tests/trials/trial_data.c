@@ -23,15 +23,6 @@ static unsigned char *first(struct host_tensor *t)
     return t->bytes + tensor_bytes(&t->shape, t->offset);
 }
 
-static void fill_uniform(struct host_tensor *t, struct rng *r, const double most)
-{
-    const struct tensor_shape *s = &t->shape;
-
-    if (s->present)
-        EACH_ELEMENT(s, b, h, i, d, at)
-    value_set(s->dtype, first(t), at, rng_uniform(r, -most, most));
-}
-
 /* Sometimes beyond both ends, and as far as a cl_int goes, where they are clamped. */
 static void fill_lengths(struct host_tensor *t, struct rng *r, const size_t seq)
 {
@@ -308,17 +299,6 @@ void trial_data_fill_results(struct trial *t)
         abort();
 }
 
-static void fill_projection(struct trial *t, struct rng *r)
-{
-    for (int id = 0; id < NUM_PROJECTED; id++)
-        if (id != PROJECTION_Y || t->problem.projection.accumulate)
-            fill_uniform(&t->tensor[id], r, 1.0);
-    for (int id = PROJECTION_X; t->poisoned && id <= PROJECTION_W; id++)
-        if (t->tensor[id].bytes)
-            trial_set_nth(t, id, rng_below(r, tensor_count(&t->tensor[id].shape)),
-                          id == PROJECTION_X ? NAN : INFINITY);
-}
-
 static void fill_attention(struct trial *t, struct rng *r)
 {
     const clattn_problem *p = &t->problem;
@@ -340,8 +320,8 @@ static void fill_attention(struct trial *t, struct rng *r)
     fill_mask(&t->tensor[TENSOR_MASK], r);
     fill_bias(&t->tensor[TENSOR_BIAS], r);
     fill_lists(&t->tensor[TENSOR_BLOCK_OFFSETS], &t->tensor[TENSOR_BLOCK_ENTRIES], r, p);
-    fill_uniform(&t->tensor[TENSOR_SLOPES], r, 0.5);
-    fill_uniform(&t->tensor[TENSOR_SINKS], r, 4);
+    fill_numbers(&t->tensor[TENSOR_SLOPES].shape, first(&t->tensor[TENSOR_SLOPES]), r, 0.5);
+    fill_numbers(&t->tensor[TENSOR_SINKS].shape, first(&t->tensor[TENSOR_SINKS]), r, 4);
     look(t, &seen);
     poison_bias(t, seen.bias, r);
     fill_rows(t, &t->tensor[TENSOR_Q], seen.q, r, most[rng_below(r, 6)]);
@@ -359,8 +339,15 @@ static void fill_attention(struct trial *t, struct rng *r)
 
 void trial_data_fill(struct trial *t, struct rng *r)
 {
-    if (t->problem.operation == CLATTN_PROJECTION)
-        fill_projection(t, r);
-    else
+    unsigned char *bytes[NUM_TENSORS] = {NULL};
+
+    if (t->problem.operation == CLATTN_FORWARD || t->problem.operation == CLATTN_BACKWARD) {
         fill_attention(t, r);
+        return;
+    }
+    for (int id = 0; id < NUM_TENSORS; id++)
+        if (t->tensor[id].bytes)
+            bytes[id] = first(&t->tensor[id]);
+    fill_operation(&t->problem, bytes, r,
+                   t->problem.operation == CLATTN_APPEND ? rng_one_in(r, 2) : t->poisoned);
 }

@@ -10,15 +10,6 @@
 
 enum { GUARD = 256 }; /* elements kept free on either side */
 
-static struct tensor_shape shape_of(const clattn_problem *p, int id)
-{
-    if (p->operation != CLATTN_PROJECTION)
-        return tensor_shape_of(p, (enum tensor_id)id);
-    return id < NUM_PROJECTED
-               ? reference_projection_shape(&p->projection, (enum projection_tensor)id)
-               : (struct tensor_shape){.present = false};
-}
-
 void trial_fill(struct trial *t)
 {
     struct rng r = rng_seed(t->seed);
@@ -26,7 +17,7 @@ void trial_fill(struct trial *t)
     for (int id = 0; id < NUM_TENSORS; id++) {
         struct host_tensor *x = &t->tensor[id];
         memset(x, 0, sizeof *x);
-        x->shape = shape_of(&t->problem, id);
+        x->shape = tensor_shape_of(&t->problem, id);
         x->offset = GUARD + rng_below(&r, 33);
         if (t->aligned)
             x->offset = (x->offset + 7) / 8 * 8;
@@ -105,8 +96,8 @@ struct tensor_view trial_got(const struct trial *t)
     return view;
 }
 
-void trial_set(const struct trial *t, const enum tensor_id id, const size_t b, const size_t h,
-               const size_t i, const size_t d, const double value)
+void trial_set(const struct trial *t, const int id, const size_t b, const size_t h, const size_t i,
+               const size_t d, const double value)
 {
     const struct host_tensor *x = &t->tensor[id];
     const size_t at = x->offset + tensor_index(&x->shape, b, h, i, d);
@@ -118,29 +109,21 @@ void trial_set(const struct trial *t, const enum tensor_id id, const size_t b, c
         value_set(x->shape.dtype, x->bytes, at, value);
 }
 
-/* The place of element n in the order of the sizes. */
-static size_t place_of(const struct tensor_shape *s, size_t n)
-{
-    return tensor_index(s, n / s->size[3] / s->size[2] / s->size[1],
-                        n / s->size[3] / s->size[2] % s->size[1], n / s->size[3] % s->size[2],
-                        n % s->size[3]);
-}
-
 void trial_set_nth(const struct trial *t, const int id, const size_t n, const double value)
 {
     const struct host_tensor *x = &t->tensor[id];
 
-    value_set(x->shape.dtype, x->bytes, x->offset + place_of(&x->shape, n), value);
+    value_set(x->shape.dtype, x->bytes, x->offset + tensor_nth(&x->shape, n), value);
 }
 
 double trial_value_nth(const struct trial *t, const int id, const size_t n)
 {
     const struct host_tensor *x = &t->tensor[id];
 
-    return value_get(x->shape.dtype, x->got, x->offset + place_of(&x->shape, n));
+    return value_get(x->shape.dtype, x->got, x->offset + tensor_nth(&x->shape, n));
 }
 
-double trial_value(const struct trial *t, const enum tensor_id id, const size_t b, const size_t h,
+double trial_value(const struct trial *t, const int id, const size_t b, const size_t h,
                    const size_t i, const size_t d)
 {
     const struct host_tensor *x = &t->tensor[id];
@@ -148,7 +131,7 @@ double trial_value(const struct trial *t, const enum tensor_id id, const size_t 
     return value_get(x->shape.dtype, x->got, x->offset + tensor_index(&x->shape, b, h, i, d));
 }
 
-void trial_set_ordinary(const struct trial *t, const enum tensor_id id, const uint64_t seed)
+void trial_set_ordinary(const struct trial *t, const int id, const uint64_t seed)
 {
     const size_t *size = t->tensor[id].shape.size;
     struct rng r = rng_seed(seed);

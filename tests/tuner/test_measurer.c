@@ -18,7 +18,7 @@ static const char small[] = "fwd f32 h2 q33 k40 d16 causal=br lse";
 
 static struct ca_measurer open_measurer(struct fixture *f, const char *text)
 {
-    const clattn_problem problem = fixture_problem(text);
+    const struct ca_problem problem = fixture_checked(text);
     struct ca_measurer m;
 
     const clattn_status status = ca_measurer_create(f->context, &problem, 1, &m);
@@ -96,7 +96,7 @@ DeviceTest(measurer, every_option_and_several_problems)
         "mask=bhqk alibi sinks qlen klen lse scores=weights",
         "fwd f16 b2 h4/2 q20 k90 d16 scale=0.3 softcap=5 causal=br window=50,* bias=bf16:bhqk "
         "mask=bhqk alibi sinks qlen klen lse scores=weights"};
-    clattn_problem problems[2] = {fixture_problem(texts[0]), fixture_problem(texts[1])};
+    const struct ca_problem problems[2] = {fixture_checked(texts[0]), fixture_checked(texts[1])};
     struct ca_reading reading;
     struct ca_measurer m;
     double seconds;
@@ -174,7 +174,7 @@ DeviceTest(measurer, failing_calls)
     int failed = 0, enqueueing = 0, building = 0;
 
     const struct ca_candidate c = suggested(f, small, "unfused");
-    const clattn_problem problem = fixture_problem(small);
+    const struct ca_problem problem = fixture_checked(small);
     const long before = faults_objects_alive(alive, sizeof alive);
     for (size_t n = 0; call; n += n < 200 ? 1 : n / 2) {
         struct ca_measurer m;
@@ -214,24 +214,20 @@ DeviceTest(measurer, failing_calls)
 
 DeviceTest(measurer, no_memory)
 {
-    const char *call = "";
-
     const struct ca_candidate c = suggested(f, small, "unfused");
-    const clattn_problem problem = fixture_problem(small);
-    for (size_t n = 0; call; n++) {
-        const long before = faults_allocations_alive();
+    const struct ca_problem problem = fixture_checked(small);
+
+    for (struct faults_rounds r = {0}; faults_next(&r);) {
         struct ca_measurer m;
-        faults_arm(FAULT_MEMORY, n, 0);
+        faults_begin(&r);
         const clattn_status status = ca_measurer_create(f->context, &problem, 1, &m);
         if (status == CLATTN_SUCCESS) {
             const struct ca_reading reading = build_and_measure(&m, &c, 1e-12);
             cr_assert(reading.outcome == CA_CORRECT || reading.reason[0]);
         }
-        call = faults_disarm();
-        cr_assert(call || status == CLATTN_SUCCESS);
+        cr_assert(faults_failed(&r) || status == CLATTN_SUCCESS);
         if (status == CLATTN_SUCCESS)
             m.close(m.user);
-        cr_assert(faults_allocations_alive() == before, "allocation %zu", n);
     }
 }
 
@@ -305,8 +301,9 @@ DeviceTest(measurer, round_with_a_failure)
 
 Test(measurer, too_large_or_empty) {
     const cl_ulong little = 4 << 20, most = 1 << 20;
-    const clattn_problem problem = fixture_problem("fwd f32 h8 q1024 k1024 d64"); /* 2 MiB each */
-    const clattn_problem empty = fixture_problem("fwd f32 q0 k4 d8");
+    const struct ca_problem problem =
+        fixture_checked("fwd f32 h8 q1024 k1024 d64"); /* 2 MiB each */
+    const struct ca_problem empty = fixture_checked("fwd f32 q0 k4 d8");
     struct ca_measurer m;
     struct fixture f;
 
@@ -330,13 +327,13 @@ Test(measurer, too_large_or_empty) {
 /* Data of one problem makes room for another's where both do not fit. */
 Test(measurer, problems_take_turns_in_memory) {
     const cl_ulong memory = 9 << 20; /* 2 MiB a problem */
-    clattn_problem problems[4];
+    struct ca_problem problems[4];
     struct ca_measurer m;
     struct fixture f;
     char alive[256];
 
     for (size_t n = 0; n < 4; n++)
-        problems[n] = fixture_problem("fwd f32 h8 q256 k256 d64");
+        problems[n] = fixture_checked("fwd f32 h8 q256 k256 d64");
     faults_pretend(CL_DEVICE_GLOBAL_MEM_SIZE, &memory, sizeof memory);
     fixture_open(&f);
     cr_assert(ca_measurer_create(f.context, problems, 4, &m) == CLATTN_SUCCESS, "%s", f.log.last);

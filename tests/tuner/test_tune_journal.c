@@ -284,10 +284,11 @@ static void try_candidate(struct ca_journal *journal, struct calls *calls, size_
     const struct ca_measurer within = {
         .user = calls, .build = count_build, .measure = count_measure, .round = read_nothing};
     const struct ca_candidate tried = candidate(n);
-    clattn_problem problems[2];
+    clattn_problem a, b;
 
-    clattn_problem_parse(class_a, &problems[0], NULL, 0);
-    clattn_problem_parse(class_b, &problems[1], NULL, 0);
+    clattn_problem_parse(class_a, &a, NULL, 0);
+    clattn_problem_parse(class_b, &b, NULL, 0);
+    const struct ca_problem problems[2] = {ca_problem_own(&a), ca_problem_own(&b)};
     const struct ca_journal_hooks hooks = {.user = calls, .building = count_try};
     struct ca_measurer m;
     cr_assert(ca_journal_measurer(&within, journal, problems, 2, &hooks, &m));
@@ -372,9 +373,10 @@ Test(tune_journal, a_round_that_was_interrupted_is_no_failure) {
     add(journal, class_a, 0);
     add(journal, class_a, 1);
     clattn_problem_parse(class_a, &problem, NULL, 0);
+    const struct ca_problem made = ca_problem_own(&problem);
     const struct ca_journal_hooks hooks = {.user = NULL};
     struct ca_measurer m;
-    cr_assert(ca_journal_measurer(&within, journal, &problem, 1, &hooks, &m));
+    cr_assert(ca_journal_measurer(&within, journal, &made, 1, &hooks, &m));
     m.round(m.user, 0, both, 2, seconds);
     cr_expect(seconds[0] == 1e-3 && isinf(seconds[1]));
     m.close(m.user);

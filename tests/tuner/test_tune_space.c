@@ -7,8 +7,7 @@
 #include "problem/problem.h"
 #include "tests/support/fixture.h"
 #include "tests/support/profiles.h"
-#include "tests/trials/append_trial.h"
-#include "tests/trials/merge_trial.h"
+#include "tests/trials/random_operation.h"
 #include "tests/trials/random_problem.h"
 #include "tune/tune.h"
 #include "tune/tune_space.h"
@@ -28,7 +27,7 @@ static clattn_device_info device(void)
     return info;
 }
 
-static int ca_fits_any(const struct ca_candidate *c, const clattn_problem *p, size_t count,
+static int ca_fits_any(const struct ca_candidate *c, const struct ca_problem *p, size_t count,
                        const clattn_device_info *dev)
 {
     for (size_t n = 0; n < count; n++)
@@ -39,7 +38,7 @@ static int ca_fits_any(const struct ca_candidate *c, const clattn_problem *p, si
 
 /* All candidates of a family by counting, each of which must be in the space; returns how many. */
 static size_t count_family(const struct ca_space *space, const struct ca_family *family,
-                           const clattn_problem *p, size_t count, const clattn_device_info *dev)
+                           const struct ca_problem *p, size_t count, const clattn_device_info *dev)
 {
     size_t total = 1, allowed = 0;
 
@@ -77,8 +76,8 @@ static unsigned bit_of(const struct ca_family *family)
 
 Test(tune_space, holds_what_fits_and_nothing_else) {
     const clattn_device_info dev = device();
-    const clattn_problem p[2] = {fixture_problem("fwd f32 h2 q70 d64 window=*,0"),
-                                 fixture_problem("fwd f32 h2 q70 d512 window=*,0")};
+    const struct ca_problem p[2] = {fixture_checked("fwd f32 h2 q70 d64 window=*,0"),
+                                    fixture_checked("fwd f32 h2 q70 d512 window=*,0")};
     const struct ca_family *lanes = ca_family_find("fused_cpu UNIT=vector"),
                            *items = ca_family_find("fused_gpu UNIT=item");
 
@@ -107,7 +106,7 @@ static clattn_problem draw(struct rng *rng, size_t round)
         return random_problem(rng);
     const size_t choice = round / 4 % 4;
     base = fixture_problem(bases[choice]);
-    return choice < 2 ? append_trial_draw(rng, &base) : merge_trial_draw(rng, &base);
+    return choice < 2 ? random_append(rng, &base) : random_merge(rng, &base);
 }
 
 /* On devices of any kind the untuned candidate passes the check that all others must pass. */
@@ -126,36 +125,37 @@ Test(tune_space, what_a_family_suggests_fits) {
         const clattn_problem drawn = draw(&rng, round);
         if (clattn_problem_check(&drawn, NULL, 0) != CLATTN_SUCCESS)
             continue;
-        const clattn_problem p = ca_problem_normal(&drawn);
+        const struct ca_problem made = ca_problem_own(&drawn);
+        const clattn_problem *p = &made.normal;
         clattn_device_info dev = devices[round / 180];
         dev.vector_width_float = widths[round % 5];
         dev.compute_units = units[round / 5 % 3];
         dev.max_work_group_size = group_sizes[round / 15 % 4];
         for (int d = 0; d < 3; d++)
             dev.max_work_item_sizes[d] = dev.max_work_group_size;
-        if (p.operation == CLATTN_MERGE && round % 8 == 7) /* no less is promised */
+        if (p->operation == CLATTN_MERGE && round % 8 == 7) /* no less is promised */
             dev.max_work_item_sizes[1] = 1;
         dev.local_memory_bytes = local_memory[round / 60 % 3];
         for (size_t f = 0; (family = ca_family_at(f)) != NULL; f++) {
             struct ca_candidate candidate = {.family = family};
             char reason[CA_REASON_BYTES], text[512];
-            if (family->operation != p.operation)
+            if (family->operation != p->operation)
                 continue;
-            ca_family_suggest(family, &p, &dev, candidate.values);
-            if (family->unsupported(&p, &dev))
+            ca_family_suggest(family, &made, &dev, candidate.values);
+            if (family->unsupported(p, &dev))
                 continue;
             fitting++;
             cr_assert(ca_tunables_check(family->tunables, family->num_tunables, candidate.values,
                                         reason, sizeof reason),
                       "%s: %s", family->full_name, reason);
             /* Of groups or local memory that are too small reject() tells, not unsupported(). */
-            if (family != &ca_fused_cpu_vector && p.operation != CLATTN_APPEND &&
-                p.operation != CLATTN_MERGE &&
+            if (family != &ca_fused_cpu_vector && p->operation != CLATTN_APPEND &&
+                p->operation != CLATTN_MERGE &&
                 (dev.max_work_group_size < 256 || dev.local_memory_bytes < 48 << 10))
                 continue;
             const char *why =
-                ca_family_refusal(family, &p, &dev, candidate.values, reason, sizeof reason);
-            clattn_problem_print(&p, text, sizeof text, NULL);
+                ca_family_refusal(family, &made, &dev, candidate.values, reason, sizeof reason);
+            clattn_problem_print(p, text, sizeof text, NULL);
             cr_expect(why == NULL, "%s, '%s', %s, vectors of %u, groups of %zu, %zu bytes: %s",
                       family->full_name, text, dev.name, dev.vector_width_float,
                       dev.max_work_group_size, (size_t)dev.local_memory_bytes, why);
@@ -209,30 +209,31 @@ Test(tune_space, names_of_CPUs_decide_nothing) {
         const clattn_problem drawn = random_problem(&rng);
         if (clattn_problem_check(&drawn, NULL, 0) != CLATTN_SUCCESS)
             continue;
-        const clattn_problem p = ca_problem_normal(&drawn);
+        const struct ca_problem made = ca_problem_own(&drawn);
+        const clattn_problem *p = &made.normal;
         const size_t width = (size_t)round % (NUM_CPUS / NUM_CPU_VENDORS);
         const clattn_device_info one = cpu_described(width * NUM_CPU_VENDORS);
         for (size_t f = 0; (family = ca_family_at(f)) != NULL; f++) {
             struct ca_candidate mine = {.family = family}, random = mine;
             char reasons[2][CA_REASON_BYTES];
-            if (family->operation != p.operation)
+            if (family->operation != p->operation)
                 continue;
-            ca_family_suggest(family, &p, &one, mine.values);
+            ca_family_suggest(family, &made, &one, mine.values);
             for (size_t n = 0; n < family->num_tunables; n++) {
                 const struct ca_tunable *t = &family->tunables[n];
                 random.values[n] = t->candidates[rng_below(&rng, t->num_candidates)];
             }
-            const char *why =
-                ca_family_refusal(family, &p, &one, random.values, reasons[0], sizeof reasons[0]);
+            const char *why = ca_family_refusal(family, &made, &one, random.values, reasons[0],
+                                                sizeof reasons[0]);
             for (size_t v = 1; v < NUM_CPU_VENDORS; v++) {
                 const clattn_device_info other = cpu_described(width * NUM_CPU_VENDORS + v);
                 struct ca_candidate theirs = {.family = family};
-                ca_family_suggest(family, &p, &other, theirs.values);
+                ca_family_suggest(family, &made, &other, theirs.values);
                 cr_assert(ca_candidates_equal(&mine, &theirs), "%s on %s", family->full_name,
                           other.name);
-                cr_assert(family->preference(&p, &one) == family->preference(&p, &other),
-                          "%s on %s", family->full_name, other.name);
-                const char *refusal = ca_family_refusal(family, &p, &other, random.values,
+                cr_assert(family->preference(p, &one) == family->preference(p, &other), "%s on %s",
+                          family->full_name, other.name);
+                const char *refusal = ca_family_refusal(family, &made, &other, random.values,
                                                         reasons[1], sizeof reasons[1]);
                 cr_assert((why == NULL) == (refusal == NULL), "%s on %s: %s", family->full_name,
                           other.name, refusal ? refusal : why);

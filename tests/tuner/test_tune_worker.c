@@ -253,7 +253,8 @@ static void open_client(const char *cases, ca_patience *patience)
         .program = client.path, .device = "", .timeout = 1.0, .patience = patience};
     client.worker = ca_worker_create(&options);
     clattn_problem_parse("fwd f32 q64 d32", &problem, NULL, 0);
-    cr_assert(ca_worker_open(client.worker, &problem, 1, &client.m) == CLATTN_SUCCESS, "%s",
+    const struct ca_problem made = ca_problem_own(&problem);
+    cr_assert(ca_worker_open(client.worker, &made, 1, &client.m) == CLATTN_SUCCESS, "%s",
               ca_worker_broken(client.worker));
     for (size_t n = 0; n < 3; n++) {
         client.candidates[n] = (struct ca_candidate){.family = &ca_fused_cpu_vector};

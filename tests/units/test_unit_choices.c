@@ -34,8 +34,7 @@ static const char *choice(struct fixture *f, const char *problem, const char *ar
 {
     const clattn_plan_options untuned = {.struct_size = sizeof untuned,
                                          .flags = CLATTN_PLAN_UNTUNED};
-    const clattn_problem p = fixture_problem(problem);
-    const struct ca_problem made = ca_problem_own(&p);
+    const struct ca_problem p = fixture_checked(problem);
     clattn_device_info *dev = &f->context->device;
     const clattn_device_info before = *dev;
     static struct ca_choices choices;
@@ -45,7 +44,7 @@ static const char *choice(struct fixture *f, const char *problem, const char *ar
     dev->vector_width_float = 16;
     snprintf(dev->architecture, sizeof dev->architecture, "%s", architecture);
     const clattn_status status =
-        ca_choose(f->context, &made, &untuned, &choices, reason, sizeof reason);
+        ca_choose(f->context, &p, &untuned, &choices, reason, sizeof reason);
     *dev = before;
     cr_assert(status == CLATTN_SUCCESS, "%s", reason);
     return choices.list[0].candidate.family->full_name;
@@ -160,14 +159,14 @@ enum { NUM_CHOICES = sizeof choices / sizeof *choices };
 static void expect_instruction(size_t number, const clattn_device_info *dev, size_t instruction)
 {
     const struct ca_family *family = ca_family_find(choices[number].family);
-    const clattn_problem p = fixture_problem(choices[number].problem);
+    const struct ca_problem p = fixture_checked(choices[number].problem);
     char reason[CA_REASON_BYTES];
     size_t values[CA_MAX_TUNABLES];
 
     ca_family_suggest(family, &p, dev, values);
     const char *why = ca_family_refusal(family, &p, dev, values, reason, sizeof reason);
     cr_expect(why == NULL, "%s on %s: %s", family->full_name, dev->architecture, why);
-    cr_expect((family->preference(&p, dev) >= 0) == (instruction != 0));
+    cr_expect((family->preference(&p.normal, dev) >= 0) == (instruction != 0));
     cr_expect(values[index_of(family, "EMULATE")] == (instruction == 0));
     if (instruction)
         cr_expect(values[index_of(family, "INSTRUCTION")] == instruction, "%s on %s",
@@ -216,11 +215,11 @@ Test(unit_choices, hopper_has_warpgroups) {
     const struct ca_family *family = ca_family_find("fused_gpu UNIT=warpgroup");
 
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
-        const clattn_problem p = fixture_problem(rows[n].problem);
+        const struct ca_problem p = fixture_checked(rows[n].problem);
         const clattn_device_info dev = gpu(rows[n].architecture, 32);
         size_t values[CA_MAX_TUNABLES];
         char reason[CA_REASON_BYTES];
-        cr_expect(family->preference(&p, &dev) == rows[n].preference, "%s: %s",
+        cr_expect(family->preference(&p.normal, &dev) == rows[n].preference, "%s: %s",
                   rows[n].architecture, rows[n].problem);
         ca_family_suggest(family, &p, &dev, values);
         const char *why = ca_family_refusal(family, &p, &dev, values, reason, sizeof reason);
@@ -258,19 +257,25 @@ Test(unit_choices, of_GPUs) {
         {"gfx942", "fwd f16 h32/4 q1 k4096 d128", "split_gpu UNIT=mma"},
         {"gfx1100", "fwd f16 h32/4 q8 k4096 d128", "split_gpu UNIT=mma"},
         {"intel_arc_a750", "fwd f16 h32/4 q1 k4096 d128", "split_gpu UNIT=mma"},
+        {"sm_90", "proj f32 q4096 d4096", "projection_gpu UNIT=warpgroup"},
+        {"sm_90", "proj f32 q128 d4096", "projection_gpu UNIT=item"},
+        {"sm_90", "proj f32 q512 d512", "projection_gpu UNIT=item"},
+        {"gfx942", "proj f32 q4096 d4096", "projection_gpu UNIT=mma"},
+        {"sm_86", "proj f32 q4096 d4096", "projection_gpu UNIT=item"},
+        {"gfx1100", "proj f32 q4096 d4096", "projection_gpu UNIT=item"},
     };
     const struct ca_family *split = ca_family_find("split_gpu UNIT=mma");
 
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
         const struct profile profile = profile_named(rows[n].profile);
-        const clattn_problem p = fixture_problem(rows[n].problem);
+        const struct ca_problem p = fixture_checked(rows[n].problem);
         const struct ca_family *best = family_untuned(&p, &profile.info);
         char reason[CA_REASON_BYTES];
         size_t values[CA_MAX_TUNABLES];
         cr_expect(rows[n].family == other ? best != split
                                           : strcmp(best->full_name, rows[n].family) == 0,
                   "%s on %s: %s", rows[n].problem, rows[n].profile, best->full_name);
-        if (p.operation != CLATTN_FORWARD)
+        if (p.normal.operation != CLATTN_FORWARD)
             continue;
         ca_family_suggest(split, &p, &profile.info, values);
         const char *why =
@@ -294,10 +299,10 @@ Test(unit_choices, dims_are_divided_where_registers_are_few) {
 
     for (size_t n = 0; n < sizeof chosen / sizeof *chosen; n++) {
         const struct profile profile = profile_named(chosen[n].profile);
-        const clattn_problem p = fixture_problem(chosen[n].problem);
+        const struct ca_problem p = fixture_checked(chosen[n].problem);
         size_t values[CA_MAX_TUNABLES];
         ca_family_suggest(family, &p, &profile.info, values);
-        const char *why = family->reject(&p, &profile.info, values);
+        const char *why = family->reject(&p.normal, &profile.info, values);
         cr_expect(why == NULL, "%s on %s: %s", chosen[n].problem, chosen[n].profile, why);
         cr_expect(values[index_of(family, "DIM_GROUPS")] == chosen[n].dim_groups, "%s on %s: %zu",
                   chosen[n].problem, chosen[n].profile, values[index_of(family, "DIM_GROUPS")]);
@@ -319,16 +324,16 @@ Test(unit_choices, spills_are_known) {
     const struct ca_family *family = ca_family_find("fused_gpu UNIT=mma");
 
     for (size_t n = 0; n < sizeof limits / sizeof *limits; n++) {
-        const clattn_problem p = fixture_problem(limits[n].problem);
+        const struct ca_problem p = fixture_checked(limits[n].problem);
         const clattn_device_info dev = gpu(limits[n].architecture, 32);
         size_t values[CA_MAX_TUNABLES];
         ca_family_suggest(family, &p, &dev, values);
-        cr_expect(family->reject(&p, &dev, values) == NULL);
+        cr_expect(family->reject(&p.normal, &dev, values) == NULL);
         values[index_of(family, "BLOCK_N")] = limits[n].block_n;
         values[index_of(family, "Q_RESIDENT")] = limits[n].q_resident;
         values[index_of(family, "M_FRAGMENTS")] = limits[n].m_fragments;
         values[index_of(family, "SUB_GROUPS")] = 2; /* so that local memory has room */
-        const char *why = family->reject(&p, &dev, values);
+        const char *why = family->reject(&p.normal, &dev, values);
         cr_expect((why == NULL) == limits[n].taken, "%s, %s: %s", limits[n].architecture,
                   limits[n].problem, why ? why : "taken");
         cr_expect(limits[n].taken || (why && strstr(why, "spilled")), "%s", why);
@@ -411,12 +416,10 @@ Test(unit_choices, refusals_of_GPUs) {
         {backward, {"bwd f16 q3 k5 d80", "", "64 or 128"}},
         {backward, {"bwd f16 q3 k5 d192", "", "64 or 128"}},
         {backward, {"bwd f16 q3 k5 d64 bias=f16:qk dbias", "", "sums of a bias"}},
-        {projection_mma, {"proj f32 q3 d8", "", "not f32"}},
         {projection_mma, {"proj f16 q3 d8", "BLOCK_M=32 SUB_GROUPS_M=4", "no whole fragments"}},
         {projection_mma,
          {"proj f16 q3 d8", "BLOCK_M=256 BLOCK_N=256 SUB_GROUPS_M=1 SUB_GROUPS_N=2", "registers"}},
         {projection_mma, {"proj bf16 q3 d100", "SPLIT_K=2", "a depth of 64"}},
-        {projection, {"proj f32 q3 d64", "", "not f32"}},
         {projection, {"proj f16 q3 d60", "", "pieces of 8"}},
         {projection, {"proj f16 h1/2 q3 d80/8 w=1000.8.8.1", "", "whole stages of 64"}},
         {projection, {"proj f16 q8 d64 x=bhds", "", "x does not lie in pieces"}},

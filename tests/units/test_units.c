@@ -215,6 +215,9 @@ Test(units, infinities_in_gradients) {
          "bwd f16 h2 q40 k70 d16 window=8,4"},
         {"backward_gpu UNIT=mma", "INSTRUCTION=4 SUB_GROUPS=1 DIM_GROUPS=2 BLOCK_STREAMED=16",
          "bwd bf16 h2 q40 k70 d16 causal=br dropout=0.2"},
+        {"backward_gpu UNIT=mma",
+         "INSTRUCTION=1 SUB_GROUPS=2 DIM_GROUPS=1 M_FRAGMENTS=2 BLOCK_STREAMED=16",
+         "bwd f16 h2 q40 k70 d16 window=8,4"},
         {"backward_gpu UNIT=warpgroup", "SUB_GROUPS=4 BLOCK_STREAMED=32 EXP=2 EMULATE=1",
          "bwd f16 h2 q70 k80 d64 window=8,4"},
         {"backward_gpu UNIT=warpgroup",
@@ -466,7 +469,7 @@ Test(units, the_self_check_allows_what_standard_rounds) {
         {"backward_cpu UNIT=amx", "bwd bf16 h2 q130 k200 d64"}};
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        const clattn_problem p = fixture_problem(cases[n][1]);
+        const struct ca_problem p = fixture_checked(cases[n][1]);
         struct ca_candidate candidate = {.family = ca_family_find(cases[n][0])};
         struct ca_reading reading;
         struct ca_measurer m;

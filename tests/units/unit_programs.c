@@ -187,6 +187,10 @@ static const struct unit_program backward_mma[] = {
      "INSTRUCTION=1 SUB_GROUPS=1 DIM_GROUPS=2 BLOCK_STREAMED=16"},
     {"f16 d16 causal=br totalq=60 totalkv=80 sinks dsinks alibi dslopes",
      "INSTRUCTION=1 SUB_GROUPS=2 DIM_GROUPS=1 BLOCK_STREAMED=16 STAGES=2"},
+    {"f16 d24 causal=br klen qlen mask=qk sinks dsinks",
+     "INSTRUCTION=1 SUB_GROUPS=2 DIM_GROUPS=1 M_FRAGMENTS=2 BLOCK_STREAMED=32 STAGES=2"},
+    {"bf16 d64 window=9,30 alibi",
+     "INSTRUCTION=1 SUB_GROUPS=4 DIM_GROUPS=1 M_FRAGMENTS=2 BLOCK_STREAMED=16 STAGES=1"},
 };
 
 /* Both sizes of tiles and of dims, both dtypes, and each option. */
@@ -253,7 +257,7 @@ static const struct unit_program projection_mma[] = {
 
 static const struct unit_program projection_mma_copied[] = {
     {"bf16 w=oi bias=bf16",
-     "INSTRUCTION=1 BLOCK_M=32 BLOCK_N=64 SUB_GROUPS_M=2 SUB_GROUPS_N=2 BLOCK_K=16 STAGES=3 "
+     "INSTRUCTION=1 BLOCK_M=32 BLOCK_N=64 SUB_GROUPS_M=2 SUB_GROUPS_N=2 BLOCK_K=32 STAGES=3 "
      "COPIES=1 SPLIT_K=2"},
     {"f16 accumulate",
      "INSTRUCTION=1 BLOCK_M=64 BLOCK_N=32 SUB_GROUPS_M=1 SUB_GROUPS_N=2 BLOCK_K=32 STAGES=2 "
@@ -267,6 +271,33 @@ static const struct unit_program projection_mma_split[] = {
     {"bf16 bias=bf16 accumulate",
      "INSTRUCTION=6 BLOCK_M=64 BLOCK_N=32 SUB_GROUPS_M=4 SUB_GROUPS_N=2 BLOCK_K=32 STAGES=1 "
      "SPLIT_K=4"},
+};
+
+/* f32 by parts of bf16 (cl/mma/projection_parts.h): w both ways, x across its lines and in neither way, splits that begin
+ * within a pair of planes, with and without what y held before. */
+static const struct unit_program projection_mma_parts[] = {
+    {"f32 w=oi accumulate", "INSTRUCTION=1 BLOCK_M=32 BLOCK_N=64 SUB_GROUPS_M=1 SUB_GROUPS_N=2 "
+                            "BLOCK_K=32 STAGES=3 COPIES=1 SPLIT_K=1"},
+    {"f32 x=bhds bias=f32", "INSTRUCTION=1 BLOCK_M=32 BLOCK_N=32 SUB_GROUPS_M=2 SUB_GROUPS_N=1 "
+                            "BLOCK_K=64 STAGES=2 COPIES=1 SPLIT_K=1"},
+    {"f32 w=oi y=bhds bias=bf16", "INSTRUCTION=2 BLOCK_M=64 BLOCK_N=16 SUB_GROUPS_M=4 "
+                                  "SUB_GROUPS_N=1 BLOCK_K=16 STAGES=1 COPIES=0 SPLIT_K=1"},
+    {"f32 accumulate", "INSTRUCTION=4 BLOCK_M=16 BLOCK_N=64 SUB_GROUPS_M=1 SUB_GROUPS_N=4 "
+                       "BLOCK_K=64 STAGES=2 COPIES=0 SPLIT_K=1"},
+};
+
+static const struct unit_program projection_mma_parts_split[] = {
+    {"f32 bias=f32 accumulate", "INSTRUCTION=5 BLOCK_M=32 BLOCK_N=32 SUB_GROUPS_M=4 SUB_GROUPS_N=4 "
+                                "BLOCK_K=16 STAGES=2 COPIES=0 SPLIT_K=4"},
+};
+
+static const struct unit_program projection_warpgroup_parts[] = {
+    {"f32 bias=f32", "SUB_GROUPS=4 BLOCK_N=64 SPLIT_K=1"},
+    {"f32 w=oi x=bhds accumulate", "SUB_GROUPS=8 BLOCK_N=128 SPLIT_K=1"},
+};
+
+static const struct unit_program projection_warpgroup_parts_split[] = {
+    {"f32 w=oi accumulate", "SUB_GROUPS=4 BLOCK_N=64 SPLIT_K=2"},
 };
 
 /* w both ways, with splits and without, heads that stages end in, ragged rows, columns and depth. */
@@ -381,6 +412,14 @@ const struct unit units[] = {
      .shapes = {"b2 h3/2 q33 d64/24", "q70 d264/136", "b2 h5 q33 d64"}},
     {"projection_gpu UNIT=warpgroup", PROGRAMS(projection_warpgroup_rows), .tunables = "EMULATE=1",
      .shapes = {"b2 h3/2 q70 d64/24", "q40 d72/12"}},
+    {"projection_gpu UNIT=mma", PROGRAMS(projection_mma_parts), .tunables = "EMULATE=1",
+     .shapes = {"b2 h3/2 q33 d40/24", "q1 d7/3", "q70 d64/140", "b3 h1/5 q40 d17/64"}},
+    {"projection_gpu UNIT=mma", PROGRAMS(projection_mma_parts_split), .tunables = "EMULATE=1",
+     .shapes = {"b2 h3/7 q33 d100/24", "q1 d300/3", "q70 d264/40"}},
+    {"projection_gpu UNIT=warpgroup", PROGRAMS(projection_warpgroup_parts), .tunables = "EMULATE=1",
+     .shapes = {"b2 h3/2 q33 d40/24", "q70 d200/135", "q1 d7/3"}},
+    {"projection_gpu UNIT=warpgroup", PROGRAMS(projection_warpgroup_parts_split),
+     .tunables = "EMULATE=1", .shapes = {"b2 h3/2 q33 d64/24", "q70 d264/136"}},
     {"projection_cpu UNIT=pairs", PROGRAMS(projection_pairs), .tunables = "SIMD_WIDTH=16",
      .shapes = {""}},
     {"projection_cpu UNIT=amx", PROGRAMS(projection_amx), .shapes = {""}},

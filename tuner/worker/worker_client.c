@@ -22,7 +22,7 @@ struct ca_worker {
     struct ca_process process;
     struct ca_builders *builders; /* NULL: none */
     bool doubtful; /* the worker's driver may be in a bad state: replace the worker */
-    clattn_problem *problems;
+    struct ca_problem *problems;
     size_t num_problems;
     double *best;               /* seconds, of each problem; 0 if not known */
     struct ca_candidate *built; /* candidates built in the present worker process */
@@ -80,9 +80,10 @@ static json_t *open_request(const struct ca_worker *worker)
     size_t bytes;
 
     for (size_t n = 0; n < worker->num_problems; n++) {
-        clattn_problem_print(&worker->problems[n], NULL, 0, &bytes);
+        const clattn_problem *p = &worker->problems[n].normal;
+        clattn_problem_print(p, NULL, 0, &bytes);
         char *line = malloc(bytes);
-        if (line && clattn_problem_print(&worker->problems[n], line, bytes, NULL) == CLATTN_SUCCESS)
+        if (line && clattn_problem_print(p, line, bytes, NULL) == CLATTN_SUCCESS)
             json_array_append_new(lines, json_string(line));
         free(line);
     }
@@ -377,10 +378,10 @@ static enum ca_outcome failure(void *user)
 
 /* ---- the measurer ---------------------------------------------------------------------------- */
 
-clattn_status ca_worker_open(struct ca_worker *worker, const clattn_problem *problems, size_t count,
-                             struct ca_measurer *measurer)
+clattn_status ca_worker_open(struct ca_worker *worker, const struct ca_problem *problems,
+                             size_t count, struct ca_measurer *measurer)
 {
-    clattn_problem *copies = malloc(count * sizeof *copies);
+    struct ca_problem *copies = malloc(count * sizeof *copies);
     double *best = calloc(count, sizeof *best);
     struct message how;
     clattn_status status;

@@ -19,8 +19,8 @@ void ca_worker_destroy(struct ca_worker *worker);
 
 /* A measurer for problems that are alike, until the next one. What cannot be tried, as there is no
  * patience left or no worker, gets CA_CONSTRAINT_FAILED, which is held against no candidate. */
-clattn_status ca_worker_open(struct ca_worker *worker, const clattn_problem *problems, size_t count,
-                             struct ca_measurer *measurer);
+clattn_status ca_worker_open(struct ca_worker *worker, const struct ca_problem *problems,
+                             size_t count, struct ca_measurer *measurer);
 
 /* NULL, or why no worker works: then nothing will be measured any more. */
 const char *ca_worker_broken(const struct ca_worker *worker);

@@ -27,7 +27,7 @@ static void keep_complaint(clattn_log_level level, const char *message, void *us
         snprintf(service->complaint, sizeof service->complaint, "%s", message);
 }
 
-static clattn_status read_problems(const json_t *lines, clattn_problem **problems)
+static clattn_status read_problems(const json_t *lines, struct ca_problem **problems)
 {
     const size_t count = json_array_size(lines);
     clattn_status status = count ? CLATTN_SUCCESS : CLATTN_INVALID_ARGUMENT;
@@ -37,7 +37,10 @@ static clattn_status read_problems(const json_t *lines, clattn_problem **problem
         return CLATTN_OUT_OF_MEMORY;
     for (size_t n = 0; status == CLATTN_SUCCESS && n < count; n++) {
         const char *line = json_string_value(json_array_get(lines, n));
-        status = clattn_problem_parse(line ? line : "", &(*problems)[n], NULL, 0);
+        clattn_problem p;
+        status = clattn_problem_parse(line ? line : "", &p, NULL, 0);
+        if (status == CLATTN_SUCCESS)
+            (*problems)[n] = ca_problem_own(&p);
     }
     return status;
 }
@@ -46,7 +49,7 @@ static clattn_status open_problems(struct service *service, const json_t *lines)
 {
     const clattn_context_options options = {
         .struct_size = sizeof options, .log = keep_complaint, .log_user_data = service};
-    clattn_problem *problems;
+    struct ca_problem *problems;
     clattn_status status = read_problems(lines, &problems);
 
     if (service->num_problems > 0)

@@ -160,6 +160,7 @@ static size_t block_owned(const size_t *values)
     return values[BLOCK_OWNED_INDEX];
 }
 
+#define owned_keys block_owned
 #include "families/backward_gpu/backward_gpu_stages.h"
 
 const struct ca_family ca_backward_gpu_item = {

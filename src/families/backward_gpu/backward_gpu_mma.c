@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backward_gpu_mma: gradients by matrix instructions; see src/families/backward_gpu/backward_gpu_mma.cl. */
 #include "base/sizes.h"
+#include "device/capacity.h"
 #include "families/backward_gpu/backward_gpu_mma_sizes.h"
 #include "families/family_units.h"
 #include "families/fragments.h"
 #include "families/registry.h"
 #include <stdint.h>
+#include <string.h>
 
 /* Work-items of an emulated group: unoptimised, one takes up to 40 KB of a thread's stack on PoCL. */
 enum { MOST_EMULATED = 128 };
@@ -35,7 +37,12 @@ static size_t work_items(const size_t *values)
 
 static size_t block_owned(const size_t *values)
 {
-    return fragment_of(values)->queries * values[SUB_GROUPS_INDEX];
+    return fragment_of(values)->queries * values[SUB_GROUPS_INDEX] * values[M_FRAGMENTS_INDEX];
+}
+
+static size_t owned_keys(const size_t *values)
+{
+    return block_owned(values) / values[M_FRAGMENTS_INDEX];
 }
 
 /* Dims of results, of all sub-groups that divide them: DIMS() of cl/mma/fragment_gradients.h. */
@@ -46,12 +53,13 @@ static size_t padded_dim(size_t dim, const size_t *values)
     return ca_round_up(dim, values[DIM_GROUPS_INDEX] * f->others * f->others_at_once);
 }
 
-/* Words of a work-item of backward_keys: two products, and (below) two sums. */
+/* Words of a work-item of backward_keys: two products, and (below) two sums. Of wide sub-groups backward_queries has
+ * more: two products of each fragment and their sums. */
 static size_t product_words(const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
 
-    return f->queries * 2 * values[BLOCK_STREAMED_INDEX] / f->lanes;
+    return values[M_FRAGMENTS_INDEX] * f->queries * 2 * values[BLOCK_STREAMED_INDEX] / f->lanes;
 }
 
 static size_t sum_words(const clattn_problem *p, const size_t *values)
@@ -84,7 +92,8 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
     const size_t pairs = (p->mask != 0) + (p->bias != 0);
     const size_t scores = (p->softcap > 0.0f) + (p->alibi != 0) + (p->dropout > 0.0f);
     const size_t places = (p->block_q > 0) + (p->total_q > 0 || p->total_kv > 0);
-    const size_t others = !twice ? 82 : p->dtype == CLATTN_BF16 ? 140 : 100;
+    const size_t operands = values[M_FRAGMENTS_INDEX] > 1 ? 62 : 82;
+    const size_t others = !twice ? operands : p->dtype == CLATTN_BF16 ? 140 : 100;
 
     return sum_words(p, values) + (twice ? 2 : 1) * products + pairs * (products + 16) +
            scores * 16 + places * 32 + others;
@@ -148,6 +157,22 @@ static void shrink(const clattn_problem *p, const clattn_device_info *dev, size_
         *sub_rows /= 2;
 }
 
+/* Takes wide sub-groups where a multiprocessor holds two groups and all get some: they load operands half as often. */
+static void take_wide(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    size_t wide[NUM_TUNABLES];
+
+    memcpy(wide, values, sizeof wide);
+    wide[M_FRAGMENTS_INDEX] = 2;
+    wide[DIM_GROUPS_INDEX] = 1;
+    wide[SUB_GROUPS_INDEX] = 4;
+    wide[BLOCK_STREAMED_INDEX] = 32;
+    wide[STAGES_INDEX] = 2;
+    if (!reject(p, dev, wide) && 2 * local_bytes(p, wide) <= dev->local_memory_bytes &&
+        p->seq_q / block_owned(wide) * p->heads * p->batch >= 2 * ca_device_cores(dev))
+        memcpy(values, wide, sizeof wide);
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t own = ca_instruction_of(dev);
@@ -164,6 +189,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[STAGES_INDEX] = 2;
         if (reject(p, dev, values))
             values[STAGES_INDEX] = 1;
+        take_wide(p, dev, values);
     }
     if (own == CA_MFMA_32 && sub_groups(values) < 4) { /* MFMA_16 has half as many rows */
         values[INSTRUCTION_INDEX] = CA_MFMA_16;

@@ -12,7 +12,8 @@
  *             2. p and ds in registers (cl/mma/fragment_gradients.h);
  *             3. sums += p or ds times streamed rows, with the weights as operands in the same registers.
  *           DIM_GROUPS sub-groups have the same owned rows: each does 1. and 2., and 3. for a part of the
- *           dims, where one could not hold all sums in registers.
+ *           dims, where one could not hold all sums in registers. With M_FRAGMENTS > 1 sub-groups have more owned
+ *           rows, and two of them divide the products of the same keys (cl/mma/gradients_wide.h).
  * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
  * Sums      f32. p and ds are rounded to 16 bits once, as in FlashAttention: in f16 a ds over 65504 is
  *           infinite. The terms of dbias and dslopes are not rounded.
@@ -32,9 +33,10 @@
 #if UNIT == UNIT_WARPGROUP
 #define INSTRUCTION 7
 #define DIM_GROUPS 1
+#define M_FRAGMENTS 1
 #endif
 #if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) || !defined(DIM_GROUPS) ||  \
-    !defined(BLOCK_STREAMED) || !defined(STAGES) || !defined(EXP)
+    !defined(M_FRAGMENTS) || !defined(BLOCK_STREAMED) || !defined(STAGES) || !defined(EXP)
 #error "backward_gpu_mma.cl must be built with all of its tunables defined"
 #endif
 #if DTYPE == DTYPE_F32 || HAS_STRICT
@@ -79,7 +81,7 @@ INLINE struct place find_place(__local uint4 *tiles)
                                all + STREAMED_QK_AT,
                                all + STREAMED_V_AT,
                                THIS_THREAD % FRAGMENT_LANES,
-                               sub / DIM_GROUPS * FRAGMENT_QUERIES,
+                               sub / DIM_GROUPS * M_FRAGMENTS * FRAGMENT_QUERIES,
                                sub % DIM_GROUPS};
 
     return here;
@@ -264,6 +266,9 @@ INLINE void stage_statistics(const struct arguments *args, const struct tile t,
 #include "mma/gradients_producer.h"
 #else
 #include "mma/gradients_passes.h"
+#if M_FRAGMENTS > 1
+#include "mma/gradients_wide.h"
+#endif
 #endif
 
 /* Begins a kernel with a producer: the producer does all its work, `call`, and returns. */
@@ -282,12 +287,66 @@ INLINE void stage_statistics(const struct arguments *args, const struct tile t,
 #define PRODUCE(call)
 #endif
 
+/* A sub-group's sums, of one matrix where it is one of a pair, what adds to them, and whether it stores them. */
+#if M_FRAGMENTS > 1
+#define DECLARE_KEY_SUMS                                                                           \
+    __local float4 passed[PAIRS * PAIR_FLOAT4];                                                    \
+    const bool second = THIS_THREAD / FRAGMENT_LANES >= PAIRS; /* of a pair */                     \
+    const int pair = THIS_THREAD / FRAGMENT_LANES % PAIRS;                                         \
+    float sums[M_FRAGMENTS][DIM_SUMS(DIM_QK)];                                                     \
+    here.first_row = pair * M_FRAGMENTS * FRAGMENT_QUERIES
+#define K_SUMS(f) sums[f]
+#define V_SUMS(f) sums[f]
+#define STORES_K second
+#define STORES_V !second
+#define SUM_QUERIES()                                                                              \
+    sum_over_queries_in_pairs(args, t, here, second, pair, begin, end, tiles, statistics,          \
+                              passed + pair * PAIR_FLOAT4, again, &streamed_nonfinite, sums, lane, \
+                              exchange)
+#else
+#define DECLARE_KEY_SUMS float sums_k[DIM_SUMS(DIM_QK)], sums_v[DIM_SUMS(DIM_V)]
+#define K_SUMS(f) sums_k
+#define V_SUMS(f) sums_v
+#define STORES_K true
+#define STORES_V true
+#if PRODUCER
+#define SUM_QUERIES()                                                                              \
+    sum_produced_queries(args, t, here, begin, end, tiles, statistics, again, &streamed_nonfinite, \
+                         sums_k, sums_v, &stream, lane, exchange)
+#else
+#define SUM_QUERIES()                                                                              \
+    sum_over_queries(args, t, here, begin, end, rows, tiles, statistics, again,                    \
+                     &streamed_nonfinite, sums_k, sums_v, kept, lane, exchange)
+#endif
+#endif
+
+/* Stores the sums of the sub-group's fragment f, of `rows` keys. */
+INLINE void store_dk(const struct arguments *args, const struct tile t, const int rows,
+                     const struct place *here, const int f, const float *sums)
+{
+    store_fragment_gradients(
+        sums, DIM_QK, UNIT_DK, args->shape->scale, t.keys, rows,
+        here->first_row + f * FRAGMENT_QUERIES, here->dim_group, here->lane,
+        args->dk + row_offset(args->shape->dk_stride, t.b, t.h / args->shape->group, t.j0),
+        args->shape->dk_stride[2], DK_STEP);
+}
+
+INLINE void store_dv(const struct arguments *args, const struct tile t, const int rows,
+                     const struct place *here, const int f, const float *sums)
+{
+    store_fragment_gradients(
+        sums, DIM_V, UNIT_DV, 1.0f, t.keys, rows, here->first_row + f * FRAGMENT_QUERIES,
+        here->dim_group, here->lane,
+        args->dv + row_offset(args->shape->dv_stride, t.b, t.h / args->shape->group, t.j0),
+        args->shape->dv_stride[2], DV_STEP);
+}
+
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
 backward_keys(PARAMETERS_backward_keys)
 {
     struct arguments arguments = ARGUMENTS_backward_keys;
     ENTER_SEQUENCE(args, &arguments,
-                   get_group_id(0) / BLOCKS_OF(longest_kv(&arguments)) /
+                   get_group_id(0) / KEY_BLOCKS_OF(longest_kv(&arguments)) /
                        (arguments.shape->heads / arguments.shape->group));
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float4 statistics[STAGES][BLOCK_STREAMED];
@@ -300,8 +359,8 @@ backward_keys(PARAMETERS_backward_keys)
     struct tile t = owned_keys(args);
     const long first_head = t.h, kv_head = t.h / args->shape->group;
     const long begin = first_query(args, t.e, t.j0), end = end_query(args, t.e, t.j0, t.keys);
-    const int rows = min(args->shape->seq_kv - t.j0, (long)BLOCK_OWNED);
-    float sums_k[DIM_SUMS(DIM_QK)], sums_v[DIM_SUMS(DIM_V)];
+    const int rows = min(args->shape->seq_kv - t.j0, (long)OWNED_KEYS);
+    DECLARE_KEY_SUMS;
     bool again = false; /* the second pass */
     STREAM;
 
@@ -315,29 +374,30 @@ backward_keys(PARAMETERS_backward_keys)
                      v_rows(args, t.b, kv_head, t.j0, t.keys), UNIT_V, begin < end);
     OWNED_COMPLETE();
     do {
-        CLEAR(sums_k);
-        CLEAR(sums_v);
+        bool finite = true;
         t.h = first_head;
-#if PRODUCER
-        sum_produced_queries(args, t, here, begin, end, tiles, statistics, again,
-                             &streamed_nonfinite, sums_k, sums_v, &stream, lane, exchange);
-#else
-        sum_over_queries(args, t, here, begin, end, rows, tiles, statistics, again,
-                         &streamed_nonfinite, sums_k, sums_v, kept, lane, exchange);
-#endif
-        if (!all_sums_finite(sums_k, DIM_QK) || !all_sums_finite(sums_v, DIM_V))
+        UNROLL
+        for (int f = 0; f < M_FRAGMENTS; f++) {
+            CLEAR(K_SUMS(f));
+            CLEAR(V_SUMS(f));
+        }
+        SUM_QUERIES();
+        UNROLL
+        for (int f = 0; f < M_FRAGMENTS; f++)
+            finite =
+                finite && all_sums_finite(K_SUMS(f), DIM_QK) && all_sums_finite(V_SUMS(f), DIM_V);
+        if (!finite)
             atomic_or(&not_finite, 1);
         GROUP_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
     } while (again);
-    store_fragment_gradients(sums_k, DIM_QK, UNIT_DK, args->shape->scale, t.keys, rows,
-                             here.first_row, here.dim_group, lane,
-                             args->dk + row_offset(args->shape->dk_stride, t.b, kv_head, t.j0),
-                             args->shape->dk_stride[2], DK_STEP);
-    store_fragment_gradients(sums_v, DIM_V, UNIT_DV, 1.0f, t.keys, rows, here.first_row,
-                             here.dim_group, lane,
-                             args->dv + row_offset(args->shape->dv_stride, t.b, kv_head, t.j0),
-                             args->shape->dv_stride[2], DV_STEP);
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++) {
+        if (STORES_K)
+            store_dk(args, t, rows, &here, f, K_SUMS(f));
+        if (STORES_V)
+            store_dv(args, t, rows, &here, f, V_SUMS(f));
+    }
     COMPUTING_BARRIER(); /* the results are complete */
     t.h = first_head;
     if (streamed_nonfinite)
@@ -367,6 +427,32 @@ INLINE void add_nonfinite_keys(const struct arguments *args, const struct tile t
     }
 }
 
+/* The statistics of owned queries, those of a lane or, since it would have many, in local memory. */
+#if M_FRAGMENTS > 1
+#define DECLARE_OWN_STATISTICS __local float4 statistics[BLOCK_OWNED]
+#define FIND_OWN_STATISTICS()                                                                      \
+    for (int n = THIS_THREAD; n < BLOCK_OWNED; n += THREADS)                                       \
+    statistics[n] = statistic_of(args, t.b, t.h, t.i0 + n)
+#define SUM_KEYS()                                                                                 \
+    sum_over_keys_wide(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,   \
+                       sums_q, lane, exchange)
+#else
+#define DECLARE_OWN_STATISTICS float4 statistics[LANE_QUERIES]
+#define FIND_OWN_STATISTICS()                                                                      \
+    UNROLL                                                                                         \
+    for (int n = 0; n < LANE_QUERIES; n++)                                                         \
+    statistics[n] = statistic_of(args, t.b, t.h, t.i0 + OWNED_ROW(n))
+#if PRODUCER
+#define SUM_KEYS()                                                                                 \
+    sum_produced_keys(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,    \
+                      sums_q[0], &stream, lane, exchange)
+#else
+#define SUM_KEYS()                                                                                 \
+    sum_over_keys(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,        \
+                  slope_sums, bias_sums, sums_q[0], kept, lane, exchange)
+#endif
+#endif
+
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
 backward_queries(PARAMETERS_backward_queries)
 {
@@ -384,9 +470,9 @@ backward_queries(PARAMETERS_backward_queries)
     LEAVE_IF_BEYOND(t.i0, args->shape->seq_q);
     const long begin = first_key_of_queries(args, t), end = end_key_of_queries(args, t);
     const int rows = min(args->shape->seq_q - t.i0, (long)BLOCK_OWNED);
-    float sums_q[DIM_SUMS(DIM_QK)];
+    float sums_q[M_FRAGMENTS][DIM_SUMS(DIM_QK)];
     float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
-    float4 statistics[LANE_QUERIES];
+    DECLARE_OWN_STATISTICS;
     bool again = false;
     STREAM;
 
@@ -397,22 +483,20 @@ backward_queries(PARAMETERS_backward_queries)
     PRODUCE(produce_keys(args, t, begin, end, tiles, &not_finite, barriers));
     STAGE_BOTH_OWNED(q_rows(args, t.b, t.h, t.i0, t.queries), UNIT_Q,
                      do_rows(args, t.b, t.h, t.i0, t.queries), UNIT_DO, begin < end);
-    UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++)
-        statistics[n] = statistic_of(args, t.b, t.h, t.i0 + OWNED_ROW(n));
+    FIND_OWN_STATISTICS();
     OWNED_COMPLETE();
     do {
-        CLEAR(sums_q);
+        bool finite = true;
+        UNROLL
+        for (int f = 0; f < M_FRAGMENTS; f++)
+            CLEAR(sums_q[f]);
         CLEAR(slope_sums);
         CLEAR(bias_sums);
-#if PRODUCER
-        sum_produced_keys(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,
-                          sums_q, &stream, lane, exchange);
-#else
-        sum_over_keys(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,
-                      slope_sums, bias_sums, sums_q, kept, lane, exchange);
-#endif
-        if (!all_sums_finite(sums_q, DIM_QK))
+        SUM_KEYS();
+        UNROLL
+        for (int f = 0; f < M_FRAGMENTS; f++)
+            finite = finite && all_sums_finite(sums_q[f], DIM_QK);
+        if (!finite)
             atomic_or(&not_finite, 1);
         GROUP_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
@@ -430,10 +514,12 @@ backward_queries(PARAMETERS_backward_queries)
                             (t.b * args->shape->heads + t.h) * args->shape->seq_q + t.i0,
                         lane, exchange);
 #endif
-    store_fragment_gradients(sums_q, DIM_QK, UNIT_DQ, args->shape->scale, t.queries, rows,
-                             first_row, here.dim_group, lane,
-                             args->dq + row_offset(args->shape->dq_stride, t.b, t.h, t.i0),
-                             args->shape->dq_stride[2], DQ_STEP);
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        store_fragment_gradients(sums_q[f], DIM_QK, UNIT_DQ, args->shape->scale, t.queries, rows,
+                                 first_row + f * FRAGMENT_QUERIES, here.dim_group, lane,
+                                 args->dq + row_offset(args->shape->dq_stride, t.b, t.h, t.i0),
+                                 args->shape->dq_stride[2], DQ_STEP);
     COMPUTING_BARRIER(); /* the results are complete */
     if (streamed_nonfinite)
         add_nonfinite_keys(args, t, begin, end);

@@ -3,7 +3,12 @@
  * the host. */
 #include "families/fragment_sizes.h"
 
-#define BLOCK_OWNED (SUB_GROUPS * FRAGMENT_QUERIES)
+#define BLOCK_OWNED (SUB_GROUPS * M_FRAGMENTS * FRAGMENT_QUERIES)
+/* Two wide sub-groups have the same keys, and pass weights in local memory, where statistics of queries lie, too. */
+#define OWNED_KEYS (BLOCK_OWNED / (M_FRAGMENTS > 1 ? 2 : 1))
+#define WIDE_BYTES                                                                                 \
+    (M_FRAGMENTS > 1 ? MAX(OWNED_KEYS * BLOCK_STREAMED * FLOAT_BYTES, BLOCK_OWNED * FLOAT4_BYTES)  \
+                     : 0)
 
 /* For rows of dim elements: a sub-group's tiles of dims, and the dims of all sub-groups. */
 #define DIM_TILES(dim)                                                                             \
@@ -25,7 +30,7 @@
 
 /* Statistics of streamed rows and two flags lie beside the tiles. */
 #define LOCAL_BYTES                                                                                \
-    (LOCAL_ELEMENTS * ELEMENT_BYTES + (HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 0) +                    \
+    (LOCAL_ELEMENTS * ELEMENT_BYTES + WIDE_BYTES + (HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 0) +       \
      STAGES * BLOCK_STREAMED * FLOAT4_BYTES + 2 * INT_BYTES +                                      \
      (PRODUCER ? STAGES * PLACE_BARRIERS * LONG_BYTES : 0) +                                       \
      (HAS_DROPOUT ? KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED) : 0) +                                 \

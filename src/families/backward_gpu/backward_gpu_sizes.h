@@ -9,7 +9,7 @@
 #define ROW_LANES ROW_LANES_OF(THREADS)
 /* Pairs of a mark of a mask or a bias (cl/score/mark_pairs.h). */
 #define MARK_OF(owned, streamed) MIN(owned, streamed)
-#define MARK_M MARK_OF(BLOCK_OWNED, BLOCK_STREAMED)
+#define MARK_M MARK_OF(OWNED_KEYS, BLOCK_STREAMED)
 #define MARK_N MARK_M
 
 #endif

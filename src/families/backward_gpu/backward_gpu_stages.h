@@ -4,7 +4,7 @@
  *   BACKWARD_STAGES     for struct ca_family
  *   workspace_bytes()   likewise
  *
- * Before including this: block_owned(values), the rows of a group, of keys or of queries, work_items(values), those of
+ * Before including this: block_owned(values), the queries of a group, owned_keys(values), its keys, work_items(values), those of
  * a group, and the tunable BLOCK_STREAMED, the others in a tile. */
 #include "base/sizes.h"
 #include "families/backward_gpu/backward_gpu_sizes.h"
@@ -13,7 +13,7 @@
 
 static size_t mark_rows(const size_t *values)
 {
-    return MARK_OF(block_owned(values), values[BLOCK_STREAMED_INDEX]);
+    return MARK_OF(owned_keys(values), values[BLOCK_STREAMED_INDEX]);
 }
 
 static struct ca_ndrange marks_ndrange(const clattn_problem *p, const size_t *values)
@@ -31,7 +31,7 @@ static struct ca_ndrange rows_ndrange(const clattn_problem *p, const size_t *val
 
 static struct ca_ndrange keys_ndrange(const clattn_problem *p, const size_t *values)
 {
-    return ca_groups(ca_divide_up(p->seq_kv, block_owned(values)) * p->kv_heads * p->batch,
+    return ca_groups(ca_divide_up(p->seq_kv, owned_keys(values)) * p->kv_heads * p->batch,
                      work_items(values));
 }
 

@@ -13,11 +13,10 @@ enum { MOST_EMULATED = 128 };
 
 static size_t work_items(const size_t *values);
 static size_t register_words(const clattn_problem *p, const size_t *values);
-static int has_plain_scores(const clattn_problem *p);
 static int spills(const clattn_problem *p, const size_t *values);
 
 static const size_t INSTRUCTION = CA_WGMMA;
-enum { DIM_GROUPS = 1 };
+enum { DIM_GROUPS = 1, M_FRAGMENTS = 1 };
 
 #define TUNABLES_DEF "families/backward_gpu/backward_gpu_warpgroup.def"
 #define TUNABLES_UNIT UNIT_WARPGROUP
@@ -36,12 +35,6 @@ static int has_producer(const size_t *values)
 static size_t work_items(const size_t *values)
 {
     return SUB_GROUP * (values[SUB_GROUPS_INDEX] + (has_producer(values) ? WARPGROUP : 0));
-}
-
-/* Problems with p computed first: WEIGHTS_FIRST in cl/mma/fragment_gradients.h. */
-static int has_plain_scores(const clattn_problem *p)
-{
-    return p->softcap == 0.0f && p->dropout == 0.0f && !p->bias && !p->dslopes;
 }
 
 static size_t block_owned(const size_t *values)
@@ -152,6 +145,7 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
     return ca_larger(p->seq_q, p->seq_kv) >= WARPGROUP * ROWS ? 97 : 80;
 }
 
+#define owned_keys block_owned
 #include "families/backward_gpu/backward_gpu_stages.h"
 
 const struct ca_family ca_backward_gpu_warpgroup = {

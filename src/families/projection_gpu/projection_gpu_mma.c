@@ -44,8 +44,10 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
     const struct ca_fragment *f = fragment_of(values);
     const size_t rows = values[BLOCK_M_INDEX], columns = values[BLOCK_N_INDEX];
     const size_t sums = rows * columns / work_items(values);
-    const size_t operands = (rows / values[SUB_GROUPS_M_INDEX] + f->others_at_once * f->others) *
-                            f->depth * f->replicas / 2 / f->lanes;
+    const size_t columns_at_once =
+        values[COPIES_INDEX] ? columns / values[SUB_GROUPS_N_INDEX] : f->others_at_once * f->others;
+    const size_t operands = (rows / values[SUB_GROUPS_M_INDEX] + columns_at_once) * f->depth *
+                            f->replicas / 2 / f->lanes;
     const size_t loads = values[COPIES_INDEX]
                              ? operands
                              : values[BLOCK_K_INDEX] * (rows + columns) / 2 / work_items(values);
@@ -59,6 +61,8 @@ static int lies_in_pieces(const clattn_problem *p, size_t stage)
 {
     enum { PIECE = 8 };
 
+    if (p->projection.dtype == CLATTN_F32) /* parts do */
+        return 1;
     return p->projection.x_dim % PIECE == 0 &&
            (p->projection.x_heads == 1 || p->projection.x_dim % stage == 0) &&
            ca_layout_in_pieces(&p->projection.x, 3, PIECE) &&
@@ -96,6 +100,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     const char *why = ca_mma_refusal(p);
     size_t least[NUM_TUNABLES];
 
+    if (!why && p->projection.dtype == CLATTN_F32)
+        why = ca_f32_parts_refusal(dev);
     if (why)
         return why;
     take_least(dev, least);
@@ -125,6 +131,36 @@ static int halve(size_t *values, int rows)
     return 1;
 }
 
+/* Tiles of 128 x 256 read the least from the caches, where all multiprocessors get one and local memory holds three
+ * stages. */
+static int takes_wide_tiles(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    values[BLOCK_N_INDEX] = 256;
+    values[SUB_GROUPS_N_INDEX] = 4;
+    values[BLOCK_K_INDEX] = 32;
+    values[STAGES_INDEX] = 4;
+    if (local_bytes(p, values) > dev->local_memory_bytes)
+        values[STAGES_INDEX] = 3;
+    return !reject(p, dev, values) && ca_projection_columns(p) > 128 &&
+           ca_projection_rows(p) > 64 && num_tiles(p, values) >= ca_device_cores(dev) &&
+           ca_projection_splits(p, dev, num_tiles(p, values)) == 1;
+}
+
+/* The tile's columns, and stages that are copied in the background. */
+static void choose_stages(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    if (takes_wide_tiles(p, dev, values))
+        return;
+    values[BLOCK_N_INDEX] = 128;
+    values[SUB_GROUPS_N_INDEX] = 2;
+    values[BLOCK_K_INDEX] = lies_in_pieces(p, 64) ? 64 : 32;
+    values[STAGES_INDEX] = 3;
+    while (local_bytes(p, values) > dev->local_memory_bytes && values[STAGES_INDEX] > 2)
+        values[STAGES_INDEX]--;
+    if (local_bytes(p, values) > dev->local_memory_bytes)
+        values[BLOCK_K_INDEX] = 32;
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t own = ca_instruction_of(dev);
@@ -144,14 +180,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     if (own == CA_MMA_SYNC || own == CA_WMMA) /* a longer stage would spill the loads ahead */
         values[BLOCK_K_INDEX] = 16;
     values[COPIES_INDEX] = own == CA_MMA_SYNC && lies_in_pieces(p, 32);
-    if (values[COPIES_INDEX]) {
-        values[BLOCK_K_INDEX] = lies_in_pieces(p, 64) ? 64 : 32;
-        values[STAGES_INDEX] = 3;
-        while (local_bytes(p, values) > dev->local_memory_bytes && values[STAGES_INDEX] > 2)
-            values[STAGES_INDEX]--;
-        if (local_bytes(p, values) > dev->local_memory_bytes)
-            values[BLOCK_K_INDEX] = 32;
-    }
+    if (values[COPIES_INDEX])
+        choose_stages(p, dev, values);
     while (*rows / 2 >= ca_projection_rows(p) && halve(values, 1))
         ;
     while (*columns / 2 >= ca_projection_columns(p) && halve(values, 0))
@@ -175,16 +205,21 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         take_least(dev, values);
 }
 
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    return preference_with(p, dev, ca_mma_preference(p, dev));
+}
+
 const struct ca_family ca_projection_gpu_mma = {
     CA_UNIT_OF("projection_gpu", "mma"),
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_gpu_mma,
     OWN_MEMBERS,
-    CA_STAGES(PROJECTION_STAGES("projection_gpu_mma")),
+    CA_STAGES(PROJECTION_MMA_STAGES("projection_gpu_mma")),
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .options = more_options,
     .copies_pieces = 1,
-    .preference = ca_mma_preference,
+    .preference = preference,
 };

@@ -12,13 +12,15 @@
  * Local      both tiles lie row by row, or column by column, along the depth, in 16 bits as they are stored;
  *            where a matrix lies across the depth, blocks of 4 x 4 are turned around on their way in. The
  *            next stage is loaded to registers while this one is multiplied. With COPIES stages are copied in the
- *            background instead, all but one of them ahead (cl/mma/projection_copies.h).
+ *            background instead, all but one of them ahead, and operands of a step are loaded between the products
+ *            of the one before (cl/mma/projection_copies.h).
  * Places     of rows, columns and depths: cl/gpu/projection_task.h.
- * Sums       f32; products of 16-bit operands are exact.
+ * Sums       f32; products of 16-bit operands are exact. An f32 problem is one of bf16 with a depth six times as long
+ *            (cl/mma/projection_parts.h), between two stages of its own.
  * NDRange    local THREADS; a group for each tile and split, as in projection_gpu_item.cl.
  * Ragged     Rows and columns beyond the last repeat it and are not stored; the depth ends with zeros.
  * Barriers   Every thread reaches every barrier; only the instructions' own lockstep is relied on.
- * Workspace  with SPLIT_K > 1: [SPLIT_K][rows][columns] sums
+ * Workspace  with SPLIT_K > 1: [SPLIT_K][rows][columns] sums; then the parts of f32
  * Tunables   src/families/projection_gpu/projection_gpu_mma.def, all defined by the host; no fallbacks here. */
 #include "common/projection.h"
 
@@ -27,9 +29,6 @@
     !defined(GROUP_M) || !defined(SPLIT_K)
 #error "projection_gpu_mma.cl must be built with all of its tunables defined"
 #endif
-#if DTYPE == DTYPE_F32
-#error "projection_gpu_mma.cl takes f16 and bf16 alone"
-#endif
 
 #include "mma/fragment.h"
 #include "families/projection_gpu/projection_gpu_mma_sizes.h"
@@ -37,6 +36,22 @@
 #define THREADS (FRAGMENT_LANES * SUB_GROUPS_M * SUB_GROUPS_N)
 #define LOAD_WIDTH 4
 #include "gpu/tile_load.h"
+#if DTYPE == DTYPE_F32
+#define BY_PARTS 1
+#include "mma/projection_parts.h"
+/* From here on x and w are planes. */
+#undef UNIT_X_COLUMN
+#undef UNIT_X_ROW
+#define UNIT_X_COLUMN 1
+#define UNIT_X_ROW 0
+#if !UNIT_W_COLUMN
+#undef UNIT_W_ROW
+#define UNIT_W_ROW 1
+#endif
+#else
+#define DECLARE_ARGUMENTS(own) const struct projection_arguments arguments = own
+#define IS_COMPUTED_HERE(row) true
+#endif
 #include "gpu/projection_task.h"
 #include "mma/fragment_tile.h"
 #include "mma/projection_stages.h"
@@ -87,7 +102,7 @@ INLINE struct slot block_slot(const int t)
 }
 
 /* Loads four neighbours from `from` on; the first `count` exist, the others are 0. */
-INLINE ushort4 load_four(const __global storage *from, const __local long *places, const long count,
+INLINE ushort4 load_four(const __global element *from, const __local long *places, const long count,
                          const bool quads)
 {
     if (quads) { /* all four exist, or none */
@@ -103,7 +118,7 @@ INLINE ushort4 load_four(const __global storage *from, const __local long *place
 /* Loads this thread's share of a stage of a matrix to registers. left: the remaining depth, at
  * least 1. Registers without a load are 0: undefined ones gave wrong results on PoCL 3.1 if tiles
  * have as many rows as columns. */
-INLINE void load_blocks(const __global storage *matrix, const int block, const bool depth_first,
+INLINE void load_blocks(const __global element *matrix, const int block, const bool depth_first,
                         const bool quads, const __local long *across, const __local long *along,
                         const long left, ushort4 loaded[][4])
 {
@@ -220,84 +235,203 @@ INLINE void find_results(const struct projection_arguments *args, const struct t
                   clamped(t->column + n, t->columns));
 }
 
+#if KEYS_OF_SUMS % 2 == 0 && UNIT_Y_COLUMN && DTYPE != DTYPE_F32
+/* Whether two columns that are neighbours can be stored at once. */
+INLINE bool stores_pairs(const struct projection_arguments *args)
+{
+    return ((args->shape->y_dim | args->shape->y_stride[0] | args->shape->y_stride[1] |
+             args->shape->y_stride[2]) &
+            1) == 0 &&
+           ((size_t)args->y & 3) == 0;
+}
+
+INLINE void store_pairs(const struct projection_arguments *args, const struct task *t,
+                        const int first_row, const int first_column, const int lane,
+                        float sums[M_FRAGMENTS][SUMS], const __local long *y_rows,
+                        const __local long *y_columns)
+{
+    UNROLL
+    for (int x = 0; x < SUMS; x += 2) {
+        const int column = COLUMN(first_column, x);
+        const long place = y_columns[column], e = t->column + column;
+        UNROLL
+        for (int f = 0; f < M_FRAGMENTS; f++) {
+            const int row = ROW(first_row + f * FRAGMENT_QUERIES, x);
+            __global storage *const to = args->y + y_rows[row] + place;
+            if (t->row + row < t->rows && e < t->columns)
+                *(__global uint *)to = pack_pair(COMPLETE_Y(sums[f][x], to, 0, 0, e),
+                                                 COMPLETE_Y(sums[f][x + 1], to, 1, 0, e + 1));
+        }
+    }
+}
+#endif
+
 /* Stores the lane's elements of y. */
 INLINE void store_fragments(const struct projection_arguments *args, const struct task *t,
                             const int first_row, const int first_column, const int lane,
                             float sums[M_FRAGMENTS][SUMS], const __local long *y_rows,
                             const __local long *y_columns)
 {
+#if KEYS_OF_SUMS % 2 == 0 && UNIT_Y_COLUMN && DTYPE != DTYPE_F32
+    if (stores_pairs(args)) {
+        store_pairs(args, t, first_row, first_column, lane, sums, y_rows, y_columns);
+        return;
+    }
+#endif
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
     for (int x = 0; x < SUMS; x++) {
         const int row = ROW(first_row + f * FRAGMENT_QUERIES, x);
         const int column = COLUMN(first_column, x);
-        if (t->row + row < t->rows && t->column + column < t->columns)
+        if (t->row + row < t->rows && t->column + column < t->columns &&
+            IS_COMPUTED_HERE(y_rows[row]))
             STORE_Y(sums[f][x], args->y + y_rows[row], y_columns[column], 0, t->column + column);
     }
 }
+
+/* Lanes have pairs of columns: four lanes' pairs of f32 fill a sector. */
+#if BY_PARTS && UNIT_Y_COLUMN && !HAS_ACCUMULATE && KEYS_OF_SUMS % 2 == 0
+INLINE bool y_has_pairs(const struct projection_arguments *args)
+{
+    return ((args->shape->y_stride[0] | args->shape->y_stride[1] | args->shape->y_stride[2] |
+             args->shape->y_dim) &
+            1) == 0 &&
+           ((size_t)args->y & 7) == 0;
+}
+
+INLINE void store_pairs(const struct projection_arguments *args, const struct task *t,
+                        const int first_row, const int first_column, const int lane,
+                        float sums[M_FRAGMENTS][SUMS], const __local long *y_rows,
+                        const __local long *y_columns)
+{
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+    for (int x = 0; x < SUMS; x += 2) {
+        const int row = ROW(first_row + f * FRAGMENT_QUERIES, x);
+        const int column = COLUMN(first_column, x);
+        const long n = t->column + column;
+        if (t->row + row < t->rows && n < t->columns)
+            *(__global float2 *)(args->y + y_rows[row] + y_columns[column]) =
+                (float2)(sums[f][x] + BIAS_OF(0, n), sums[f][x + 1] + BIAS_OF(0, n + 1));
+    }
+}
+#define STORES_PAIRS 1
+#endif
 #endif
 
 /* A kernel's end. */
+#if STORES_PAIRS
+#define Y_HAS_PAIRS y_has_pairs
+#define STORE_PAIRS store_pairs
+#else
+#define Y_HAS_PAIRS(args) false
+#define STORE_PAIRS store_fragments
+#endif
+#if BY_PARTS
+#define LEAVE_FLAGGED() leave_flagged(&parts, t.row, t.rows, x_rows, BLOCK_M, THREADS, &any_flag)
+#else
+#define LEAVE_FLAGGED()
+#endif
 #if SPLIT_K > 1
 #define STORE_SUMS(first_row, first_column)                                                        \
-    store_part_of_fragments(args, &t, first_row, first_column, lane, sums)
+    do {                                                                                           \
+        LEAVE_FLAGGED();                                                                           \
+        store_part_of_fragments(args, &t, first_row, first_column, lane, sums);                    \
+    } while (0)
 #else
 #define STORE_SUMS(first_row, first_column)                                                        \
     do {                                                                                           \
         LOCAL_BARRIER(); /* places of x and w are read no more */                                  \
         find_results(args, &t, x_rows, w_columns);                                                 \
+        LEAVE_FLAGGED();                                                                           \
         LOCAL_BARRIER(); /* places of y are complete */                                            \
-        store_fragments(args, &t, first_row, first_column, lane, sums, x_rows, w_columns);         \
+        if (Y_HAS_PAIRS(args))                                                                     \
+            STORE_PAIRS(args, &t, first_row, first_column, lane, sums, x_rows, w_columns);         \
+        else                                                                                       \
+            store_fragments(args, &t, first_row, first_column, lane, sums, x_rows, w_columns);     \
     } while (0)
 #endif
 
 #if COPIES
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-/* Copies the stage `ahead`, if there is one, to the n-th place, and moves ahead on by a stage. */
-#define COPY_STAGE(n)                                                                              \
+#define PLACE_OF_STAGE(n) ((__local ushort *)tiles + (n)*STAGE_ELEMENTS)
+
+/* Ends the copies of the stage `ahead` and moves on by one. */
+#define END_COPIES(tile)                                                                           \
     do {                                                                                           \
-        if (ahead.k < t.end) {                                                                     \
-            copy_stage(args, &t, ahead, &copies, x_rows, w_columns, pieces,                        \
-                       (__local ushort *)tiles + (n)*STAGE_ELEMENTS);                              \
-            ahead = next_stage(args, &t, ahead);                                                   \
+        const struct stage behind = ahead;                                                         \
+        if (!pieces) {                                                                             \
+            copies_wait(); /* its zeros */                                                         \
+            copy_elements(args, &t, &copies, ahead.k, x_rows, w_columns, tile);                    \
         }                                                                                          \
         copies_end_set();                                                                          \
+        ahead = next_stage(args, &t, ahead);                                                       \
+        copies.x_step = ahead.x - behind.x;                                                        \
+        copies.w_step = ahead.w - behind.w;                                                        \
+        copies.left = pieces ? (int)clamp(t.end - ahead.k, 0L, (long)BLOCK_K) : 0;                 \
     } while (0)
+
+/* The pieces that are copied by the end of the n-th of `all` steps before the last. */
+#define PIECES_BY(n) ((X_COPIES + W_COPIES) * MIN(n, STEPS - 1) / (STEPS - 1))
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
 projection_gpu_mma(PARAMETERS_projection_gpu_mma)
 {
-    const struct projection_arguments arguments = ARGUMENTS_projection_gpu_mma;
+    DECLARE_ARGUMENTS(ARGUMENTS_projection_gpu_mma);
     const struct projection_arguments *const args = &arguments;
     __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8];
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
     DECLARE_EXCHANGE(SUB_GROUPS_M * SUB_GROUPS_N);
-    const int lane = THIS_THREAD % FRAGMENT_LANES, sub = THIS_THREAD / FRAGMENT_LANES;
+    const int sub = THIS_THREAD / FRAGMENT_LANES;
     const int first_row = sub / SUB_GROUPS_N * (BLOCK_M / SUB_GROUPS_M);
     const int first_column = sub % SUB_GROUPS_N * (BLOCK_N / SUB_GROUPS_N);
+    int lane = THIS_THREAD % FRAGMENT_LANES;
+    const struct operand_starts starts = find_starts(first_row, first_column, lane);
     const struct task t = find_output_task(args);
     const bool pieces = has_pieces(args);
     struct stage ahead = first_stage(args, &t);
+    struct operands operands[2];
     float sums[M_FRAGMENTS][SUMS];
     int now = 0; /* the number of the current stage */
 
     find_rows_and_columns(args, &t, x_rows, w_columns);
     clear_block_sums(sums);
     LOCAL_BARRIER(); /* the places are complete */
-    const struct copies copies = find_copies(args, x_rows, w_columns);
-    for (int n = 0; n < STAGES - 1; n++)
-        COPY_STAGE(n);
+    struct copies copies = find_copies(args, ahead, x_rows, w_columns);
+    copies.left = pieces ? (int)clamp(t.end - ahead.k, 0L, (long)BLOCK_K) : 0;
+    for (int n = 0; n < STAGES - 1; n++) {
+        UNROLL
+        for (int x = 0; x < X_COPIES + W_COPIES; x++)
+            copy_piece_of_stage(&t, &copies, PLACE_OF_STAGE(n), x);
+        END_COPIES(PLACE_OF_STAGE(n));
+    }
+    COPIES_WAIT_BUT_SETS(STAGES - 2);
+    LOCAL_BARRIER(); /* the first stage is complete */
+    UNROLL
+    for (int n = 0; n < STEP_LOADS; n++)
+        load_operand(&operands[0], PLACE_OF_STAGE(0), starts, 0, n, lane);
     for (long k = t.begin; k < t.end; k += BLOCK_K) {
-        COPIES_WAIT_BUT_SETS(STAGES - 2);
-        LOCAL_BARRIER(); /* the stage is complete, the one before may be overwritten */
-        COPY_STAGE(now == 0 ? STAGES - 1 : now - 1);
-        multiply_stage((__local ushort *)tiles + now * STAGE_ELEMENTS, first_row, first_column,
-                       sums, lane, exchange);
+        __local ushort *const later = PLACE_OF_STAGE(now == 0 ? STAGES - 1 : now - 1);
+        const __local ushort *stage = PLACE_OF_STAGE(now);
         now = now + 1 == STAGES ? 0 : now + 1;
+        UNROLL
+        for (int step = 0; step < STEPS; step++) {
+            if (step == STEPS - 1) {
+                END_COPIES(later);
+                COPIES_WAIT_BUT_SETS(STAGES - 2);
+                LOCAL_BARRIER(); /* the next stage is complete, all have read this one */
+                stage = PLACE_OF_STAGE(now);
+            }
+            multiply_step(&operands[step % 2], &operands[(step + 1) % 2], stage, (step + 1) % STEPS,
+                          starts, &t, &copies, later, PIECES_BY(step), PIECES_BY(step + 1), sums,
+                          lane, exchange);
+        }
     }
     copies_wait();
+    LATER(lane);
     STORE_SUMS(first_row, first_column);
 }
 #elif !HAS_TILE_PRODUCTS
@@ -306,7 +440,7 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
 projection_gpu_mma(PARAMETERS_projection_gpu_mma)
 {
-    const struct projection_arguments arguments = ARGUMENTS_projection_gpu_mma;
+    DECLARE_ARGUMENTS(ARGUMENTS_projection_gpu_mma);
     const struct projection_arguments *const args = &arguments;
     __local uint4 x_tile[STAGES][BLOCK_M * STRIDE / 8], w_tile[STAGES][W_ELEMENTS / 8];
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
@@ -324,9 +458,9 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
     clear_block_sums(sums);
     LOCAL_BARRIER(); /* the places are complete */
     if (t.begin < t.end) {
-        load_blocks(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0],
+        load_blocks(ELEMENTS_OF_X(args), BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[0],
                     t.end - t.begin, x_loaded);
-        load_blocks(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[0],
+        load_blocks(ELEMENTS_OF_W(args), BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[0],
                     t.end - t.begin, w_loaded);
     }
     for (long k = t.begin; k < t.end; k += BLOCK_K) {
@@ -340,10 +474,10 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
                     w_depths[now], inner);
         LOCAL_BARRIER(); /* the stage and the next one's places are complete */
         if (next < t.end) {
-            load_blocks(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[now],
-                        t.end - next, x_loaded);
-            load_blocks(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[now],
-                        t.end - next, w_loaded);
+            load_blocks(ELEMENTS_OF_X(args), BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows,
+                        x_depths[now], t.end - next, x_loaded);
+            load_blocks(ELEMENTS_OF_W(args), BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns,
+                        w_depths[now], t.end - next, w_loaded);
         }
         multiply_blocks(x_now + first_row * STRIDE, w_now + first_column * STRIDE, sums, lane,
                         exchange);

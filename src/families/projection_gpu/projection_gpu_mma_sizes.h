@@ -16,4 +16,5 @@
 #define LOCAL_BYTES                                                                                \
     (STAGES * STAGE_ELEMENTS * ELEMENT_BYTES + (HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 0) +           \
      (COPIES || HAS_TILE_PRODUCTS ? (BLOCK_M + BLOCK_N) * LONG_BYTES : PLACES_BYTES) +             \
+     (DTYPE == DTYPE_F32 ? SPARE_BYTES : 0) +                                                      \
      (EMULATE ? SUB_GROUPS_M * SUB_GROUPS_N * EXCHANGE_WORDS * FLOAT_BYTES : 0))

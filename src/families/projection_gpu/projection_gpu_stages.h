@@ -29,14 +29,74 @@ static struct ca_ndrange sum_ndrange(const clattn_problem *p, const size_t *valu
         values[SPLIT_K_INDEX] > 1 ? ca_projection_rows(p) * ca_projection_columns(p) : 0);
 }
 
+#if TUNABLES_UNIT == UNIT_ITEM
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
 {
     return ca_projection_split_bytes(p, values[SPLIT_K_INDEX]);
 }
+#else
+/* Units of matrix instructions compute f32 from parts (cl/mma/projection_parts.h). */
+#include "families/f32_parts.h"
+
+static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
+{
+    const size_t rows = ca_projection_rows(p), columns = ca_projection_columns(p),
+                 depth = ca_projection_depth(p);
+#include "families/names.h"
+
+    if (DTYPE != DTYPE_F32)
+        return ca_projection_split_bytes(p, SPLIT_K);
+    return PARTS_ALIGNMENT + SPLIT_SUM_BYTES(rows, columns) + PARTS_BYTES(rows, PART_DEPTH(depth)) +
+           PARTS_BYTES(W_PART_LINES(columns, depth), W_PART_ELEMENTS(columns, depth)) +
+           W_FLAG_BYTES;
+}
+
+static struct ca_ndrange parts_ndrange(const clattn_problem *p, const size_t *values)
+{
+    const size_t lines = ca_larger(ca_projection_rows(p), ca_projection_columns(p));
+
+    (void)values;
+    return p->projection.dtype == CLATTN_F32
+               ? ca_f32_parts_ndrange(lines, ca_projection_depth(p), 2)
+               : ca_groups(0, 1);
+}
+
+/* Groups look at eight rows each, and some at others after those. */
+static struct ca_ndrange flagged_ndrange(const clattn_problem *p, const size_t *values)
+{
+    const size_t most = 512, rows = ca_projection_rows(p);
+
+    (void)values;
+    return p->projection.dtype == CLATTN_F32
+               ? ca_groups(ca_smaller(ca_divide_up(rows, FLAGGED_ROWS), most), PART_ITEMS)
+               : ca_groups(0, 1);
+}
+
+/* The unit's preference, if it is `with` for 16 bits. The stage that splits x and w moves ten bytes for each element,
+ * which a product of few rows or columns does not win back; launches take as long as a product of 2^30 terms. */
+static int preference_with(const clattn_problem *p, const clattn_device_info *dev, int with)
+{
+    enum { BEHIND_OTHERS = 40 };
+    const double rows = (double)ca_projection_rows(p), columns = (double)ca_projection_columns(p),
+                 depth = (double)ca_projection_depth(p);
+    const int is_large =
+        rows * columns >= 256.0 * (rows + columns) && rows * columns * depth >= (double)(1 << 30);
+
+    if (p->projection.dtype != CLATTN_F32 || with == CA_ONLY_IF_FORCED)
+        return with;
+    return is_large && ca_f32_parts_pay(dev) ? with : BEHIND_OTHERS;
+}
+#endif
 
 /* The list, by what the first is called in cl/. */
 #define PROJECTION_STAGES(kernel)                                                                  \
     {kernel, CA_PROJECTION_ARGUMENTS, tiles_ndrange},                                              \
     {                                                                                              \
         "projection_sum", CA_PROJECTION_SUM_ARGUMENTS, sum_ndrange                                 \
+    }
+/* Those of a unit of matrix instructions. */
+#define PROJECTION_MMA_STAGES(kernel)                                                              \
+    {"projection_parts", CA_PROJECTION_PARTS_ARGUMENTS, parts_ndrange}, PROJECTION_STAGES(kernel), \
+    {                                                                                              \
+        "projection_flagged", CA_PROJECTION_ARGUMENTS | CA_READ_ONLY, flagged_ndrange              \
     }

@@ -74,22 +74,31 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
 }
 
+/* Why x or w cannot be copied as they lie; NULL if they can. */
+static const char *layout_refusal(const clattn_projection_problem *p)
+{
+    if (p->x_dim % PIECE || (p->x_heads > 1 && p->x_dim % STAGE))
+        return "heads of x are no whole stages of 64, which are copied in pieces of 8 elements";
+    if (!ca_layout_in_pieces(&p->x, 3, PIECE))
+        return "x does not lie in pieces of 8 elements along the depth";
+    if (!(ca_layout_in_pieces(&p->w, 3, PIECE) && p->y_dim % PIECE == 0) &&
+        !ca_layout_in_pieces(&p->w, 1, PIECE))
+        return "w does not lie in pieces of 8 elements along its columns or the depth";
+    return NULL;
+}
+
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     const char *why = ca_mma_refusal(p);
     size_t values[NUM_TUNABLES];
 
+    if (!why) /* parts of f32 lie as they are wanted */
+        why = p->projection.dtype == CLATTN_F32 ? ca_f32_parts_refusal(dev)
+                                                : layout_refusal(&p->projection);
     if (why)
         return why;
     if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
         return "the device has another matrix instruction";
-    if (p->projection.x_dim % PIECE || (p->projection.x_heads > 1 && p->projection.x_dim % STAGE))
-        return "heads of x are no whole stages of 64, which are copied in pieces of 8 elements";
-    if (!ca_layout_in_pieces(&p->projection.x, 3, PIECE))
-        return "x does not lie in pieces of 8 elements along the depth";
-    if (!(ca_layout_in_pieces(&p->projection.w, 3, PIECE) && p->projection.y_dim % PIECE == 0) &&
-        !ca_layout_in_pieces(&p->projection.w, 1, PIECE))
-        return "w does not lie in pieces of 8 elements along its columns or the depth";
     ca_tunables_default(tunables, NUM_TUNABLES, values);
     adapt(p, dev, values);
     return reject(p, dev, values);
@@ -101,7 +110,7 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     if (!ca_has_wgmma(dev))
         return CA_ONLY_IF_FORCED;
-    return ca_projection_rows(p) > 32 ? 97 : 90;
+    return preference_with(p, dev, ca_projection_rows(p) > 32 ? 97 : 90);
 }
 
 const struct ca_family ca_projection_gpu_warpgroup = {
@@ -109,7 +118,7 @@ const struct ca_family ca_projection_gpu_warpgroup = {
     .operation = CLATTN_PROJECTION,
     .source = ca_source_projection_gpu_warpgroup,
     OWN_MEMBERS,
-    CA_STAGES(PROJECTION_STAGES("projection_gpu_warpgroup")),
+    CA_STAGES(PROJECTION_MMA_STAGES("projection_gpu_warpgroup")),
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

@@ -30,17 +30,17 @@
  * and w, or w's first row if w lies across. They stay in registers: with addresses in local memory
  * each stage would wait for them. */
 struct pieces {
-    const __global storage *x[BLOCK_M / LINES_AT_ONCE];
+    const __global element *x[BLOCK_M / LINES_AT_ONCE];
 #if UNIT_W_COLUMN
-    const __global storage *w;
+    const __global element *w;
 #else
-    const __global storage *w[BLOCK_N / LINES_AT_ONCE];
+    const __global element *w[BLOCK_N / LINES_AT_ONCE];
 #endif
     int inside; /* whether w has the columns of a row across the depth */
 };
 
-INLINE void find_lines(const __global storage **lines, const int count,
-                       const __global storage *matrix, const __local long *places)
+INLINE void find_lines(const __global element **lines, const int count,
+                       const __global element *matrix, const __local long *places)
 {
     UNROLL
     for (int n = 0; n < MOST_LINES; n++)
@@ -53,20 +53,20 @@ INLINE void find_pieces(const struct projection_arguments *args, const struct ta
                         const __local long *x_rows, const __local long *w_columns,
                         struct pieces *from)
 {
-    find_lines(from->x, BLOCK_M / LINES_AT_ONCE, args->x, x_rows);
+    find_lines(from->x, BLOCK_M / LINES_AT_ONCE, ELEMENTS_OF_X(args), x_rows);
 #if UNIT_W_COLUMN
     const int column = THIS_THREAD % (BLOCK_N / 8) * 8;
 
-    from->w = args->w + w_columns[column] + THIS_THREAD / (BLOCK_N / 8) * W_ROW_STEP;
+    from->w = ELEMENTS_OF_W(args) + w_columns[column] + THIS_THREAD / (BLOCK_N / 8) * W_ROW_STEP;
     from->inside = t->column + column < t->columns;
 #else
-    find_lines(from->w, BLOCK_N / LINES_AT_ONCE, args->w, w_columns);
+    find_lines(from->w, BLOCK_N / LINES_AT_ONCE, ELEMENTS_OF_W(args), w_columns);
 #endif
 }
 
 /* Copies the thread's pieces of `count` lines along the depth to rows of a tile; at: the offset of
  * the stage's first depth; `left` of the depth remain. Rows eight apart have the same swizzle. */
-INLINE void copy_lines(const __global storage **lines, const int count, const long at,
+INLINE void copy_lines(const __global element **lines, const int count, const long at,
                        const long left, __local ushort *tile)
 {
     const uint line = THIS_THREAD / (BLOCK_K / 8), column = THIS_THREAD % (BLOCK_K / 8) * 8;
@@ -86,7 +86,7 @@ INLINE void copy_rows_across(const struct pieces *from, const long at, const lon
 {
     const uint row = THIS_THREAD / (BLOCK_N / 8), column = THIS_THREAD % (BLOCK_N / 8) * 8;
     const long rows = from->inside ? left - row : 0;
-    const __global storage *p = from->w + at;
+    const __global element *p = from->w + at;
 
     UNROLL
     for (int n = 0; n < BLOCK_K; n += ROWS_AT_ONCE) {
@@ -100,7 +100,7 @@ INLINE void copy_rows_across(const struct pieces *from, const long at, const lon
 
 /* Loads the elements of a stage one by one, for problems that do not have pieces: `lines` lines
  * along the depth. places: the offsets of the lines; depths: those of the depth, from k on. */
-INLINE void load_along(const __global storage *matrix, const __local long *places, const int lines,
+INLINE void load_along(const __global element *matrix, const __local long *places, const int lines,
                        const struct pair depths, const long k, const long left,
                        __local ushort *tile)
 {
@@ -113,7 +113,7 @@ INLINE void load_along(const __global storage *matrix, const __local long *place
 }
 
 #if UNIT_W_COLUMN
-INLINE void load_across(const __global storage *matrix, const __local long *places,
+INLINE void load_across(const __global element *matrix, const __local long *places,
                         const struct pair depths, const long k, const long left,
                         __local ushort *tile)
 {
@@ -139,17 +139,18 @@ INLINE void load_across(const __global storage *matrix, const __local long *plac
             copy_lines(from.x, BLOCK_M / LINES_AT_ONCE, ahead.x, left, to);                        \
             COPY_W(to + BLOCK_M * BLOCK_K);                                                        \
         } else {                                                                                   \
-            load_along(args->x, x_rows, BLOCK_M, t.depths_of_x, ahead.k, left, to);                \
+            load_along(ELEMENTS_OF_X(args), x_rows, BLOCK_M, t.depths_of_x, ahead.k, left, to);    \
             LOAD_W(to + BLOCK_M * BLOCK_K);                                                        \
         }                                                                                          \
         ahead = next_stage(args, &t, ahead);                                                       \
     }
 #if UNIT_W_COLUMN
 #define COPY_W(to) copy_rows_across(&from, ahead.w, W_ROW_STEP, left, to)
-#define LOAD_W(to) load_across(args->w, w_columns, t.depths_of_w, ahead.k, left, to)
+#define LOAD_W(to) load_across(ELEMENTS_OF_W(args), w_columns, t.depths_of_w, ahead.k, left, to)
 #else
 #define COPY_W(to) copy_lines(from.w, BLOCK_N / LINES_AT_ONCE, ahead.w, left, to)
-#define LOAD_W(to) load_along(args->w, w_columns, BLOCK_N, t.depths_of_w, ahead.k, left, to)
+#define LOAD_W(to)                                                                                 \
+    load_along(ELEMENTS_OF_W(args), w_columns, BLOCK_N, t.depths_of_w, ahead.k, left, to)
 #endif
 
 /* ---- store ----------------------------------------------------------------------------------- */
@@ -158,7 +159,7 @@ INLINE void load_across(const __global storage *matrix, const __local long *plac
  * of columns, and a direct store would fill a quarter of each sector. */
 #define Y_STRIDE (BLOCK_N + 8)
 #define STORES_ROWS                                                                                \
-    (SPLIT_K == 1 && UNIT_Y_COLUMN && !HAS_ACCUMULATE &&                                           \
+    (SPLIT_K == 1 && UNIT_Y_COLUMN && !HAS_ACCUMULATE && !BY_PARTS &&                              \
      BLOCK_M * Y_STRIDE <= STAGES * STAGE_ELEMENTS)
 
 #if STORES_ROWS
@@ -201,7 +202,7 @@ INLINE void store_through(const struct projection_arguments *args, const struct 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
 projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
 {
-    const struct projection_arguments arguments = ARGUMENTS_projection_gpu_warpgroup;
+    DECLARE_ARGUMENTS(ARGUMENTS_projection_gpu_warpgroup);
     const struct projection_arguments *const args = &arguments;
     __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local long x_rows[BLOCK_M], w_columns[BLOCK_N];

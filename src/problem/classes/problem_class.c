@@ -2,6 +2,7 @@
 #include "problem/classes/problem_class.h"
 #include "base/log.h"
 #include "base/sizes.h"
+#include "base/text.h"
 #include "problem/classes/class_size.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
@@ -174,11 +175,7 @@ clattn_problem ca_attention_representative(const clattn_problem *p)
 clattn_status clattn_problem_class(const clattn_problem *problem, char *text, size_t text_bytes,
                                    size_t *needed)
 {
-    if (needed)
-        *needed = 0;
-    if (text && text_bytes > 0)
-        text[0] = '\0';
-    if (!text && text_bytes > 0)
+    if (!ca_text_begin(text, text_bytes, needed))
         return ca_refuse(CLATTN_INVALID_ARGUMENT, "text is null, but text_bytes is %zu",
                          text_bytes);
     struct ca_problem made;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
 #include "base/writer.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
@@ -273,17 +274,12 @@ clattn_status clattn_problem_print(const clattn_problem *problem, char *text, si
 {
     struct ca_writer w = {text, text_bytes, 0};
 
-    if (needed)
-        *needed = 0;
-    if (text && text_bytes > 0)
-        text[0] = '\0';
-    if (!problem || problem->struct_size != sizeof *problem || (!text && text_bytes > 0))
+    const int has_text = ca_text_begin(text, text_bytes, needed);
+    if (!problem || problem->struct_size != sizeof *problem || !has_text)
         return ca_refuse(CLATTN_INVALID_ARGUMENT,
                          "problem is null or of another version, or text is null");
     clattn_problem simple = *problem;
     ca_problem_simplify(&simple);
     print(&w, &simple);
-    if (needed)
-        *needed = w.length + 1;
-    return w.length < text_bytes ? CLATTN_SUCCESS : CLATTN_BUFFER_TOO_SMALL;
+    return ca_text_end(w.length + 1, text_bytes, needed);
 }

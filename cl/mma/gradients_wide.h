@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gradients with M_FRAGMENTS fragments of owned rows in each sub-group: an operand of streamed rows serves all of them.
+ * Loads of a step are asked for before the products of the one before.
+ *
+ * Owned keys are those of two sub-groups, a pair: the first multiplies q k^T, makes p and sums dv, the second
+ * multiplies do v^T, makes ds of that and p, and sums dk. p passes in local memory, in the order of registers. Both
+ * have the same products to do, and sums of one matrix in registers. Owned queries are those of one sub-group.
+ *
+ * A part of backward_gpu_mma.cl, which includes it behind gradients_passes.h. */
+#pragma once
+
+#define PAIRS (SUB_GROUPS / 2)
+#define FRAGMENT_ROW(f) ((f)*FRAGMENT_QUERIES)
+#define PAIR_FLOAT4 (M_FRAGMENTS * STREAMED_SUMS / 4 * FRAGMENT_LANES)
+#if PACKED_VALUES || DIM_GROUPS > 1 || DIM_QK != DIM_V || !WEIGHTS_FIRST
+#error                                                                                             \
+    "wide sub-groups have rows of values, of the dims of keys, and nothing else of a score than its weight"
+#endif
+
+/* products = owned rows times streamed ones. */
+INLINE void multiply_wide_rows(const __local ushort *owned, const __local ushort *streamed,
+                               float products[M_FRAGMENTS][STREAMED_SUMS], const int lane,
+                               __local float *exchange)
+{
+    const int tiles = STREAMED_TILES / OTHERS_AT_ONCE, steps = COLUMNS(DIM_QK) / FRAGMENT_DEPTH;
+    const __local ushort *const rows = owned + ROWS_START(OWNED_STRIDE(DIM_QK), lane);
+    const __local ushort *const keys = streamed + KEYS_START(STREAMED_STRIDE(DIM_QK), lane);
+    uint row_words[2][M_FRAGMENTS][QUERY_WORDS], words[2][OTHERS_AT_ONCE * OTHER_WORDS];
+
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++) {
+        UNROLL
+        for (int x = 0; x < STREAMED_SUMS; x++)
+            products[f][x] = 0.0f;
+        LOAD_QUERY_FROM(row_words[0][f], rows + FRAGMENT_ROW(f) * OWNED_STRIDE(DIM_QK),
+                        OWNED_STRIDE(DIM_QK), lane);
+    }
+    LOAD_KEYS_FROM(words[0], keys, STREAMED_STRIDE(DIM_QK), lane);
+    UNROLL
+    for (int t = 0; t < steps * tiles; t++) {
+        const int step = t / tiles, n = t % tiles, next = t + 1;
+        if (next < steps * tiles)
+            LOAD_KEYS_FROM(
+                words[next % 2],
+                keys + next % tiles * OTHERS_AT_ONCE * FRAGMENT_OTHERS * STREAMED_STRIDE(DIM_QK) +
+                    next / tiles * FRAGMENT_DEPTH,
+                STREAMED_STRIDE(DIM_QK), lane);
+        UNROLL
+        for (int f = 0; f < M_FRAGMENTS; f++)
+            if (f % tiles == n && step + 1 < steps)
+                LOAD_QUERY_FROM(row_words[(step + 1) % 2][f],
+                                rows + FRAGMENT_ROW(f) * OWNED_STRIDE(DIM_QK) +
+                                    (step + 1) * FRAGMENT_DEPTH,
+                                OWNED_STRIDE(DIM_QK), lane);
+        UNROLL
+        for (int m = 0; m < OTHERS_AT_ONCE; m++)
+            UNROLL
+        for (int f = 0; f < M_FRAGMENTS; f++)
+            multiply_add(products[f] + (n * OTHERS_AT_ONCE + m) * FRAGMENT_SUMS,
+                         row_words[step % 2][f], words[t % 2] + m * OTHER_WORDS, lane, exchange);
+    }
+}
+
+/* sums += weights, rounded to elements, times streamed rows. */
+INLINE void add_wide_rows(const __local ushort *tile, float weights[M_FRAGMENTS][STREAMED_SUMS],
+                          float sums[M_FRAGMENTS][DIM_SUMS(DIM_QK)], const int lane,
+                          __local float *exchange)
+{
+    const int tiles = DIM_TILES(DIM_QK) / OTHERS_AT_ONCE, all = STREAMED_SLABS * tiles;
+    const __local ushort *const rows = tile + ROWS_START(STREAMED_STRIDE(DIM_QK), lane);
+    uint weight_words[M_FRAGMENTS][QUERY_WORDS], words[2][OTHERS_AT_ONCE * OTHER_WORDS];
+
+    LOAD_VALUES_FROM(words[0], rows, STREAMED_STRIDE(DIM_QK), lane);
+    UNROLL
+    for (int t = 0; t < all; t++) {
+        const int slab = t / tiles, n = t % tiles, next = t + 1;
+        if (next < all)
+            LOAD_VALUES_FROM(words[next % 2],
+                             rows + next / tiles * FRAGMENT_DEPTH * STREAMED_STRIDE(DIM_QK) +
+                                 next % tiles * OTHERS_AT_ONCE * FRAGMENT_OTHERS,
+                             STREAMED_STRIDE(DIM_QK), lane);
+        UNROLL
+        for (int f = 0; f < M_FRAGMENTS; f++)
+            if (n == 0)
+                take_weights(weight_words[f], weights[f], slab, lane, exchange);
+        UNROLL
+        for (int m = 0; m < OTHERS_AT_ONCE; m++)
+            UNROLL
+        for (int f = 0; f < M_FRAGMENTS; f++)
+            multiply_add(sums[f] + (n * OTHERS_AT_ONCE + m) * FRAGMENT_SUMS, weight_words[f],
+                         words[t % 2] + m * OTHER_WORDS, lane, exchange);
+    }
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* Gives the first sub-group's weights to the second of a pair. */
+INLINE void pass_weights(float weights[M_FRAGMENTS][STREAMED_SUMS], __local float4 *passed,
+                         const int lane)
+{
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x += 4)
+        passed[(f * STREAMED_SUMS + x) / 4 * FRAGMENT_LANES + lane] = vload4(0, weights[f] + x);
+}
+
+/* The second sub-group makes ds of its products and the weights. */
+INLINE void weigh_passed(const bool partial, const __local float4 *statistics,
+                         const __local float4 *passed, float ds[M_FRAGMENTS][STREAMED_SUMS],
+                         const int lane)
+{
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++) {
+        float p[STREAMED_SUMS];
+        UNROLL
+        for (int x = 0; x < STREAMED_SUMS; x += 4)
+            vstore4(passed[(f * STREAMED_SUMS + x) / 4 * FRAGMENT_LANES + lane], 0, p + x);
+        weigh_gradients(true, partial, 0, statistics, p, ds[f], lane);
+    }
+}
+
+/* sum_over_queries() of a pair: sums dk if this is the second sub-group, else dv. */
+INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile t,
+                                      struct place here, const bool second, const int pair,
+                                      const long begin, const long end, __local uint4 *tiles,
+                                      __local float4 (*statistics)[BLOCK_STREAMED],
+                                      __local float4 *passed, const bool again,
+                                      volatile __local int *nonfinite,
+                                      float sums[M_FRAGMENTS][DIM_SUMS(DIM_QK)], const int lane,
+                                      __local float *exchange)
+{
+    const long first_head = t.h;
+    const __local ushort *const owned =
+        (second ? here.owned_v : here.owned_qk) + here.first_row * OWNED_STRIDE(DIM_QK);
+    int number = 0; /* the stage that is multiplied, 0 or 1 */
+
+    for (t.h = first_head; t.h < first_head + args->shape->group; t.h++) {
+        find_head(args, &t);
+        t = queries_from(t, next_queries(args, t, begin, begin, end), end);
+#if STAGES > 1
+        LOCAL_BARRIER(); /* the last head's tiles may be overwritten */
+        if (t.i0 < end)
+            STAGE_QUERIES(t, here, number);
+#endif
+        while (t.i0 < end) {
+            float x[M_FRAGMENTS][STREAMED_SUMS];
+#if STAGES == 1
+            LOCAL_BARRIER(); /* all have read the old contents */
+            STAGE_QUERIES(t, here, 0);
+#endif
+            copies_wait();
+            LOCAL_BARRIER(); /* all rows are complete, the last weights have been read */
+            multiply_wide_rows(owned, second ? here.v : here.qk, x, lane, exchange);
+            const struct tile next =
+                queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end);
+#if STAGES > 1
+            if (next.i0 < end)
+                STAGE_QUERIES(next, place_of_stage(here, tiles, 1 - number), 1 - number);
+#endif
+            const bool partial = hides_some(args, t, BLOCK_STREAMED, OWNED_KEYS);
+            if (!second) {
+                UNROLL
+                for (int f = 0; f < M_FRAGMENTS; f++)
+                    weigh_scores(true, partial, args, t, here.first_row + FRAGMENT_ROW(f), 0,
+                                 statistics[number], x[f], lane);
+                pass_weights(x, passed, lane);
+            }
+            PAIR_BARRIER(pair); /* the weights are complete */
+            if (second)
+                weigh_passed(partial, statistics[number], passed, x, lane);
+            RESTAGE_BARRIER(again); /* streamed rows may be overwritten */
+            if (RESTAGES(again)) {
+                stage_value_rows(TILE_QUERIES(t), again, here.qk, nonfinite);
+                stage_value_rows(TILE_GRADIENTS(t), again, here.v, nonfinite);
+                copies_wait();
+            }
+            RESTAGE_BARRIER(again); /* values are complete */
+            add_wide_rows(second ? here.qk : here.v, x, sums, lane, exchange);
+            ADVANCE(next);
+        }
+    }
+}
+
+/* ---- queries --------------------------------------------------------------------------------- */
+
+/* The statistics of a lane's queries of the fragment that begins at a row. */
+INLINE void find_statistics(const __local float4 *statistics, const int first_row,
+                            float4 own[LANE_QUERIES], const int lane)
+{
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        own[n] = statistics[OWNED_ROW(n)];
+}
+
+/* sum_over_keys() of wide sub-groups. */
+INLINE void sum_over_keys_wide(const struct arguments *args, struct tile t, struct place here,
+                               const long begin, const long end, const __local float4 *statistics,
+                               __local uint4 *tiles, const bool again,
+                               volatile __local int *nonfinite,
+                               float sums_q[M_FRAGMENTS][DIM_SUMS(DIM_QK)], const int lane,
+                               __local float *exchange)
+{
+    const int owned = here.first_row * OWNED_STRIDE(DIM_QK);
+    int number = 0; /* the stage that is multiplied, 0 or 1 */
+
+    t = keys_from(t, next_keys(args, t, begin, begin, end), end);
+#if STAGES > 1
+    if (t.j0 < end)
+        STAGE_BOTH_STREAMED(t, here);
+#endif
+    while (t.j0 < end) {
+        float p[M_FRAGMENTS][STREAMED_SUMS], ds[M_FRAGMENTS][STREAMED_SUMS];
+#if STAGES == 1
+        LOCAL_BARRIER(); /* all have read the old contents */
+        STAGE_BOTH_STREAMED(t, here);
+#endif
+        copies_wait();
+        LOCAL_BARRIER(); /* all rows are complete */
+        const struct tile next =
+            keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
+#if STAGES > 1
+        if (next.j0 < end)
+            STAGE_BOTH_STREAMED(next, place_of_stage(here, tiles, 1 - number));
+#endif
+        multiply_wide_rows(here.owned_qk + owned, here.qk, p, lane, exchange);
+        const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);
+        UNROLL
+        for (int f = 0; f < M_FRAGMENTS; f++) {
+            float4 own[LANE_QUERIES];
+            find_statistics(statistics, here.first_row + FRAGMENT_ROW(f), own, lane);
+            weigh_scores(false, partial, args, t, here.first_row + FRAGMENT_ROW(f), own, 0, p[f],
+                         lane);
+        }
+        multiply_wide_rows(here.owned_v + owned, here.v, ds, lane, exchange);
+        UNROLL
+        for (int f = 0; f < M_FRAGMENTS; f++) {
+            float4 own[LANE_QUERIES];
+            find_statistics(statistics, here.first_row + FRAGMENT_ROW(f), own, lane);
+            weigh_gradients(false, partial, own, 0, p[f], ds[f], lane);
+        }
+        RESTAGE_BARRIER(again); /* streamed keys may be overwritten */
+        if (RESTAGES(again)) {
+            stage_value_rows(TILE_KEYS(t), again, here.qk, nonfinite);
+            copies_wait();
+        }
+        RESTAGE_BARRIER(again); /* values are complete */
+        add_wide_rows(here.qk, ds, sums_q, lane, exchange);
+        ADVANCE(next);
+    }
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sizes of the parts of f32 tensors in the workspace (cl/mma/f32_parts.h), for kernels and the host. */
+#ifndef CLATTN_F32_PART_SIZES_H
+#define CLATTN_F32_PART_SIZES_H
+#include "families/sizes.h"
+
+/* Work-items of a group of the stage that makes parts, and the most groups that it has for a tensor. */
+#define PART_ITEMS 256
+#define MOST_PART_GROUPS 8192
+
+/* Elements of a plane's line for so many of the tensor: whole pieces of 16 bytes. */
+#define PART_LINE(elements) ROUND_UP(elements, 8)
+
+/* Bytes of a tensor's parts: a flag of each line, then three planes. Lines have whole pieces of 8 elements. */
+#define PART_FLAGS_BYTES(lines) ROUND_UP((lines)*INT_BYTES, 16)
+#define PARTS_BYTES(lines, elements)                                                               \
+    (PART_FLAGS_BYTES(lines) + 3 * ELEMENT_BYTES * (lines) * (elements))
+/* Parts begin at the workspace's first piece of 16 bytes, since it may begin at any float. */
+#define PARTS_ALIGNMENT 16
+
+#endif

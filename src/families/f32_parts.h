@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products of f32 by matrix instructions of bf16, for families that have them: the stage that splits tensors into
+ * three parts (cl/mma/f32_parts.h), and the devices on which that pays. */
+#ifndef CA_F32_PARTS_H
+#define CA_F32_PARTS_H
+
+#include "families/f32_part_sizes.h"
+#include "families/family.h"
+
+/* The launch of the stage for `tensors` tensors, one for each number of dimension 1, of at most so many lines and
+ * elements of a line in a plane; none without lines. */
+struct ca_ndrange ca_f32_parts_ndrange(size_t lines, size_t elements, size_t tensors);
+
+/* Why the device cannot make parts; NULL if it can. */
+const char *ca_f32_parts_refusal(const clattn_device_info *dev);
+
+/* Returns whether six products of bf16 by matrix instructions are faster on the device than one of f32 by
+ * multiply-adds. Elsewhere such a unit computes f32 only if it is named. */
+int ca_f32_parts_pay(const clattn_device_info *dev);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pieces of an attention: the parts of a block of keys, with the tensors of their queries and keys, and the sums of this
+ * place's queries that they are added to. */
+#ifndef MPI_PIECES_H
+#define MPI_PIECES_H
+
+#include "mpi/part_plan.h"
+#include "mpi/rows.h"
+
+/* A part with the tensors of its rectangle. */
+struct piece {
+    const struct part *part;
+    size_t row;     /* the part's first row among the place's queries */
+    size_t key_row; /* the part's first row in the block of keys */
+    /* packed batch: one tensor has all sequences' rows, total_q or total_kv */
+    bool whole_q, whole_kv;
+};
+
+struct piece piece_of(const clattn_mpi_plan *plan, const int chunk, const struct block *block,
+                      const struct part *part);
+
+struct tensor piece_queries(const struct piece *piece, const struct tensor all);
+
+struct tensor piece_keys(const struct piece *piece, const struct tensor all);
+
+/* Elements of a bias or mask whose rows are those of the shard, one behind the other. */
+clattn_buffer piece_pairs(const struct piece *piece, const clattn_buffer all,
+                          const clattn_layout *layout);
+
+clattn_buffer own_heads(const clattn_mpi_plan *plan, const clattn_buffer all);
+
+clattn_dropout_place piece_dropout_place(const clattn_mpi_plan *plan, const struct part *part);
+
+/* Writes the parts of a block to plan->parts and returns how many there are. */
+size_t block_parts(clattn_mpi_plan *plan, const struct lengths *lengths, const int chunk,
+                   const struct block *block);
+
+/* Batches of a part's tensors of queries and of keys. */
+size_t piece_query_batches(const struct piece *piece);
+
+size_t piece_key_batches(const struct piece *piece);
+
+/* Tensors of all of the place's queries are packed; of packed sequences of one batch. */
+size_t place_batches(const clattn_mpi_plan *plan);
+
+size_t place_queries(const clattn_mpi_plan *plan);
+
+/* Rows of the place's queries, over all heads that this rank computes. */
+size_t place_rows(const clattn_mpi_plan *plan);
+
+struct tensor packed_in_pool(clattn_mpi_plan *plan, const enum pool_id id, const size_t batches,
+                             const size_t heads, const size_t rows, const size_t dim,
+                             const size_t bytes);
+
+/* Whether a piece has all of the place's queries, so that its lse, which has no steps of its own, is theirs. */
+bool piece_has_all_queries(const clattn_mpi_plan *plan, const struct piece *piece);
+
+struct tensor part_lse(clattn_mpi_plan *plan, const struct piece *piece);
+
+/* f32 sums of the place's queries, of o or dq. */
+struct tensor place_sums(clattn_mpi_plan *plan, const size_t dim);
+
+struct tensor place_lse(clattn_mpi_plan *plan);
+
+/* Rows of the place, of `limits`, that belong to a sequence, range by range: other rows of packed batches
+ * keep what they hold. Returns whether there is a further one, from *row on. */
+bool next_rows(const clattn_mpi_plan *plan, const struct lengths *lengths, const bool of_keys,
+               const struct span limits, size_t *row, struct span *rows);
+
+/* Whether the piece is the first of its queries in this execution, whose result need not be joined with another. */
+bool piece_begins_queries(clattn_mpi_plan *plan, const struct piece *piece);
+
+#endif

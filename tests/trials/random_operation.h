@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TEST_RANDOM_OPERATION_H
+#define TEST_RANDOM_OPERATION_H
+
+#include "tests/support/rng.h"
+#include <clattn/problem.h>
+
+/* Problems with random sizes and layouts; their options are those of base. */
+clattn_problem random_merge(struct rng *r, const clattn_problem *base);
+clattn_problem random_append(struct rng *r, const clattn_problem *base);
+
+#endif
