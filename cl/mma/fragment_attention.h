@@ -240,22 +240,30 @@ INLINE void score_products(const struct arguments *args, const struct score_tile
         scale[n] = QUERY_TILE(n).scale;
 #if HAS_SOFTCAP && HAS_TILE_PRODUCTS
     cap_products(args->shape->softcap, scale, s);
+#define CAPPED(x, scale) (x)
 #else
-    UNROLL
-    for (int x = 0; x < KEY_SUMS; x++)
-        s[x] = SOFTCAPPED(scale[SUM_QUERY(x % FRAGMENT_SUMS)] * s[x]);
+#define CAPPED(x, scale) SOFTCAPPED((scale) * (x))
 #endif
 #if HAS_ALIBI
     float distance[LANE_QUERIES];
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         distance[n] = (float)(QUERY_TILE(n).distance + (KEY(0) - TILE_ROW(n)));
+#endif
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-        s[x] += QUERY_TILE(here).slope * ALIBI_DISTANCE(distance[here] + (float)STEP(x));
-    }
+#if HAS_ALIBI && HAS_TILE_PRODUCTS && !HAS_ALIBI_SYMMETRIC && !HAS_STRICT /* two instructions */
+        const float slope = QUERY_TILE(here).slope;
+        const float begin = slope * distance[here];
+        s[x] = CAPPED(s[x], scale[here]) + fma(slope, (float)STEP(x), begin);
+#elif HAS_ALIBI
+        s[x] = CAPPED(s[x], scale[here]) +
+               QUERY_TILE(here).slope * ALIBI_DISTANCE(distance[here] + (float)STEP(x));
+#else
+        s[x] = CAPPED(s[x], scale[here]);
 #endif
+    }
 }
 
 /* Products of a fragment of queries become scores, -inf for masked keys; a scale that waits

@@ -34,14 +34,16 @@ INLINE void give_first_turn(const int warpgroup)
 
 #if HAS_DROPOUT
 typedef __local uint4 *kept_rows;
-#define KEPT_OF(u) (kept + (u).place * BLOCK_M)
-#define DRAW_KEPT(keys, u)                                                                         \
-    draw_kept_words(args, dropout_head(args, block.b, block.h), block.i0, (keys).j0, BLOCK_M,      \
-                    BLOCK_N, KEPT_OF(u))
-#define PRODUCE_KEPT(keys, u)                                                                      \
+/* What drawer number n has drawn: each draws its part of the keys. */
+#define KEPT_OF(u, n) (kept + ((u).place * DRAWERS + (n)) * BLOCK_M)
+#define DRAW_KEPT(keys, u, n)                                                                      \
+    draw_kept_words(args, dropout_head(args, block.b, block.h), block.i0,                          \
+                    (keys).j0 + (n) * (BLOCK_N / DRAWERS), BLOCK_M, BLOCK_N / DRAWERS,             \
+                    KEPT_OF(u, n))
+#define PRODUCE_KEPT(keys, u, n)                                                                   \
     do {                                                                                           \
         PLACE_FREE(u, 2);                                                                          \
-        DRAW_KEPT(keys, u);                                                                        \
+        DRAW_KEPT(keys, u, n);                                                                     \
         STORED(u, 2);                                                                              \
     } while (0)
 
@@ -50,13 +52,18 @@ INLINE void load_kept(const __local uint4 *kept, const int first_row, const int 
                       uint words[LANE_QUERIES])
 {
     UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++)
-        words[n] = ((const __local uint *)(kept + first_row + lane_query(lane, n)))[lane % 4];
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        const __local uint *word =
+            (const __local uint *)(kept + first_row + lane_query(lane, n)) + lane % 4;
+        words[n] = *word;
+        if (DRAWERS == 2)
+            words[n] = words[n] << BLOCK_N / 32 | word[4 * BLOCK_M];
+    }
 }
 #define LOAD_KEPT(keys, u)                                                                         \
     do {                                                                                           \
-        STORES_HERE(u, 2, DRAW_KEPT(keys, u));                                                     \
-        load_kept(KEPT_OF(u), first_row, lane, kept_words);                                        \
+        STORES_HERE(u, 2, for (int n = 0; n < DRAWERS; n++) DRAW_KEPT(keys, u, n));                \
+        load_kept(KEPT_OF(u, 0), first_row, lane, kept_words);                                     \
     } while (0)
 
 /* Rounded weights that dropout does not keep become 0. */
@@ -79,7 +86,7 @@ INLINE void drop_weights(TILE_WEIGHTS(weights), const uint kept_words[LANE_QUERI
     } while (0)
 #else
 typedef __local uchar *kept_rows;
-#define PRODUCE_KEPT(keys, u)
+#define PRODUCE_KEPT(keys, u, n)
 #define LOAD_KEPT(keys, u)
 #define DROP_WEIGHTS(u)
 #endif
@@ -103,7 +110,7 @@ INLINE void produce(const struct arguments *args, const struct query_block block
             PLACE_FREE(u, 0);
             STAGE_KEYS(keys, u.place);
             COPIES_ASKED(u, 0, WIDTH(UNIT_K, DIM_QK) == 8 && t.k_aligned);
-            PRODUCE_KEPT(keys, u);
+            PRODUCE_KEPT(keys, u, 0);
             PLACE_FREE(u, 1);
             STAGE_VALUES(keys, u.place, again, v_nonfinite);
             COPIES_ASKED(u, 1, WIDTH(UNIT_V, DIM_V) == 8 && t.v_aligned && !again);
@@ -113,6 +120,35 @@ INLINE void produce(const struct arguments *args, const struct query_block block
         again = !again && *not_finite;
     } while (again);
 }
+
+#if DRAWERS == 2
+/* All that the warpgroup does that draws random numbers alone. */
+INLINE void draw(const struct arguments *args, const struct query_block block,
+                 volatile __local int *not_finite, const kept_rows kept, __local ulong *barriers)
+{
+    struct use u = {0, 0};
+    bool again = false;
+
+    do {
+        for (struct keys keys = find_keys(args, block, block.begin); keys.j0 < block.end;
+             keys = find_keys(args, block, after_keys(keys))) {
+            PRODUCE_KEPT(keys, u, 1);
+            u = next_use(u);
+        }
+        GROUP_BARRIER(); /* not_finite is final */
+        again = !again && *not_finite;
+    } while (again);
+}
+#define SERVE()                                                                                    \
+    do {                                                                                           \
+        if (THIS_THREAD >= COMPUTING + FILL_THREADS)                                               \
+            draw(args, block, &not_finite, kept, barriers);                                        \
+        else                                                                                       \
+            SERVE();                                                                               \
+    } while (0)
+#else
+#define SERVE() produce(args, block, t, q_tile, &not_finite, &v_nonfinite, kept, barriers)
+#endif
 #endif
 
 /* Each warpgroup loads its queries to a tile of their own. With Q_RESIDENT the whole work-group

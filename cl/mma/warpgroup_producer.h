@@ -46,10 +46,18 @@ INLINE struct use next_use(struct use u)
 
 #if !EMULATE
 /* Together, 128 * (40 + 2 * 232) or 128 * (32 + 3 * 160), with a producer that draws random numbers 128 * (56 +
- * 2 * 224) or 128 * (56 + 3 * 152), these are at most the registers of a multiprocessor. The host counts with
- * them (ca_wgmma_computing_registers()). */
-#define PRODUCER_REGISTERS (HAS_DROPOUT ? 56 : SUB_GROUPS == 12 ? 32 : 40)
-#define COMPUTING_REGISTERS ((SUB_GROUPS == 12 ? 160 : 232) - (HAS_DROPOUT ? 8 : 0))
+ * 2 * 224) or 128 * (56 + 3 * 152), and with two warpgroups that do 128 * (2 * 48 + 2 * 208), these are at most the
+ * registers of a multiprocessor. The host counts with them. */
+#if DRAWERS == 2
+#define PRODUCER_REGISTERS 48
+#define COMPUTING_REGISTERS 208
+#elif DRAWERS
+#define PRODUCER_REGISTERS 56
+#define COMPUTING_REGISTERS (SUB_GROUPS == 12 ? 152 : 224)
+#else
+#define PRODUCER_REGISTERS (SUB_GROUPS == 12 ? 32 : 40)
+#define COMPUTING_REGISTERS (SUB_GROUPS == 12 ? 160 : 232)
+#endif
 #define FEWER_REGISTERS()                                                                          \
     __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 %0;"                                    \
                    :                                                                               \
@@ -104,7 +112,8 @@ INLINE void arrive_with_copies(__local ulong *barrier, const bool all)
 INLINE void start_barriers(__local ulong *barriers)
 {
     for (int n = 0; n < STAGES * PLACE_BARRIERS; n += 2) {
-        start_barrier(barriers + n + COPIES_COMPLETE(0), FILL_THREADS);
+        const bool drawn = n % PLACE_BARRIERS == COPIES_COMPLETE(2);
+        start_barrier(barriers + n + COPIES_COMPLETE(0), FILL_THREADS * (drawn ? DRAWERS : 1));
         start_barrier(barriers + n + COPIES_READ(0), SUB_GROUPS);
     }
 }

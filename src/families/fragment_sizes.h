@@ -26,7 +26,7 @@
 
 /* Dropout's bits of a tile, one bit of a byte for each of four keys. */
 #define KEPT_BYTES(queries, keys) ((queries) * ((keys) / 4))
-/* The same of a producer: four words of up to 32 keys for each row. */
+/* The same of a producer: four words of up to 32 keys for each row, from each of the warpgroups that draw them. */
 #define KEPT_ROW_BYTES 16
 
 #endif

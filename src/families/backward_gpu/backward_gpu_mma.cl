@@ -50,6 +50,7 @@
 #define PRODUCER 0
 #endif
 #define COMPUTING (FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS)
+#define DRAWERS 0 /* a producer of gradients copies alone */
 #include "mma/computing.h"
 #define LOAD_WIDTH 8
 #include "families/backward_gpu/backward_gpu_mma_sizes.h"

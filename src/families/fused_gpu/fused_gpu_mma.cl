@@ -51,6 +51,7 @@
 #endif
 #if !HAS_TILE_PRODUCTS
 #define PRODUCER 0
+#define DRAWERS 0
 #endif
 #if STAGES > 1 && (!HAS_COPIES || PAGE_SIZE || (HAS_DROPOUT && !PRODUCER) || K_CACHE || V_CACHE)
 #error "what a tile needs besides, places, factors and what is kept, is there once"

@@ -15,7 +15,8 @@
 #define LOCAL_ELEMENTS MAX(K_AT + STAGES * STAGE_ELEMENTS, STAGED_ROWS * ROW_STRIDE)
 
 /* Dropout's bits: a producer draws them ahead, as words of lanes (cl/mma/fragment_dropout.h). */
-#define TILE_KEPT_BYTES (PRODUCER ? STAGES * KEPT_ROW_BYTES * BLOCK_M : KEPT_BYTES(BLOCK_M, BLOCK_N))
+#define TILE_KEPT_BYTES                                                                            \
+    (PRODUCER ? STAGES * DRAWERS * KEPT_ROW_BYTES * BLOCK_M : KEPT_BYTES(BLOCK_M, BLOCK_N))
 
 /* Beside the tiles are two flags, and one flag for each row. */
 #define LOCAL_BYTES                                                                                \

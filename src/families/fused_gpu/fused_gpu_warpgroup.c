@@ -33,7 +33,9 @@ static int has_producer(const size_t *values)
 
 static size_t work_items(const size_t *values)
 {
-    return SUB_GROUP * (values[SUB_GROUPS_INDEX] + (has_producer(values) ? WARPGROUP : 0));
+    const size_t served = ca_larger(1, values[DRAWERS_INDEX]);
+
+    return SUB_GROUP * (values[SUB_GROUPS_INDEX] + (has_producer(values) ? WARPGROUP * served : 0));
 }
 
 static size_t block_m(const size_t *values)
@@ -58,11 +60,13 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
 }
 
 /* The registers of a work-item that computes. */
-static size_t registers(const clattn_problem *p, const size_t *values)
+static size_t registers(const size_t *values)
 {
+    static const size_t taken[] = {0, 8, 24}; /* for random numbers (cl/mma/warpgroup_producer.h) */
+
     if (has_producer(values))
         return ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]) -
-               (p->dropout > 0.0f ? 8 : 0); /* the producer draws random numbers */
+               taken[values[DRAWERS_INDEX]];
     return ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
 }
 
@@ -83,7 +87,7 @@ static int spills(const clattn_problem *p, const size_t *values)
 
     return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) + weights +
                addresses >
-           registers(p, values);
+           registers(values);
 }
 
 /* ---- the family ------------------------------------------------------------------------------ */
@@ -117,25 +121,29 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 }
 
 /* For a number of dims: the fastest on an H200 (bench/results/h200-wgmma-2026-11-27.txt), then
- * those that need less. First, two warpgroups share tiles that a producer copies, and softmax
+ * those that need less. First, two or three warpgroups share tiles that a producer copies, and softmax
  * overlaps with products. Then three groups of 64 queries overlap one's softmax with the others'
  * products. With fewer registers left, softmax overlaps within a group. */
 static const struct way {
     size_t dims, sub_groups, keys, q_resident, stages, overlap, producer, groups;
 } ways[] = {
-    {64, 8, 128, 0, 3, 1, 1, 1},  {64, 4, 128, 1, 2, 1, 0, 2}, {64, 4, 128, 1, 1, 0, 0, 2},
-    {128, 8, 128, 0, 2, 1, 1, 1}, {128, 4, 64, 1, 2, 0, 0, 3}, {128, 4, 64, 1, 1, 0, 0, 3},
-    {128, 4, 64, 1, 1, 0, 0, 2},  {256, 8, 64, 0, 2, 1, 0, 1}, {256, 4, 64, 0, 1, 0, 0, 2},
-    {256, 4, 64, 1, 1, 0, 0, 1},  {256, 4, 64, 0, 1, 0, 0, 1}, {256, 4, 32, 1, 1, 0, 0, 2},
-    {256, 4, 32, 1, 1, 0, 0, 1},  {256, 4, 32, 0, 1, 0, 0, 1},
+    {64, 12, 128, 0, 3, 1, 2, 1}, {64, 8, 128, 0, 3, 1, 1, 1},  {64, 4, 128, 1, 2, 1, 0, 2},
+    {64, 4, 128, 1, 1, 0, 0, 2},  {128, 8, 128, 0, 2, 1, 1, 1}, {128, 4, 64, 1, 2, 0, 0, 3},
+    {128, 4, 64, 1, 1, 0, 0, 3},  {128, 4, 64, 1, 1, 0, 0, 2},  {256, 8, 64, 0, 2, 1, 0, 1},
+    {256, 4, 64, 0, 1, 0, 0, 2},  {256, 4, 64, 1, 1, 0, 0, 1},  {256, 4, 64, 0, 1, 0, 0, 1},
+    {256, 4, 32, 1, 1, 0, 0, 2},  {256, 4, 32, 1, 1, 0, 0, 1},  {256, 4, 32, 0, 1, 0, 0, 1},
 };
 
-/* Returns whether each multiprocessor has a group, and its tiles are not mostly masked. */
+/* Returns whether each multiprocessor has a group, its tiles are not mostly masked, and with three warpgroups the
+ * last block of queries leaves few of them idle. */
 static int fills(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
 {
     const size_t blocks = ca_divide_up(p->seq_q, block_m(values)) * p->heads * p->batch;
     const int64_t window = p->window_left, tiles = (int64_t)values[BLOCK_N_INDEX] * 4;
 
+    if (values[SUB_GROUPS_INDEX] == 12 &&
+        ca_round_up(p->seq_q, block_m(values)) - p->seq_q > p->seq_q / 25)
+        return 0;
     return blocks >= ca_device_cores(dev) && (window == CLATTN_UNLIMITED || window >= tiles);
 }
 
@@ -164,6 +172,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[STAGES_INDEX] = w->stages;
         values[OVERLAP_INDEX] = w->overlap;
         values[PRODUCER_INDEX] = w->producer;
+        values[DRAWERS_INDEX] = !w->producer || p->dropout == 0.0f ? 0 : w->sub_groups == 8 ? 2 : 1;
         values[RESIDENT_GROUPS_INDEX] = w->groups;
         if (p->dim_v <= w->dims && fits(p, dev, values) && (!w->producer || fills(p, dev, values)))
             return;
