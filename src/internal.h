@@ -6,24 +6,24 @@
 #define CA_INTERNAL_H
 
 #include "base/disk.h"             /* the journal is a file of the cache */
-#include "base/json_reader.h"      /* workers' and journals' JSON is read as the store's is */
-#include "base/text.h"             /* copies of texts are made in one place */
-#include "base/utf8.h"             /* texts of others become printable in one place */
-#include "context/context.h"       /* a program that a signal ends excuses the builds under way */
-#include "device/capacity.h"       /* the instructions that peaks are measured with */
-#include "execute/bare.h"          /* the cost of an execution beside its kernels */
-#include "families/candidate.h"    /* journals and workers name configurations */
-#include "families/registry.h"     /* ... and the kernels that they were measured with */
-#include "multihead/multihead.h"   /* a layer's steps are problems to be tuned */
-#include "os/clock.h"              /* one clock for all that is timed */
-#include "os/processor.h"          /* ... and the registers that some of them need */
+#include "base/json_reader.h"      /* reading JSON of workers, journals and results */
+#include "base/text.h"             /* copies of texts, lines of files */
+#include "base/utf8.h"             /* printable texts of files and drivers */
+#include "context/context.h"       /* builds that a signal interrupts do not count as failures */
+#include "device/capacity.h"       /* the instructions of a device, for peaks */
+#include "execute/bare.h"          /* what an execution costs besides its kernels */
+#include "families/candidate.h"    /* configurations, in journals and messages to workers */
+#include "families/registry.h"     /* hashes of the kernels that they were measured with */
+#include "multihead/multihead.h"   /* the steps of layers, which are tuned */
+#include "os/clock.h"              /* the clock */
+#include "os/processor.h"          /* the number of processors */
 #include "problem/options.def"     /* the options that other libraries are told of */
-#include "problem/tensors.h"       /* the operands of a problem, which are declared once */
-#include "program/build_log.h"     /* why the driver refuses a program of their own */
+#include "problem/tensors.h"       /* the operands of problems */
+#include "program/build_log.h"     /* why a driver refuses the programs that measure peaks */
 #include "program/program.h"       /* seconds of building, part by part */
-#include "program/program_cache.h" /* the number and size of its files */
-#include "search/search.h"         /* recorded spaces are searched without a device */
-#include "search/statistics.h"     /* both programs decide between timings as tuning does */
-#include "tune/tune.h"             /* tuning with a measurer, which works in a child process */
+#include "program/program_cache.h" /* number and size of the cache's files */
+#include "search/search.h"         /* names of strategies */
+#include "search/statistics.h"     /* medians, and which of two timings is faster */
+#include "tune/tune.h"             /* tuning with a measurer in a child process */
 
 #endif

@@ -33,7 +33,7 @@ struct safetensors {
 /* Reads a regular file. On failure *file is empty and *why says what is wrong, path included. */
 bool safetensors_read(struct safetensors *file, const char *path, struct message *why);
 
-/* The same from memory, which is borrowed. */
+/* Reads a file that lies in memory, which is borrowed. */
 bool safetensors_parse(struct safetensors *file, const void *bytes, size_t size,
                        struct message *why);
 

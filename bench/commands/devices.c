@@ -169,7 +169,8 @@ static bool find_chosen(cl_device_id *chosen)
     const clattn_status status = clattn_device_select(NULL, chosen);
     const char *wish = getenv("CLATTN_DEVICE");
 
-    if (status == CLATTN_NO_DEVICE && wish != NULL) /* the list is what helps */
+    if (status == CLATTN_NO_DEVICE &&
+        wish != NULL) /* the list of devices follows, which helps to correct it */
         complain("CLATTN_DEVICE, which is '%s', matches none of them", wish);
     else if (status != CLATTN_SUCCESS)
         return complain("which device is used if nothing is said cannot be found out: %s",

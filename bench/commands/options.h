@@ -24,8 +24,8 @@ int compare_command(int argc, char **argv);
 struct command_option {
     const char *name;  /* The option without its dashes; NULL ends a table. */
     bool *flag;        /* Set to true if the option is given; it takes no value. */
-    unsigned *bits;    /* Likewise for a set of flags: */
-    unsigned bit;      /* the bit of *bits that the option sets. */
+    unsigned *bits;    /* The option takes no value, but sets */
+    unsigned bit;      /* this bit of *bits. */
     const char **text; /* Takes the value as text. */
     double *number;    /* Takes the value as a number from low to high, */
     bool whole;        /* which must be an integer. */
@@ -56,7 +56,7 @@ int command_line_read(int argc, char **argv, const char *help,
 bool option_number(const char *option, const char *text, double low, double high, double *value,
                    struct message *why);
 
-/* The same for a number without a fraction. */
+/* Reads a whole number in the same way. */
 bool option_whole(const char *option, const char *text, double low, double high, double *value,
                   struct message *why);
 

@@ -172,7 +172,7 @@ static void open_untuned(struct race *race)
 
 /* ---- other libraries ------------------------------------------------------------------------- */
 
-/* Many compile in their first computation: then one more decides. */
+/* Many libraries compile in their first computation. If that took too long, the time of a second one decides. */
 static void check_peers_patience(const struct race *race, struct run_peer *peer,
                                  struct outcome *outcome)
 {

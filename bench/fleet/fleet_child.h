@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A child of a fleet: watched while it works, ended if it gives no sign of life. */
+/* A child process of a fleet: it is watched while it works, and ended if it writes no heartbeat for too long. */
 #ifndef CLATTN_BENCH_FLEET_CHILD_H
 #define CLATTN_BENCH_FLEET_CHILD_H
 
@@ -10,7 +10,7 @@
 struct fleet_end {
     struct ca_child_end end;
     bool silent;     /* It gave no heartbeat for too long and was ended. */
-    bool stuck;      /* It does not even end when killed; its end means nothing. */
+    bool stuck;      /* It did not even end when it was killed; `end` is not valid. */
     char doing[160]; /* The activity that it reported last; "" if none. */
 };
 
@@ -31,8 +31,8 @@ struct fleet_child {
 };
 
 /* Runs the child to its end, in a process group of its own. Between ca_interrupts_open() and _close():
- * the first interrupt is passed on, the second kills it, and so does a silence after a request to end
- * did not help. What it started ends with it. False if it could not be started. */
+ * the first interrupt is passed on, the second kills it. A silent child is asked to end, and killed if it
+ * does not. Its own children are ended with it. False if it could not be started. */
 bool fleet_child_run(const struct fleet_child *child, struct fleet_end *end, struct message *why);
 
 /* Ended of itself, with that exit status. */

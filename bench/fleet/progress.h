@@ -26,18 +26,18 @@ struct progress {
     char what[128];       /* The text that was written to the pipe last. */
 };
 
-/* Draws to a terminal only; `total` is the sum of the weights of the `count` problems to come.
- * Takes the pipe out of the environment: it is not for this program's children. */
+/* `count` problems will be done, whose weights sum to `total`. A line is only drawn on a terminal. The pipe to the parent is
+ * removed from the environment, so that children of this program do not use it. */
 void progress_open(struct progress *progress, FILE *to, bool quiet, size_t count, double total);
 
-/* `what` is being done, a part (0 to 1) of a problem of that weight is. Redraws at most 5 times a
- * second. */
+/* Says that `what` is being done, and that a part (0 to 1) of a problem of that weight is done. Redraws the line at most
+ * 5 times a second. */
 void progress_update(struct progress *progress, const char *what, double weight, double part);
 
-/* A problem of that weight is done. */
+/* Says that a problem of that weight is done. */
 void progress_done(struct progress *progress, double weight);
 
-/* Takes the line away, before something else is printed. */
+/* Erases the line, so that something else can be printed. */
 void progress_clear(struct progress *progress);
 
 #endif

@@ -43,7 +43,7 @@ struct arithmetic arithmetic_of(enum precision precision, clattn_dtype dtype);
 /* Allows for the rounding and flushing that a problem of standard precision permits
  * (clattn/problem.h). */
 void arithmetic_relax(struct arithmetic *arithmetic, const clattn_problem *p);
-/* ... where every operand is of this dtype. */
+/* The same where every operand has this dtype. */
 void arithmetic_relax_to(struct arithmetic *arithmetic, clattn_dtype dtype);
 
 /* A weight or a gradient of a score after it was rounded to be an operand of the next product. */
@@ -52,27 +52,28 @@ struct bounded arithmetic_operand(const struct arithmetic *arithmetic, struct bo
 /* The error of a product of which one operand is flushed to 0. */
 double arithmetic_flushed(const struct arithmetic *arithmetic, double x, double y);
 
-/* The bound of an error that the arithmetic is held to: `certain` holds whatever the rounding
- * errors, `likely` but for odds below 1e-7. In single precision both have to hold. */
+/* The bound that an error is held to. `certain` holds for any rounding errors, `likely` but for odds below 1e-7. In single
+ * precision an error must be within both. */
 double arithmetic_bound(const struct arithmetic *arithmetic, double certain, double likely);
 
-/* How much a sum of n terms may be off, relative to the largest that it has been on the way: u times
+/* How much a sum of n terms may be off, relative to the largest of its partial sums: u times
  * about 6 sqrt(n), which is likely (N. J. Higham, T. Mary, "A New Approach to Probabilistic Rounding
  * Error Analysis", 2019). */
 double arithmetic_growth(const struct arithmetic *arithmetic, size_t n);
 
-/* The largest that a sum may have been on the way, whatever the order of its terms: the sum of
- * magnitudes. That bound says nothing in half precision. There the order is taken for chance: then
- * a part strays from its share of the whole by 3 sqrt(sum of squares), but for odds below 1e-7. */
+/* The largest magnitude that a partial sum may have. Whatever the order of terms, that is the sum of their magnitudes. In
+ * half precision this bound is too wide to find any error. There the order is taken to be random: then a partial sum differs
+ * from its share of the whole by at most 3 sqrt(sum of squares), but for odds below 1e-7. */
 double arithmetic_reach(const struct arithmetic *arithmetic, double sum, double magnitude,
                         double squares);
 
-/* Errors that are added up: at their worst, or as independent of each other, because in half
- * precision all of them at their worst would excuse any result. arithmetic_parts_sum() of the sum. */
+/* Errors that are added up: arithmetic_part() of each is added, and arithmetic_parts_sum() of the sum is the whole error.
+ * In half precision they count as independent, since the sum of their magnitudes would allow any result. */
 double arithmetic_part(const struct arithmetic *arithmetic, double error);
 double arithmetic_parts_sum(const struct arithmetic *arithmetic, double parts);
 
-/* The relative error of a weight: one that is nothing or double is wrong in any arithmetic. */
+/* The relative error that a weight may have: less than 1, as a weight of 0 or of twice its value is wrong in any
+ * arithmetic. */
 double arithmetic_weight_error(const struct arithmetic *arithmetic, double error);
 
 /* ---- products and sums ----------------------------------------------------------------------- */

@@ -65,14 +65,15 @@ struct range {
 };
 
 /* Matrices of a part of a layer. Rows are those of its batches, (batch, seq); columns of q, k, v, o and their
- * gradients those of its heads, head after head. What a direction or a source has not, or nobody wants, is empty. */
+ * gradients those of its heads, head after head. Matrices that the direction or the sources of the layer do not have, or
+ * that nobody wants, are empty. */
 struct computation {
     const clattn_multihead *layer;
     const struct layer_inputs *in;
     const struct reference *reference;
     struct range range;
     bool everything; /* Weights, and gradients of the options' tensors, are wanted as well. */
-    bool rounded;    /* Values are perturbed by rounding errors. */
+    bool rounded;    /* Values get random rounding errors. */
     uint64_t random;
     struct matrix read[3], dy; /* x, context, values. */
     struct matrix made[3], o;  /* q, k, v. */
@@ -794,7 +795,8 @@ static bool add_parameters(struct computations *all, struct layer_answers *answe
     return true;
 }
 
-/* The results of rows, of parameters, or both, of a part that so many computations with errors go over. */
+/* Makes the answers of a part: of its rows, of parameters, or both. `rounded` more computations of it, with random rounding
+ * errors, show how far results may be off. */
 static bool make_part(const struct computation *part, size_t rounded, bool rows, bool parameters,
                       struct layer_answers *answers)
 {

@@ -116,7 +116,7 @@ static int64_t listed_offset(const struct reference *r, const struct query *quer
     return offset < 0 ? 0 : offset > most ? most : offset;
 }
 
-/* Whether the block of the query and key j is listed; whether as full. */
+/* Whether the block that holds the query and key j is listed. *full: whether its entry says that no pair of it is masked. */
 static bool is_listed(const struct reference *r, const struct query *query, size_t j, bool *full)
 {
     const size_t row = query->i / r->problem->block_q;

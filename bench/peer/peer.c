@@ -114,7 +114,7 @@ static enum peer_answer ask(struct peer *peer, json_t *request, double seconds, 
     return refused;
 }
 
-/* Likewise once it said hello: who refuses has failed, unless it is unsupported. */
+/* Asks a process that has said hello. A refusal counts as a failure, unless it says that the problem is unsupported. */
 static enum peer_answer ask_work(struct peer *peer, json_t *request, double seconds,
                                  json_t **answer, struct message *why)
 {

@@ -40,8 +40,8 @@ static const char *stored_name(const clattn_problem *p, enum ca_argument argumen
                                        : dtype_names[ca_problem_dtype(p, argument)];
 }
 
-/* Of the scale and of what serving and sparsity have there is a number in any case; sizes of a
- * projection go by the names of those of queries and keys: y's heads, x's heads. */
+/* The scale and the options of serving and block lists are always there, with their defaults. A projection's sizes have the
+ * names of those of attention: "heads" are those of y, "kv_heads" those of x. */
 json_t *peer_data_fields(const struct job *job)
 {
     static const char *const sources[] = {"self", "cross", "separate"};

@@ -48,7 +48,7 @@ struct peer_work {
 /* What computes some operations. Functions that fail say why in one sentence; those that are NULL
  * have nothing to do. `self` is the library's own state. */
 struct peer_library {
-    /* Of several libraries, only the first one's members up to hello() are used. */
+    /* Where a program has several libraries, the members up to hello() are those of the first. */
     const char *name;
     const char *on;             /* "device" or "cpu". */
     const char *const *options; /* Words of README.md, NULL after the last. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An object of JSON that is read, or written: one description of a struct does both. Functions whose
- * names begin with archive_ move a member under its key, in or out; they return false if what is read
- * is refused, which its reader says, or if there is no memory to write. What is written is left as it
- * is. */
+/* JSON objects of structs. One function describes a struct's members, and serves to read as well as to write. It calls
+ * archive_NAME() for each member, with its key. These return false if the value that is read is refused, which the
+ * reader reports, or if there is no memory to write. Writing does not change the struct. */
 #ifndef CLATTN_BENCH_ARCHIVE_H
 #define CLATTN_BENCH_ARCHIVE_H
 
@@ -10,27 +9,26 @@
 #include "internal.h"
 
 struct archive {
-    const struct ca_json_place *from; /* The JSON value that is read, or NULL: */
-    json_t *to;                       /* then `to` is written. */
+    const struct ca_json_place *from; /* The JSON value that is read; NULL when writing. */
+    json_t *to;                       /* The object that is written. */
 };
 
-/* Describes a struct. */
+/* Reads or writes all members of a struct. */
 typedef bool archive_members(struct archive *archive, void *what);
 
-/* Makes an object of it; NULL without memory. */
+/* Writes a struct as a new object; NULL without memory. */
 json_t *archive_json(archive_members *members, void *what);
 
-/* Whether the file that is read lacks this, as older ones may; never where something is written. */
+/* Whether the file that is read has no such key, as older files may; false when writing. */
 bool archive_lacks(const struct archive *archive, const char *key);
 
 bool archive_object(struct archive *archive, const char *key, archive_members *members, void *what);
 
-/* The same, or null where `there` is false. */
+/* A struct, or null where `there` is false. */
 bool archive_object_or_null(struct archive *archive, const char *key, bool there,
                             archive_members *members, void *what);
 
-/* An array: `item` describes the n-th object in it, for which `room`, unless that is NULL, has made
- * room when something is read. */
+/* An array: `item` reads or writes its n-th object. When reading, `room`, unless it is NULL, first allocates room for all. */
 typedef bool archive_item(struct archive *archive, void *owner, size_t n);
 bool archive_list(struct archive *archive, const char *key, size_t least, size_t most,
                   size_t *count, bool (*room)(void *owner, size_t count), archive_item *item,
@@ -39,15 +37,15 @@ bool archive_list(struct archive *archive, const char *key, size_t least, size_t
 bool archive_fields(struct archive *archive, const struct ca_json_field *fields, size_t count,
                     void *what);
 
-/* An array of chars; the second: null stands for "". */
+/* A text in an array of chars. The second function writes null for "", and reads it so. */
 bool archive_chars(struct archive *archive, const char *key, char *text, size_t bytes);
 bool archive_chars_or_null(struct archive *archive, const char *key, char *text, size_t bytes);
 
-/* An owned text, not empty; the second: null stands for NULL. */
+/* An owned text, not empty. The second function writes null for NULL, and reads it so. */
 bool archive_text(struct archive *archive, const char *key, char **text);
 bool archive_text_or_null(struct archive *archive, const char *key, char **text);
 
-/* The position among words, the last of which is NULL. */
+/* One of several words, the last of which is NULL, by its position. */
 bool archive_word(struct archive *archive, const char *key, const char *const *words,
                   size_t *position);
 

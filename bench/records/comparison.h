@@ -20,7 +20,7 @@ enum verdict {
     VERDICT_FEW,    /* Too few samples to be sure of anything. */
     VERDICT_SAME,   /* Not surely beyond the threshold. */
     VERDICT_FASTER, /* The whole interval is beyond the threshold. */
-    VERDICT_SLOWER, /* Likewise, slower. This and the following are regressions. */
+    VERDICT_SLOWER, /* The whole interval is beyond it on the slower side. This and the following are regressions. */
     VERDICT_MISSING,
     VERDICT_UNSUPPORTED,
     VERDICT_FAILED,

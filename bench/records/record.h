@@ -52,7 +52,7 @@ bool outcome_timed(const struct outcome *outcome);
  * its times. */
 void outcome_give_up(struct outcome *outcome, enum outcome_state state, const char *format, ...);
 
-/* ... since one of its results is out of bounds. */
+/* Takes it out of the run because a result is out of bounds. */
 void outcome_wrong(struct outcome *outcome, const struct worst *worst);
 
 /* The peak of the device that limits a problem most. */

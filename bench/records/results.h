@@ -85,7 +85,7 @@ bool results_write(const char *path, const struct run_results *results, struct m
  * what is wrong there, another schema included. */
 bool results_read(const char *path, struct run_results *results, struct message *why);
 
-/* The same for a document in memory; `path` is what it is called. */
+/* Reads a document in memory, which messages call `path`. */
 bool results_from_json(const char *path, const json_t *document, struct run_results *results,
                        struct message *why);
 

@@ -10,7 +10,7 @@
 #define SAMPLE_SECONDS 0.03
 #define SHORTEST_LAUNCH 0.001 /* Launching costs some 25 us on PoCL. */
 #define LONGEST_LAUNCH 0.1
-#define UNROLLED 16            /* The same value as in peaks.cl. */
+#define UNROLLED 16            /* As in peaks.cl. */
 #define MOST_ROUNDS (1u << 26) /* A kernel of so many that is short has lost its work. */
 #define LARGEST_GROUP 256
 #define GROUPS_PER_UNIT 16
@@ -47,8 +47,9 @@ static const struct {
     {NARROW, PEAK_F32, 1, 8, "fma", 0, false, false},
     {NARROW, PEAK_F32, 1, 12, "mad", 0, false, false}, /* llvmpipe multiplies, then adds */
     {NARROW, PEAK_F32, 1, 16, "fma", 0, true, false},
-    {NARROW, PEAK_F32, 2, 8, "fma", 0, true, false}, /* one instruction of some, as AMD's CDNA */
-    {NARROW, PEAK_F32, 4, 4, "fma", 0, true, false}, /* one read of memory */
+    {NARROW, PEAK_F32, 2, 8, "fma", 0, true,
+     false}, /* two multiply-adds in one instruction on AMD's CDNA */
+    {NARROW, PEAK_F32, 4, 4, "fma", 0, true, false}, /* one load brings four operands */
     {NARROW, PEAK_F32, 4, 4, "mad", 0, false, false},
     {PAIRS, PEAK_BF16, 16, 12, "dot_pairs", PAIR_DEPTH, true, true},
     {PAIRS, PEAK_BF16, 16, 16, "dot_pairs", PAIR_DEPTH, true, true},

@@ -184,7 +184,7 @@ static void mark_keys(struct survey *survey, size_t b, size_t head, struct span 
     }
 }
 
-/* The same where a page table or sequence starts say where the keys lie. */
+/* Marks the visible keys where a page table or starts of sequences say where they lie. */
 static void mark_scattered_keys(struct survey *survey, size_t b, size_t head, struct span span)
 {
     const clattn_problem *p = &survey->attention->job.problem;

@@ -16,7 +16,7 @@ struct target {
 /* `selector` as for clattn_device_select(). The target must not move while it is open. */
 bool target_open(struct target *target, const char *selector, struct message *why);
 
-/* The same, with the device claiming no more than the profile, unless that is NULL. */
+/* Opens a device whose facts are narrowed to those of a profile, unless that is NULL. */
 bool target_open_narrowed(struct target *target, const char *selector,
                           const clattn_device_info *profile, struct message *why);
 

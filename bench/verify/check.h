@@ -6,10 +6,8 @@
 #include "bench/judge/worst.h"
 #include "bench/verify/results.h"
 
-/* Computes rows (batch, head, query) of the problem in double precision (bench/judge/), and
- * compares o, lse and scores; of backward rows of dq, rows of dk and dv (batch, kv head, key), and
- * elements of the gradients that sum over many pairs, from the o and lse of the case. Small problems
- * are computed whole, large ones at places spread over all of it, the first and the last among them. */
+/* Compares results with those of the judge (judge_results()). Small problems are computed whole, large ones at places spread
+ * over all of it, the first and the last among them. */
 bool check_results(const struct attention_case *attention, const struct results *results,
                    enum precision precision, struct worst *worst, struct message *why);
 
@@ -20,7 +18,7 @@ struct check_place {
     double got, want;
 };
 
-/* The same for all results of attention, whatever the size, with the place of the worst one. */
+/* Compares all results, however many, and tells the place of the worst one. */
 bool check_all_results(const struct attention_case *attention, const struct results *results,
                        struct worst *worst, struct check_place *place, struct message *why);
 

@@ -77,15 +77,20 @@ static inline float row_delta(const struct arguments *args, const long b, const 
     return (sums.x + sums.y) + (sums.z + sums.w);
 }
 
-/* Writes the statistics of row i with a factor of 1; returns -lse. delta: dot(do[i], o[i]). If all
- * visible scores of a row are -inf its weights are 0. */
+/* Writes the statistics of row i with a factor of 1; returns -lse in the unit of scores. delta: dot(do[i], o[i]).
+ * If all visible scores of a row are -inf its weights are 0. */
 static inline float write_statistics(const struct arguments *args, const long b, const long h,
-                                     const long i, const float delta)
+                                     const long i, const float lse, const float delta)
 {
-    const float base = args->lse[lse_of(args, b, h, i)] * SCORE_UNIT;
+    const float base = lse * SCORE_UNIT;
     const float minus_lse = base == -INFINITY ? base : -base;
+    const float4 x = (float4)(minus_lse, -delta, 0.0f, 1.0f);
+    __global float *const to = args->workspace + ROW_STATISTICS * row_of(args, b, h, i);
 
-    vstore4((float4)(minus_lse, -delta, 0.0f, 1.0f), row_of(args, b, h, i), args->workspace);
+    if ((size_t)to % sizeof x == 0)
+        *(__global float4 *)to = x;
+    else
+        vstore4(x, 0, to);
     return minus_lse;
 }
 

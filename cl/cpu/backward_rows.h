@@ -61,8 +61,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_rows(PARAM
     head.b = get_global_id(2);
     head.h = get_global_id(1);
     for (int n = 0; n < count; n++) {
-        some |= is_large_lse(
-            write_statistics(args, head.b, head.h, i + n, row_delta(args, head.b, head.h, i + n)));
+        some |= is_large_lse(write_statistics(args, head.b, head.h, i + n,
+                                              args->lse[lse_of(args, head.b, head.h, i + n)],
+                                              row_delta(args, head.b, head.h, i + n)));
         sums[n] = 0.0f;
 #if HAS_SINKS
         sums[n] = exp(args->sinks[head.h] - args->lse[lse_of(args, head.b, head.h, i + n)]);

@@ -51,6 +51,28 @@ INLINE void add_weights(const struct arguments *args, const struct tile t, const
         sums[n] += weight_of_pair(args, t, t.i0 + rows[n], j, products[n], minus_lse[n]);
 }
 
+/* Pieces of a work-item in a row, and those of o and of do that it loads before it waits for the first. */
+#define ROW_PIECES DIVIDE_UP(DIM_V, ROW_LANES *PIECE)
+#define PIECES_AT_ONCE MIN(ROW_PIECES, 4)
+/* The first column of its piece n, and whether there is one. */
+#define PIECE_BEGIN(lane, n) (((lane) + ROW_LANES * (n)) * PIECE)
+#define HAS_PIECE(lane, n)                                                                         \
+    (DIM_V % (PIECES_AT_ONCE * ROW_LANES * PIECE) == 0 || PIECE_BEGIN(lane, n) < DIM_V)
+
+/* Loads the work-item's pieces of a row from number `first` on, PIECES_AT_ONCE at most; in place of those past the
+ * last the row's first piece. Without branches between them loads can be in flight together. */
+INLINE void load_row_pieces(const struct arguments *args, const __global o_storage *o_row,
+                            const __global storage *d_o_row, const int lane, const int first,
+                            const bool aligned, struct piece *x, struct piece *y)
+{
+#pragma unroll
+    for (int n = 0; n < PIECES_AT_ONCE; n++) {
+        const int d = HAS_PIECE(lane, first + n) ? PIECE_BEGIN(lane, first + n) : 0;
+        x[n] = load_piece(O_DTYPE, o_row + d * O_STEP, PIECE, aligned);
+        y[n] = load_piece(DTYPE, d_o_row + d * DO_STEP, PIECE, aligned);
+    }
+}
+
 /* This work-item's part of dot(do[i], o[i]): neighbours in a row read neighbouring pieces. */
 INLINE float part_of_delta(const struct arguments *args, const long b, const long h, const long i,
                            const int lane)
@@ -62,11 +84,19 @@ INLINE float part_of_delta(const struct arguments *args, const long b, const lon
         rows_aligned_of(O_DTYPE, o_row, 0, PIECE) && rows_aligned(d_o_row, 0, PIECE);
     float4 sums = 0.0f;
 
-    for (int d = lane * PIECE; d < DIM_V; d += ROW_LANES * PIECE) {
-        const struct piece x = load_piece(O_DTYPE, o_row + d * O_STEP, PIECE, aligned);
-        const struct piece y = load_piece(DTYPE, d_o_row + d * DO_STEP, PIECE, aligned);
-        sums = fma(x.low, y.low, sums);
-        sums = fma(x.high, y.high, sums);
+#pragma unroll 1
+    for (int first = 0; first < ROW_PIECES; first += PIECES_AT_ONCE) {
+        struct piece x[PIECES_AT_ONCE], y[PIECES_AT_ONCE];
+        if (aligned)
+            load_row_pieces(args, o_row, d_o_row, lane, first, true, x, y);
+        else
+            load_row_pieces(args, o_row, d_o_row, lane, first, false, x, y);
+#pragma unroll
+        for (int n = 0; n < PIECES_AT_ONCE; n++)
+            if (HAS_PIECE(lane, first + n)) {
+                sums = fma(x[n].low, y[n].low, sums);
+                sums = fma(x[n].high, y[n].high, sums);
+            }
     }
     return (sums.x + sums.y) + (sums.z + sums.w);
 }
@@ -82,8 +112,12 @@ backward_rows(PARAMETERS_backward_rows)
     __local int large[GROUP_ROWS]; /* the group's rows with a large lse, in any order */
     __local int count;             /* the number of rows in `large` */
     const int item = get_local_id(0), row = item / ROW_LANES, lane = item % ROW_LANES;
+    float row_lse = 0.0f; /* of row number `item` */
     struct tile t;
 
+#ifdef LEAVE_FIRST_ASSEMBLY /* units of matrix instructions have it */
+    LEAVE_FIRST_ASSEMBLY();
+#endif
     t.b = get_group_id(2);
     t.h = get_group_id(1);
     t.i0 = get_group_id(0) * GROUP_ROWS;
@@ -93,18 +127,21 @@ backward_rows(PARAMETERS_backward_rows)
     find_head(args, &t);
     if (item == 0)
         count = 0;
+    const bool has_row = item < GROUP_ROWS && t.i0 + item < args->shape->seq_q;
+    if (has_row)
+        row_lse = args->lse[lse_of(args, t.b, t.h, t.i0 + item)];
     deltas[lane][row] =
         part_of_delta(args, t.b, t.h, min(t.i0 + row, args->shape->seq_q - 1), lane);
     LOCAL_BARRIER(); /* the parts are complete, and no row is counted yet */
-    if (item < GROUP_ROWS && t.i0 + item < args->shape->seq_q) {
+    if (has_row) {
         float delta = 0.0f;
         for (int n = 0; n < ROW_LANES; n++)
             delta += deltas[n][item];
-        if (is_large_lse(write_statistics(args, t.b, t.h, t.i0 + item, delta)))
+        if (is_large_lse(write_statistics(args, t.b, t.h, t.i0 + item, row_lse, delta)))
             large[atomic_inc(&count)] = item;
     }
-    barrier(CLK_GLOBAL_MEM_FENCE);
-    LOCAL_BARRIER(); /* all rows are counted, and statistics are written */
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    STORE_APART(); /* all rows are counted, and statistics are written */
     for (int first = 0; first < count; first += ROWS_AT_ONCE) {
         float sums[ROWS_AT_ONCE], minus_lse[ROWS_AT_ONCE];
         int rows[ROWS_AT_ONCE];

@@ -75,14 +75,11 @@ INLINE long place_in_w(const struct task *t, const long n)
 {
 #if BY_PARTS
     return second_part((int)(n / t->depths_of_w.size)) * t->depths_of_w.outer_step +
-           n % t->depths_of_w.size * t->depths_of_w.inner_step;
+           n % t->depths_of_w.size;
 #else
     return place(t->depths_of_w, n);
 #endif
 }
-
-/* The columns of w in memory: those of parts are whole pieces. */
-#define COLUMNS_IN_W(t) (BY_PARTS ? ((t)->columns + 7) / 8 * 8 : (t)->columns)
 
 INLINE struct task find_output_task(const struct projection_arguments *args)
 {
@@ -102,8 +99,7 @@ INLINE struct task find_output_task(const struct projection_arguments *args)
                                 args->shape->x_stride[1], args->shape->x_stride[2])
                     : UNIT_X_ROW && has_quads(args->x, args->shape->rows, args->shape->x_stride[0],
                                               args->shape->x_stride[1], args->shape->x_stride[3]);
-    t.w_quads = BY_PARTS ? true
-                : UNIT_W_COLUMN
+    t.w_quads = UNIT_W_COLUMN
                     ? has_quads(args->w, args->shape->y_dim, args->shape->w_stride[0],
                                 args->shape->w_stride[1], args->shape->w_stride[2])
                     : UNIT_W_ROW && has_quads(args->w, args->shape->x_dim, args->shape->w_stride[0],
@@ -125,7 +121,7 @@ INLINE void find_rows_and_columns(const struct projection_arguments *args, const
     for (int n = get_local_id(0); n < BLOCK_M; n += THREADS)
         x_rows[n] = place(ROWS_OF_X, clamped(t->row + n, t->rows));
     for (int n = get_local_id(0); n < BLOCK_N; n += THREADS)
-        w_columns[n] = place(COLUMNS_OF_W, clamped(t->column + n, COLUMNS_IN_W(t)));
+        w_columns[n] = place(COLUMNS_OF_W, clamped(t->column + n, t->columns));
 }
 
 /* Finds the places of rows, of columns and of the first stage's depth. */

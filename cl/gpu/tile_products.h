@@ -103,13 +103,20 @@ INLINE void multiply_matrices(const struct matrix owned, const struct matrix str
     }
 }
 
-/* sums += weights^T . streamed rows, of a stage; dims4 of each thread. */
+/* sums += weights^T . streamed rows, of a stage; dims4 of each thread. The loop that leaves rows out, which hardly
+ * ever runs, is not unrolled: it would be half of the kernel's code. */
 INLINE void add_stage(const bool leaves_out, const int dims4, const __local float4 *weights,
                       const __local float4 *rows, float4 sums[THREAD_M][MAX_DIMS4])
 {
+    if (leaves_out) {
+#pragma unroll 1
+        for (int row = 0; row < STAGE_N; row++, weights += ROW_STRIDE, rows += THREADS_N * dims4)
+            add_row(true, dims4, weights, rows, sums);
+        return;
+    }
     UNROLLED(4 * UNROLL)
     for (int row = 0; row < STAGE_N; row++, weights += ROW_STRIDE, rows += THREADS_N * dims4)
-        add_row(leaves_out, dims4, weights, rows, sums);
+        add_row(false, dims4, weights, rows, sums);
 }
 
 /* sums += weights^T . streamed rows, with weights in the order of multiply_matrices(), and its stages.

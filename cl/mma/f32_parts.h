@@ -89,7 +89,11 @@ INLINE void load_eight(float x[8], const struct lines *t, const __global float *
     UNROLL
     for (uint n = 0; n < 8; n++) {
         const uint d = first + n;
-        x[n] = d < all ? from[d / inner * t->steps[0] + d % inner * t->steps[1]] : 0.0f;
+        if (d < all)
+            x[n] = from[t->sizes[0] == 1 ? d * t->steps[1]
+                                         : d / inner * t->steps[0] + d % inner * t->steps[1]];
+        else
+            x[n] = 0.0f;
     }
 }
 
@@ -130,7 +134,7 @@ INLINE bool split_eight(float x[8], const struct parts *to, const long at)
  * neighbouring lines are neighbours in memory. */
 INLINE uint items_of_line(const uint pieces, const bool by_line)
 {
-    uint items = by_line ? 16 : PART_ITEMS;
+    uint items = by_line ? 32 : PART_ITEMS; /* 8 lines fill a sector */
 
     while (items > 1 && items / 2 >= pieces)
         items /= 2;

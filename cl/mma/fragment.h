@@ -31,8 +31,9 @@
  * IN_ORDER() ends a step: loads of the next cannot move before it, which would take registers.
  * SUM_HERE(x) completes a sum: it cannot move past a branch, with its operands in registers until then.
  * REGISTERS_FOR_GROUPS() tells the assembler the number of registers that a work-item may have.
+ * LEAVE_FIRST_ASSEMBLY() ends a kernel where the driver assembles a program that is assembled again (wgmma).
  * ANY_LANE(x): x in any lane of the sub-group, if all lanes branch alike; else x itself.
- * PAIR_BARRIER(n) waits for the two sub-groups that are pair n, or for all.
+ * PAIR_BARRIER(n, waits): one of two sub-groups that are pair n waits for what the other has stored; or all wait.
  * LATER(x) hides an index from this place on: what follows from it is not computed before.
  * INDEX_HERE(x) hides an index: values that follow from it are not computed before a loop and kept.
  *

@@ -373,6 +373,17 @@ INLINE bool all_sums_finite(const float *sums, const int dim)
     return check == 0.0f;
 }
 
+/* Stores a lane's sum x and the next one, of one row, to elements that are neighbours. */
+INLINE void store_pair_of_sums(const uint pair, const bool aligned, __global o_storage *to)
+{
+    if (aligned) {
+        *(__global uint *)to = pair;
+    } else {
+        ((__global ushort *)to)[0] = (ushort)pair;
+        ((__global ushort *)to)[1] = (ushort)(pair >> 16);
+    }
+}
+
 /* The lane's sums times factor, 0 for owned rows from `used` on, to `rows` rows of dim elements; unit: whether these are
  * neighbours (constant). Where rows allow it two of a lane are stored at once. */
 INLINE void store_fragment_gradients(const float *sums, const int dim, const bool unit,
@@ -380,29 +391,29 @@ INLINE void store_fragment_gradients(const float *sums, const int dim, const boo
                                      const int first_row, const int dim_group, const int lane,
                                      __global o_storage *to, const long row_step, const long step)
 {
-#if KEYS_OF_SUMS % 2 == 0 && O_DTYPE == DTYPE
-    if (unit && dim % 2 == 0 && rows_aligned(to, row_step, 2)) {
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        const int own = OWNED_ROW(n);
+        __global o_storage *const row = to + own * row_step;
+        if (own >= rows)
+            continue;
         UNROLL
-        for (int x = 0; x < MAX_DIM_SUMS; x += 2) {
-            const int own = OWNED_ROW(SUM_QUERY(x % FRAGMENT_SUMS));
+        for (int x = 0; x < MAX_DIM_SUMS; x++) {
             const int d = (dim_group * DIM_TILES(dim) + x / FRAGMENT_SUMS) * FRAGMENT_OTHERS +
                           sum_other(lane, x % FRAGMENT_SUMS);
-            if (x < DIM_SUMS(dim)) {
-                const uint word = pack_pair(sums[x] * factor, sums[x + 1] * factor);
-                if (own < rows && d < dim)
-                    *(__global uint *)(to + own * row_step + d) = own < used ? word : 0;
+            if (x >= DIM_SUMS(dim) || SUM_QUERY(x % FRAGMENT_SUMS) != n || d >= dim)
+                continue;
+#if KEYS_OF_SUMS % 2 == 0 && O_DTYPE == DTYPE
+            if (unit && dim % 2 == 0) {
+                if (x % 2 == 0)
+                    store_pair_of_sums(
+                        own < used ? pack_pair(sums[x] * factor, sums[x + 1] * factor) : 0,
+                        rows_aligned(to, row_step, 2), row + d);
+                continue;
             }
-        }
-        return;
-    }
 #endif
-    UNROLL
-    for (int x = 0; x < MAX_DIM_SUMS; x++) {
-        const int own = OWNED_ROW(SUM_QUERY(x % FRAGMENT_SUMS));
-        const int d = (dim_group * DIM_TILES(dim) + x / FRAGMENT_SUMS) * FRAGMENT_OTHERS +
-                      sum_other(lane, x % FRAGMENT_SUMS);
-        if (x < DIM_SUMS(dim) && own < rows && d < dim)
-            store_result(own < used ? sums[x] * factor : 0.0f, to + own * row_step + d * step);
+            store_result(own < used ? sums[x] * factor : 0.0f, row + d * step);
+        }
     }
 }
 

@@ -91,18 +91,20 @@ static inline bool any_in_sub_group(const bool x)
     return any;
 }
 #define ANY_LANE(x) any_in_sub_group(x)
-/* Waits for the two sub-groups of pair n of the work-group, one of four. (A barrier whose number is in a register
- * would make a group have all sixteen.) */
-static inline void pair_barrier(const int n)
+/* The barrier of pair n of sub-groups, one of four: the second waits, the first goes on. (A barrier whose number is in
+ * a register would make a group have all sixteen.) */
+#define PAIR_BARRIER_BY(how)                                                                       \
+    "{.reg .pred p, q, r, s; setp.eq.u32 p, %0, 0; setp.eq.u32 q, %0, 1; setp.eq.u32 r, %0, 2; "   \
+    "setp.eq.u32 s, %0, 3; @p bar." how " 1, 64; @q bar." how " 2, 64; @r bar." how " 3, 64; "     \
+    "@s bar." how " 4, 64;}"
+static inline void pair_barrier(const int n, const bool waits)
 {
-    __asm volatile("{.reg .pred p, q, r, s; setp.eq.u32 p, %0, 0; setp.eq.u32 q, %0, 1; "
-                   "setp.eq.u32 r, %0, 2; setp.eq.u32 s, %0, 3; @p bar.sync 1, 64; "
-                   "@q bar.sync 2, 64; @r bar.sync 3, 64; @s bar.sync 4, 64;}"
-                   :
-                   : "r"(n)
-                   : "memory");
+    if (waits)
+        __asm volatile(PAIR_BARRIER_BY("sync") : : "r"(n) : "memory");
+    else
+        __asm volatile(PAIR_BARRIER_BY("arrive") : : "r"(n) : "memory");
 }
-#define PAIR_BARRIER(n) pair_barrier(n)
+#define PAIR_BARRIER(n, waits) pair_barrier(n, waits)
 #define LATER(x) __asm volatile("" : "+r"(x))
 
 /* The two halves of a word from two floats, x the low one, rounded to nearest even. */

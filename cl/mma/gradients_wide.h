@@ -166,7 +166,7 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
                                  statistics[number], x[f], lane);
                 pass_weights(x, passed, lane);
             }
-            PAIR_BARRIER(pair); /* the weights are complete */
+            PAIR_BARRIER(pair, second); /* the weights are complete */
             if (second)
                 weigh_passed(partial, statistics[number], passed, x, lane);
             RESTAGE_BARRIER(again); /* streamed rows may be overwritten */

@@ -39,6 +39,9 @@
 #ifndef SUM_HERE
 #define SUM_HERE(x)
 #endif
+#ifndef LEAVE_FIRST_ASSEMBLY
+#define LEAVE_FIRST_ASSEMBLY()
+#endif
 #ifndef REGISTERS_FOR_GROUPS
 #define REGISTERS_FOR_GROUPS()
 #endif
@@ -49,7 +52,7 @@
 #define INDEX_HERE(x)
 #endif
 #ifndef PAIR_BARRIER
-#define PAIR_BARRIER(n) LOCAL_BARRIER()
+#define PAIR_BARRIER(n, waits) LOCAL_BARRIER()
 #endif
 #ifndef LATER
 #define LATER(x)

@@ -2,8 +2,9 @@
 /* Projections of f32 by products of parts (f32_parts.h): the stages before and behind a kernel of matrix instructions,
  * which multiplies planes of x and w as if they were heads of a problem of bf16.
  *
- * Planes     x has a line for each row, along the depth. w has lines as it lies itself: across the depth, or columns along
- *            the depth. The depth is padded to whole stages, so that a stage is part of one pair of planes.
+ * Planes     x has a line for each row, w one for each column, along the depth, whichever way it lies: a Hopper
+ *            multiplies by such lines at 118 TFLOP/s, by lines across the depth at 98. The depth is padded to whole
+ *            stages, so that a stage is part of one pair of planes.
  * Flags      y is computed from the f32 themselves, by projection_flagged, in rows of x that are flagged, and everywhere
  *            if w is. The kernel's first group writes whether w is to w's word behind its parts.
  *
@@ -29,8 +30,7 @@ INLINE struct projection_parts find_projection_parts(const struct projection_arg
     struct projection_parts p;
 
     p.x = parts_at(whole->workspace, x_at, rows, PART_DEPTH(depth));
-    p.w = parts_at(whole->workspace, w_at, W_PART_LINES(columns, depth),
-                   W_PART_ELEMENTS(columns, depth));
+    p.w = parts_at(whole->workspace, w_at, columns, PART_DEPTH(depth));
     p.w_is_flagged = (__global int *)(p.w.planes + 3 * p.w.lines * p.w.elements);
     return p;
 }
@@ -50,9 +50,9 @@ INLINE struct projection_arguments arguments_of_parts(const struct projection_ar
     shape->x_stride[2] = p->x.elements;
     shape->x_stride[3] = 1;
     shape->w_stride[0] = p->w.lines * p->w.elements;
-    shape->w_stride[1] = UNIT_W_COLUMN ? p->w.elements : 1;
-    shape->w_stride[3] = UNIT_W_COLUMN ? 1 : p->w.elements;
-    shape->w_stride[2] = shape->y_dim * shape->w_stride[3];
+    shape->w_stride[1] = 1;
+    shape->w_stride[2] = shape->y_dim * p->w.elements;
+    shape->w_stride[3] = p->w.elements;
     args.shape = shape;
     args.x = (const __global float *)p->x.planes;
     args.w = (const __global float *)p->w.planes;
@@ -64,6 +64,7 @@ INLINE struct projection_arguments arguments_of_parts(const struct projection_ar
 __kernel __attribute__((reqd_work_group_size(PART_ITEMS, 1, 1))) void
 projection_parts(PARAMETERS_projection_parts)
 {
+    LEAVE_FIRST_ASSEMBLY();
     const struct projection_arguments arguments = ARGUMENTS_projection_parts;
     const struct projection_shape *s = arguments.shape;
     const struct projection_parts parts = find_projection_parts(&arguments);
@@ -76,12 +77,11 @@ projection_parts(PARAMETERS_projection_parts)
     __local int flags[PART_ITEMS];
 
     if (get_group_id(1) == 1) {
-        const struct lines w = {
-            arguments.w,
-            {1, UNIT_W_COLUMN ? s->x_heads : s->y_heads, UNIT_W_COLUMN ? s->x_dim : s->y_dim},
-            {0, s->w_stride[UNIT_W_COLUMN ? 0 : 2], s->w_stride[UNIT_W_COLUMN ? 1 : 3]},
-            {UNIT_W_COLUMN ? s->y_heads : s->x_heads, UNIT_W_COLUMN ? s->y_dim : s->x_dim},
-            {s->w_stride[UNIT_W_COLUMN ? 2 : 0], s->w_stride[UNIT_W_COLUMN ? 3 : 1]}};
+        const struct lines w = {arguments.w,
+                                {1, s->y_heads, s->y_dim},
+                                {0, s->w_stride[2], s->w_stride[3]},
+                                {s->x_heads, s->x_dim},
+                                {s->w_stride[0], s->w_stride[1]}};
         from = w;
         to = parts.w;
     }
@@ -173,6 +173,7 @@ INLINE void multiply_rows(const struct projection_arguments *args, const long ro
 __kernel __attribute__((reqd_work_group_size(PART_ITEMS, 1, 1))) void
 projection_flagged(PARAMETERS_projection_flagged)
 {
+    LEAVE_FIRST_ASSEMBLY();
     const struct projection_arguments arguments = ARGUMENTS_projection_flagged;
     const struct projection_shape *s = arguments.shape;
     const struct projection_parts parts = find_projection_parts(&arguments);

@@ -9,14 +9,14 @@
 /* ---- in the cache ----------------------------------------------------------------------------- */
 
 /*
- * Of a path in the cache neither the last part nor the folder that it lies in may be a link, and both must
- * be trusted (ca_file_is_trusted()). why is "" where there is nothing of that name, else a reason, as "it ...".
+ * A path in the cache is refused if the file or its folder is a link, or is not trusted (ca_file_is_trusted()). On failure
+ * why is "" if there is nothing of that name, else a reason, as "it ...".
  */
 
-/* The folder itself; CA_NO_FILE on failure. */
+/* Opens a folder; CA_NO_FILE on failure. */
 ca_file ca_disk_open_folder(const char *path, char *why, size_t why_bytes);
 
-/* A file, opened for reading, and its facts. CA_NO_FILE on failure, and if it is not regular. */
+/* Opens a file for reading and asks for its facts. CA_NO_FILE on failure, and if it is no regular file. */
 ca_file ca_disk_open_to_read(const char *path, struct ca_file_facts *facts, char *why,
                              size_t why_bytes);
 
@@ -25,7 +25,7 @@ ca_file ca_disk_open_to_read(const char *path, struct ca_file_facts *facts, char
 unsigned char *ca_disk_read(const char *path, size_t most, size_t *bytes, char *why,
                             size_t why_bytes);
 
-/* A file, opened for reading and writing, made with its folders if it is missing. CA_NO_FILE on failure, with why,
+/* Opens a file for reading and writing; makes it and its folders if they are missing. CA_NO_FILE on failure, with why,
  * which is then never "". The path is changed and changed back. */
 ca_file ca_disk_open(char *path, char *why, size_t why_bytes);
 

@@ -68,7 +68,7 @@ static int lock_file(struct ca_file_lock *lock, const char *path, double seconds
 
 /* ---- a file in its place ---------------------------------------------------------------------- */
 
-/* 1: made; 0: it is there; -1: neither. */
+/* Makes a file that names this process. Returns 1 if it made it, 0 if there is one already, -1 if making it failed. */
 static int make_file(const char *path)
 {
     const ca_file file = ca_file_open(CA_NO_FILE, path, CA_FILE_MAKE);

@@ -66,7 +66,7 @@ void ca_log_text(const struct ca_log *log, clattn_log_level level, const char *t
 
 /* Writes a reason for a caller, cut to its size; text may be NULL. */
 void ca_reason(char *text, size_t text_bytes, const char *format, ...) CA_PRINTF(3, 4);
-/* ... and returns status. */
+/* Writes a reason likewise, and returns the status. */
 clattn_status ca_status_with(clattn_status status, char *text, size_t text_bytes,
                              const char *format, ...) CA_PRINTF(4, 5);
 

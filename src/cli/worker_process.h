@@ -46,8 +46,8 @@ enum ca_asked ca_process_ask(struct ca_process *process, json_t *request, double
                              ca_patience *patience, void *user, json_t **answer,
                              struct message *how);
 
-/* The same in two parts, so that several processes work at once. False if it took no request: then
- * its answer is that it died. */
+/* Sends a request; then waits for its answer: between the two other processes can be sent theirs. ca_process_request() is false
+ * if the process did not take it; its answer is then that it died. */
 bool ca_process_request(struct ca_process *process, json_t *request);
 enum ca_asked ca_process_answer(struct ca_process *process, double seconds, ca_patience *patience,
                                 void *user, json_t **answer, struct message *how);

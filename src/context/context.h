@@ -22,7 +22,7 @@ struct clattn_context {
     void (*destroy)(clattn_context *context);
     cl_context cl; /* NULL: a profile stands in for a device */
     clattn_device_info device;
-    struct ca_pointers pointers; /* how kernels are given addresses (SVM, USM) */
+    struct ca_pointers pointers; /* calls that pass pointers to kernels (SVM, USM) */
     int narrowed;                /* not 0: the device's facts were narrowed to a profile's */
     struct ca_log log;
     int skip_self_checks;
@@ -52,7 +52,7 @@ struct clattn_context {
  * else success. */
 clattn_status ca_context_check(const clattn_context *context);
 
-/* The same, and CLATTN_NO_DEVICE, with a sentence, where a profile stands in for a device. */
+/* ca_context_check(); and CLATTN_NO_DEVICE, with a sentence, where a profile stands in for a device. */
 clattn_status ca_context_need_device(const clattn_context *context);
 
 /* Adds a reference for a plan, which clattn_context_release() gives up. */

@@ -10,24 +10,23 @@
  * more of "scratch memory"), the least that is known of any; NVIDIA's have 512 KiB. */
 size_t ca_private_limit(const clattn_device_info *dev);
 
-/* Whether a work-item has well over 128 registers, as register tiles of 8 x 8 want: on GPUs of
- * NVIDIA and AMD. The architecture says whose it is; the vendor's name only where a GPU's driver
- * states none (Mesa's, and a device that claims to be another). */
+/* Whether a work-item has well over 128 registers, which register tiles of 8 x 8 need: on GPUs of NVIDIA and AMD. These are
+ * known by the architecture, or by the vendor's name where a driver states no architecture (Mesa's, and profiles). */
 int ca_has_many_registers(const clattn_device_info *dev);
 
 /* Whether a device copies from global to local memory in the background: NVIDIA's from sm_80 on (cp.async). */
 int ca_copies_in_background(const clattn_device_info *dev);
 
-/* ... as the compiler option that kernels with cl/gpu/tile_copy.h are built with; "" where it does not. */
+/* The compiler option that tells kernels with cl/gpu/tile_copy.h so; "" on other devices. */
 const char *ca_copy_options(const clattn_device_info *dev);
 
-/* Local memory of a work-item, of a device that does, with which registers (255 of each), not local memory, limit how
- * many are resident: at most 100 KiB of a multiprocessor are counted on where the driver gives a group 48. */
+/* Local memory that a work-item may use, on a device that copies so, before local memory rather than registers (255 of each
+ * item) limits how many are resident. Where the driver gives a group 48 KiB, 100 KiB of a multiprocessor are counted on. */
 size_t ca_resident_local_bytes(const clattn_device_info *dev);
 
-/* Whether a device's vectors are for kernels to fill, as families of lanes do: a CPU's. Where the
- * driver states vectors of one float it puts a work-item into each lane itself (Mesa's llvmpipe),
- * and is served as a GPU is: it takes minutes to compile a family of lanes. */
+/* Whether a kernel should compute with a device's vectors itself, as families for CPUs do. A driver that states vectors of
+ * one float puts a work-item into each lane (Mesa's llvmpipe). It gets the families of GPUs, since families for CPUs take it
+ * minutes to compile. */
 int ca_fills_vectors(const clattn_device_info *dev);
 
 /* Whether native_exp2() is known to be as good as 2 ulp: GPUs have an instruction for it, and PoCL calls

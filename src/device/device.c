@@ -213,9 +213,8 @@ static cl_int query_texts(cl_device_id device, clattn_device_info *info)
     return CL_SUCCESS;
 }
 
-/* PoCL newer than 3 on CPUs: of values that live across a barrier it takes some, at random, for the
- * same in all of a group's items, and computes wrong results (doc/drivers.md). Groups of one item are
- * right, and what clattn has for CPUs uses no others. */
+/* On CPUs PoCL newer than 3 computes wrong results: it takes some values that live across a barrier, at random, for the same
+ * in all items of a group (doc/drivers.md). Groups of one item are right, and clattn's families for CPUs need no others. */
 static void limit_groups(clattn_device_info *info)
 {
     if (!ca_facts_of_pocl(info) || !(info->type & CL_DEVICE_TYPE_CPU) ||
@@ -377,7 +376,7 @@ static size_t select_named(const cl_device_id *devices, size_t count, const char
     return count;
 }
 
-/* Likewise: the first device of the most preferred type. */
+/* The index of the first device of the most preferred type. */
 static size_t select_default(const cl_device_id *devices, size_t count, clattn_status *failure)
 {
     static const cl_device_type order[] = {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR,

@@ -5,9 +5,8 @@
 
 #include <stddef.h>
 
-/* What clattn_device_info.architecture says of a CPU device of this name: "" unless the name holds this
- * processor's own, as those of PoCL and of Intel's runtime do, so that what is known of this processor
- * holds for it. */
+/* clattn_device_info.architecture of a CPU device of this name. If the name contains that of this processor, as those of PoCL
+ * and of Intel's runtime do, the device is this processor, whose instructions are asked for. Else "". */
 void ca_processor_architecture(const char *device_name, char *architecture, size_t bytes);
 
 #endif

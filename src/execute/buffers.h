@@ -26,8 +26,8 @@ cl_int ca_buffer_set(const clattn_context *context, cl_kernel kernel, cl_uint in
 cl_int ca_buffer_read(const clattn_context *context, cl_command_queue queue,
                       const clattn_buffer *buffer, size_t begin, size_t bytes, void *to);
 
-/* The same memory where kernels may take its first byte for aligned as that of a buffer is: an earlier
- * pointer and a larger offset. Blocks of quantized values, of which kernels don't, stay as they are. */
+/* Kernels take the first byte of an operand's memory for aligned as a buffer's is. So a pointer becomes an aligned earlier one,
+ * with a larger offset. Operands in blocks stay as they are: kernels assume nothing of these. */
 clattn_buffer ca_buffer_aligned(const struct ca_operand *operand, clattn_buffer buffer);
 
 /* The elements of an operand that has some, from a byte of a memory on. */

@@ -18,7 +18,7 @@ enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 #define CA_SCORE_OPERANDS                                                                          \
     (CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_BLOCK_OFFSETS) |            \
      CA_BIT(CA_BLOCK_ENTRIES))
-/* The same and the lengths, which tell the pairs that exist. */
+/* These operands, and the lengths, which tell the pairs that exist. */
 #define CA_SCORE_ARGUMENTS (CA_SCORE_OPERANDS | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS))
 /* The tables of where sequences begin in a packed batch. */
 #define CA_STARTS (CA_BIT(CA_Q_STARTS) | CA_BIT(CA_KV_STARTS))
@@ -46,7 +46,7 @@ enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 #define CA_BACKWARD_ARGUMENTS                                                                      \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_DO) | CA_STARTS | \
      CA_BIT(CA_WORKSPACE))
-/* The same and the known results of rows. */
+/* These operands, and the results of forward. */
 #define CA_BACKWARD_ROWS_ARGUMENTS                                                                 \
     (CA_BACKWARD_ARGUMENTS | CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_SINKS))
 
@@ -55,7 +55,7 @@ enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 /* Instead of it: only problems with block lists have the stage or, with CA_READ_ONLY, its use of
  * the workspace (src/families/block_bits.h). */
 #define CA_OF_BLOCKS CA_BIT(CA_NUM_ARGUMENTS + 1)
-/* The same for problems with marks (ca_has_pair_marks()). */
+/* Likewise: only problems with marks (ca_has_pair_marks()) have the stage or its use of the workspace. */
 #define CA_OF_MARKS CA_BIT(CA_NUM_ARGUMENTS + 2)
 
 /* The refusal of a family that counts rows by batches, for a packed batch. */

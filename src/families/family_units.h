@@ -37,7 +37,7 @@ extern const struct ca_family ca_fused_cpu_vector, ca_fused_cpu_pairs, ca_fused_
     ca_projection_gpu_warpgroup, ca_split_cpu_vector, ca_split_cpu_pairs, ca_split_cpu_amx,
     ca_split_gpu_item, ca_split_gpu_mma;
 
-/* Why p has no products of bf16 pairs (cl/bf16/pairs.h), by tiles or not; NULL if it has. */
+/* NULL if products of p can be computed from pairs of bf16 (cl/bf16/pairs.h), with tiles of AMX or without; else why not. */
 const char *ca_bf16_pairs_refusal(const clattn_problem *p);
 
 /* These implement ca_family.options: EMULATE, which is no tunable, since the device decides. */
@@ -47,19 +47,19 @@ const char *ca_amx_options(const size_t *values, const clattn_device_info *dev);
 /* Implements ca_family.refused_by_system: asks for the tiles of AMX unless they are emulated. */
 const char *ca_amx_refused_by_system(const clattn_device_info *dev);
 
-/* These implement ca_family.preference, of families that suit all problems alike. A unit that a device lacks, and
- * that is emulated there, is never taken of itself: that is for tests. Pairs are behind families that compute in
- * f32 where the instruction is slow. */
+/* These implement ca_family.preference, for families whose preference does not depend on the problem. A unit that a
+ * device would have to emulate is only used if forced, which tests do. Where the instruction for bf16 pairs is slow,
+ * families that compute in f32 are preferred. */
 int ca_vector_preference(const clattn_problem *p, const clattn_device_info *dev);
 int ca_bf16_pairs_preference(const clattn_problem *p, const clattn_device_info *dev);
 int ca_amx_preference(const clattn_problem *p, const clattn_device_info *dev);
 int ca_item_preference(const clattn_problem *p, const clattn_device_info *dev);
 int ca_mma_preference(const clattn_problem *p, const clattn_device_info *dev);
-/* The preferences of an operation's only family, and of a family that is only taken if forced. */
+/* The preference of the only family of an operation, and that of a family which is only used if forced. */
 int ca_only_preference(const clattn_problem *p, const clattn_device_info *dev);
 int ca_forced_preference(const clattn_problem *p, const clattn_device_info *dev);
 
-/* The preference of a family that has `with` on a device where the unit is fast. */
+/* The preference of a family that has `with` where the unit is fast. */
 int ca_bf16_pairs_preference_with(const clattn_device_info *dev, int with);
 int ca_amx_preference_with(const clattn_device_info *dev, int with);
 

@@ -41,7 +41,7 @@ static struct tensor own_lse(clattn_mpi_plan *plan, const clattn_buffer *buffer)
     return own_tensor(plan, "lse", buffer, NULL, extent_of(plan, false, 1), sizeof(float));
 }
 
-/* A list of the whole's, of which all ranks have all. */
+/* Checks a list, such as the sinks, which each rank has whole. */
 static void check_list(clattn_mpi_plan *plan, const char *name, const int present,
                        const clattn_buffer *buffer, const size_t count)
 {

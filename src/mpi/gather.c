@@ -363,7 +363,8 @@ static size_t most_of_a_place(const struct gather *gather)
     return most;
 }
 
-/* Memory for the gradients of two rounds, and for as many shares as take no more than one. */
+/* Takes memory for the sums of two rounds' gradients, and for what comes from other ranks: from as many at a time as need
+ * no more than a round's sums. */
 static void take_gradients(struct gather *gather)
 {
     clattn_mpi_plan *plan = gather->plan;

@@ -103,10 +103,10 @@ enum pool_id {
     POOL_PART_O,
     POOL_PART_LSE,
     POOL_O,         /* f32 sums of this place's queries: dq, or o that is not in the caller's */
-    POOL_LSE,       /* ... and their lse */
+    POOL_LSE,       /* lse of this place's queries */
     POOL_WIDE_O,    /* o in f32, as parts of gradients read it */
     POOL_GRADIENTS, /* f32 sums of the present keys: dk, then dv */
-    POOL_GRADIENTS_NEXT, /* ... while the ones before travel */
+    POOL_GRADIENTS_NEXT, /* sums of the next keys, while the present ones travel */
     POOL_GRADIENTS_OWN,
     POOL_GRADIENTS_CAME,
     POOL_GRADIENTS_RETURNED,

@@ -52,7 +52,7 @@ struct tensor packed_in_pool(clattn_mpi_plan *plan, const enum pool_id id, const
                              const size_t heads, const size_t rows, const size_t dim,
                              const size_t bytes);
 
-/* Whether a piece has all of the place's queries, so that its lse, which has no steps of its own, is theirs. */
+/* Whether a piece has all of the place's queries. Then its lse, which is packed, is that of the place. */
 bool piece_has_all_queries(const clattn_mpi_plan *plan, const struct piece *piece);
 
 struct tensor part_lse(clattn_mpi_plan *plan, const struct piece *piece);

@@ -28,22 +28,22 @@ struct ca_file_facts {
     unsigned long owner, group, access; /* in the system's own form, for the functions below */
 };
 
-/* The facts of an open file; of what a path names, be it a link; of what the path leads to. */
+/* The facts of an open file; of what a path names, which may be a link itself; of the file that the path leads to. */
 bool ca_file_ask(ca_file file, struct ca_file_facts *facts);
 bool ca_file_find(ca_file folder, const char *path, struct ca_file_facts *facts);
 bool ca_file_follow(const char *path, struct ca_file_facts *facts);
 
-/* Whether it is one file, which was not written meanwhile. */
+/* Whether both are facts of one file, and it was not written between. */
 bool ca_file_is_same(const struct ca_file_facts *a, const struct ca_file_facts *b);
 
 /*
- * Whether it may be believed: it belongs to this process's effective user or to the system's (root), and nobody else may
+ * Whether what the file says may be believed: it belongs to this process's effective user or to the system's (root), and nobody else may
  * write there. Its group may if it has the number of its owner: then it is the owner's own. If not, why says so,
  * as "it ...".
  */
 bool ca_file_is_trusted(const struct ca_file_facts *facts, char *why, size_t why_bytes);
 
-/* The same of the owner alone. */
+/* Whether the owner alone may be believed, whoever else may write there. */
 bool ca_file_owner_is_trusted(const struct ca_file_facts *facts, char *why, size_t why_bytes);
 
 /* Whether this process may write to the file or folder. */

@@ -18,7 +18,7 @@ enum {
 #undef DTYPE
 #undef FORMAT
 
-/* Values of a block of a quantized tensor; the bytes of the longest one. */
+/* CA_BLOCK: values in a block of a quantized tensor. CA_BLOCK_MOST_BYTES: bytes of the longest block of any format. */
 union ca_any_block {
 #define FORMAT(ID, number, name, bits, scale, codes, bytes, ...) unsigned char of_##name[bytes];
     CA_BLOCK_FORMATS(FORMAT, )
@@ -30,7 +30,7 @@ struct ca_format {
     const char *name; /* the format's name in problem strings */
     int is_dtype;     /* not 0: plain values of this dtype, whatever the problem's dtype */
     clattn_dtype dtype;
-    int is_blocks; /* the rest: of blocks only, as src/problem/formats.def says */
+    int is_blocks; /* not 0: values in blocks, of which the members below speak (src/problem/formats.def) */
     unsigned bits;
     size_t scale, codes, bytes;
     double largest, error;

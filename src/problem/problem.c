@@ -232,7 +232,7 @@ static clattn_status check_blocks(const clattn_problem *p, char *reason, size_t 
         ca_block_columns(p), most_columns);
 }
 
-/* Options that need another, or a direction. */
+/* Refuses options that need another option, or that forward or backward does not have. */
 static clattn_status check_options(const clattn_problem *p, char *reason, size_t bytes)
 {
     const int backward = p->operation == CLATTN_BACKWARD;

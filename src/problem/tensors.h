@@ -90,7 +90,7 @@ size_t ca_mask_keys(const clattn_problem *p);
 size_t ca_query_batch(const clattn_problem *p);
 size_t ca_query_rows(const clattn_problem *p);
 
-/* ... and k and v: batches of keys, pages, or one of all sequences. */
+/* Batches and rows of k and v: of keys, of pages, or one batch of all sequences. */
 size_t ca_cache_batch(const clattn_problem *p);
 size_t ca_cache_rows(const clattn_problem *p);
 

@@ -92,7 +92,7 @@ size_t ca_program_cache_forget(const clattn_context *ctx, const char *options)
 struct file {
     char name[64]; /* the cache's own names are shorter */
     unsigned long long bytes;
-    time_t used; /* time of the last use in seconds; nanoseconds is its fraction */
+    time_t used; /* the time of the last use, in seconds and nanoseconds */
     long nanoseconds;
 };
 
@@ -133,7 +133,7 @@ static int used_before(const void *a, const void *b)
     return (x->nanoseconds > y->nanoseconds) - (x->nanoseconds < y->nanoseconds);
 }
 
-/* Whether nobody works with a file any more: of a killed writer, or a count of deaths that counts no more. */
+/* Whether no process needs the file any more: its writer was killed, or it counts crashed builds of long ago. */
 static int is_left(const char *name, const struct ca_file_facts *facts)
 {
     enum { WRITING_SECONDS = 3600 };

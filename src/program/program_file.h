@@ -14,13 +14,13 @@
 
 enum { CA_PROGRAM_KEY_BYTES = 4096, CA_PROGRAM_HEADER_BYTES = CA_PROGRAM_KEY_BYTES + 256 };
 
-/* All that shapes a binary; zeros to begin with. */
+/* Everything that a binary depends on; zeros to begin with. */
 struct ca_program_key {
     char text[CA_PROGRAM_KEY_BYTES];
     size_t length;
 };
 
-/* Adds a line. Texts of drivers go into it: what would end the line early becomes a space. */
+/* Adds a line. A value may be a driver's text: line ends in it become spaces. */
 void ca_program_key_add(struct ca_program_key *key, const char *name, const char *value);
 
 /* The header before the binary (verdict CLATTN_SUCCESS), which has no bytes if it is not there yet,
@@ -30,8 +30,8 @@ size_t ca_program_file_header(const struct ca_program_key *key, clattn_status ve
                               const unsigned char *contents, size_t bytes,
                               char header[CA_PROGRAM_HEADER_BYTES]);
 
-/* Whether a file is what would have been written for this key with some verdict; then the verdict
- * and where the binary or the reason begins. */
+/* Whether a file is bit for bit what this library writes for the key, whatever the verdict. If so, *verdict is that, and
+ * *begin is where the binary or the reason begins. */
 int ca_program_file_recognise(const struct ca_program_key *key, const unsigned char *data,
                               size_t bytes, clattn_status *verdict, size_t *begin);
 

@@ -36,8 +36,8 @@ struct ca_program {
     /* verdict.status is the status above, or CLATTN_SUCCESS where there is no verdict */
     struct ca_verdict verdict;
     struct ca_build_seconds seconds;
-    size_t users;           /* how many have got the program and not put it back yet */
-    size_t used;            /* value of the context's uses when the program was last put back */
+    size_t users;           /* how many plans have got the program and not put it back yet */
+    size_t used;            /* context->uses when the program was last put back */
     int wanted;             /* not 0: a plan of the caller's uses it */
     int unstored;           /* not 0: its binary is not on disk, but could be stored */
     const char *parameters; /* the text that precedes the source; stored behind the options */

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What follows the target in comments that hold a directive of the kernel. */
+/* Comments "//TARGET INSTRUCTION" and "//TARGET.entry DIRECTIVE" hold what only the target has: an instruction, or a directive
+ * of the kernel around them. This follows the target in the latter. */
 #define ENTRY ".entry "
 
 /* The place of the next `what` in the text of `length` bytes; the text's end if there is none. */

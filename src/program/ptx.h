@@ -12,8 +12,9 @@
  *
  *     //sm_90a.entry .minnctapersm 3
  *
- * The driver hands out the PTX as the program's binary, and
- * assembles what is made of it here. */
+ * The driver hands out the PTX as the program's binary, which it has assembled for nothing, and assembles what is made of
+ * it here. Kernels return at once in that first assembly, by LEAVE_FIRST_ASSEMBLY() of cl/mma/fragment_wgmma.h, so that
+ * it has hardly anything to do. */
 #ifndef CA_PTX_H
 #define CA_PTX_H
 
@@ -22,8 +23,8 @@
 #include <clattn/status.h>
 #include <stddef.h>
 
-/* The same text for `target`, such as "sm_90a", with what stood in comments for it: *made, *made_bytes bytes, which the
- * caller frees. CLATTN_BUILD_FAILED, and why says so, if it is no PTX for the architecture ("sm_90") or has no such
+/* Makes PTX for `target`, such as "sm_90a": what comments hold for it becomes part of the text, *made of *made_bytes bytes, which
+ * the caller frees. CLATTN_BUILD_FAILED, and why says so, if it is no PTX for the architecture ("sm_90") or has no such
  * comment; CLATTN_OUT_OF_MEMORY. */
 clattn_status ca_ptx_retarget(const char *ptx, size_t bytes, const char *target, char **made,
                               size_t *made_bytes, char why[CA_REASON_BYTES]);

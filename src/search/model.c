@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Measured by replay on recorded spaces of GPU kernels; none is sharp. */
+/* Tuned on recorded searches of GPU kernels; values nearby do as well. */
 static const double STRENGTH = 3.0, REACH = 2.0, NOISE = 0.01;
 
 struct ca_model {
@@ -249,7 +249,8 @@ double ca_model_surprise(const struct ca_model *model)
 {
     double squares = 0.0;
 
-    for (size_t n = 0; n < model->num_observed; n++) /* the weights are just these errors */
+    for (size_t n = 0; n < model->num_observed;
+         n++) /* each weight is the error of predicting an observation from those before it */
         squares += model->weights[n] * model->weights[n];
     return sqrt(squares / (double)model->num_observed);
 }

@@ -71,7 +71,7 @@ struct ca_confidence {
     /* what the next evaluation should save, as a part of the best time; 0 to 1 */
     double expected_gain;
     double within_2; /* probability that no configuration is over 2 % faster */
-    double within_5; /* ... over 5 % */
+    double within_5; /* that none is over 5 % faster */
 };
 
 /* False without memory or before the first success. Without a guided search it costs

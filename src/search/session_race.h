@@ -47,7 +47,7 @@ bool ca_builds_faster(const struct ca_trial *a, const struct ca_trial *b);
 /* The time of a over that of b, from the rounds in which both took part. */
 struct ca_interval ca_race_ratio(const struct ca_entrant *a, const struct ca_entrant *b);
 
-/* The same to the incumbent, which takes part; if they met in the last part, from that alone. */
+/* The time over that of the incumbent, which takes part in the race; if both were timed in its last part, from that alone. */
 struct ca_interval ca_race_ratio_to_incumbent(const struct ca_race *race,
                                               const struct ca_entrant *entrant);
 

@@ -36,7 +36,7 @@ static bool is_ranked(const struct ranking *ranking, const struct ca_trial *tria
     return false;
 }
 
-/* The fastest trial that is not ranked, nor is the same program; NULL if there is none. */
+/* The fastest trial that is not ranked yet and whose program is not that of a ranked one; NULL if there is none. */
 static const struct ca_trial *next_best(const struct ca_task *task, const struct ranking *ranking)
 {
     const struct ca_trial *best = NULL;
@@ -246,8 +246,8 @@ static struct ca_finalist describe(const struct ca_task *task, const struct ca_r
     return finalist;
 }
 
-/* Whether the budget was spent before the incumbent's turn: what was built for other problems, and
- * tried on this one by the way, may be far slower. */
+/* Whether the budget was spent before the incumbent was tried. Then the trials of this problem are of programs that were
+ * built for others, and may all be far slower than it. */
 static bool lacks_incumbent(const struct ca_task *task)
 {
     return task->incumbent != CA_NO_CONFIG && ca_session_allows(task, task->incumbent) &&

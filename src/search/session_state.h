@@ -71,11 +71,11 @@ bool ca_session_allows(const struct ca_task *task, size_t config);
  * Sets session->ended and ->failed. */
 void ca_session_try(struct ca_task *asker, size_t config);
 
-/* Builds a configuration again that is known but not built, for a race. False if that fails. */
+/* Builds a configuration for a race that was measured before, but whose program is gone. False if that fails. */
 bool ca_session_rebuild(struct ca_task *task, size_t config);
 bool ca_session_is_built(const struct ca_session *session, size_t config);
 
-/* Takes a result into account; no event. */
+/* Records a result; the event hook is not called. */
 void ca_session_record(struct ca_task *task, size_t config, const struct ca_reading *reading);
 
 /* NULL if the configuration was not tried on this task. */
@@ -86,13 +86,13 @@ void ca_session_tell(struct ca_task *task, size_t config, const struct ca_readin
 
 /* session_time.c */
 
-/* Since the beginning; 0 without a clock. */
+/* Seconds since the session began; 0 without a clock. */
 double ca_session_seconds(const struct ca_session *session);
 
 /* Whether the budget allows another configuration. */
 bool ca_session_may_try(const struct ca_session *session);
 
-/* How many it probably still allows. */
+/* How many more configurations the budget probably allows; and how many seconds are left. */
 double ca_session_tries_left(const struct ca_session *session);
 
 double ca_session_seconds_left(const struct ca_session *session);

@@ -135,13 +135,14 @@ static void measure(struct ca_task *task, const struct ca_built *built, struct c
     task->measure_seconds = fmin(task->measure_seconds, ca_session_seconds(session) - begin);
 }
 
-/* What is slower than this for the problem that asked, as a part of its best time, is hardly the best
- * of another whose program is the same: that may still ask for it. */
+/* A configuration that takes over so many times the best time of the problem that had it built is not measured for the other
+ * problems, which have the same program. They may still ask for it. */
 static const double HOPELESS = 2.5;
 
-/* Measuring for a problem that did not ask must be cheaper than building. What it will cost is
- * known from other configurations, and from how slow this one was for the problem that asked. */
-static bool too_dear(const struct ca_task *task, const struct ca_task *asker, size_t config)
+/* Whether measuring for a problem that did not ask for the configuration would take longer than building one. How long it
+ * takes is estimated from other configurations, and from how slow this one was for the problem that asked. */
+static bool costs_more_than_building(const struct ca_task *task, const struct ca_task *asker,
+                                     size_t config)
 {
     const struct ca_session *session = task->session;
     const size_t best = ca_search_best(asker->search);
@@ -196,7 +197,8 @@ void ca_session_try(struct ca_task *asker, size_t config)
             return;
         if (ca_session_trial(task, config) || !ca_session_allows(task, config))
             continue;
-        if (!correct || find_twin(task, built->reading.binary) || !too_dear(task, asker, config))
+        if (!correct || find_twin(task, built->reading.binary) ||
+            !costs_more_than_building(task, asker, config))
             try_on(task, built);
     }
 }

@@ -64,7 +64,7 @@ void ca_trust_row_locate(const struct ca_trust_case *c, size_t index, struct ca_
 /* The distance by which ALiBi multiplies the slope of the row's head. */
 double ca_trust_distance(const clattn_problem *p, const struct ca_trust_row *row, size_t j);
 
-/* Whether the row's query sees key j, but for a bias of -inf. */
+/* Whether the row's query sees key j, a bias of -inf left aside. */
 int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j);
 
 /* The final score of key j, and its value at the point that the problem hands out, if that lies
@@ -74,8 +74,8 @@ struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_tr
 
 /* ---- pairs, backward (src/selfcheck/answer_pair.c) -------------------------------------------------- */
 
-/* Some rows of a hostile case have a bias that is all that f32 keeps of their scores, and of their lse: weights are
- * those of a mean. */
+/* Some rows of a hostile case have a bias so large that their scores and lse, in f32, are the bias alone. All weights of such
+ * a row are equal. */
 #define CA_TRUST_HIGH_BIAS 0x1p40f
 int ca_trust_is_high(const struct ca_trust_case *c, size_t i);
 

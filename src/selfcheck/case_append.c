@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row of all: where it is read and written. */
+/* A row of k, v or q: the tensors that it is read from and written to, and its place in both. */
 struct append_row {
     unsigned from, to;
     size_t b, h, i, dim;

@@ -29,7 +29,8 @@ struct ca_sample {
     size_t all, count, step;
 };
 
-/* The rows of an ordinary case, if each takes so many multiplications; all rows; place n of a sample. */
+/* ca_trust_spread(): the rows that are judged of an ordinary case, if each takes so many multiplications. ca_trust_each(): all
+ * rows. ca_trust_place(): row n of a sample. */
 struct ca_sample ca_trust_spread(size_t all, size_t products);
 struct ca_sample ca_trust_each(size_t all);
 size_t ca_trust_place(const struct ca_sample *sample, size_t n);
@@ -38,8 +39,9 @@ size_t ca_trust_place(const struct ca_sample *sample, size_t n);
  * (src/selfcheck/answer.c) */
 int ca_trust_solve(struct ca_trust_case *c, const struct ca_sample *rows);
 
-/* Likewise of a backward problem, whatever o and lse hold, and for keys counted (b, kv_head, j); sums: those over all
- * rows, too. Then fills in lse, -infinity where a row sees nothing. (src/selfcheck/answer_gradient.c) */
+/* ca_gradients_solve(): likewise of a backward problem, of rows and of keys, which are counted (b, kv_head, j), for the o and
+ * lse that the data hold; with `sums` also gradients that sum over all rows. ca_gradients_fill_lse(): fills in lse,
+ * -infinity where a row sees nothing. (src/selfcheck/answer_gradient.c) */
 int ca_gradients_solve(struct ca_trust_case *c, const struct ca_sample *rows,
                        const struct ca_sample *keys, int sums);
 int ca_gradients_fill_lse(struct ca_trust_case *c, unsigned *state);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Indexed by enum ca_quarantine; the further ones were written by plans of earlier versions. */
+/* Indexed by enum ca_quarantine. Phrases behind these are those of earlier versions, which stores may hold. */
 static const char *const phrases[] = {
     [CA_QUARANTINE_SOURCE] = "does not build",  [CA_QUARANTINE_WRONG] = "computes wrong results",
     [CA_QUARANTINE_CRASH] = "crashed twice",    [CA_QUARANTINE_HANG] = "took too long twice",

@@ -19,11 +19,11 @@ struct ca_store *ca_store_create(const char *cache_directory, const clattn_devic
                                  const struct ca_log *log);
 void ca_store_destroy(struct ca_store *store);
 
-/* The file, "" if there is none. */
+/* The path of the store's file; "" if it has none. */
 const char *ca_store_path(const struct ca_store *store);
 
-/* Writes what could not be written before. True if all that was put into the store is in its file, and without
- * one. */
+/* Writes what could not be written before. True if the file holds all that was put into the store, or the store has no
+ * file. */
 int ca_store_save(struct ca_store *store);
 
 /*
@@ -51,8 +51,7 @@ clattn_status ca_store_put(struct ca_store *store, const char *problem_class,
  * own. Nobody waits for that: what cannot be written at once is by the next one who writes, or in the end. */
 clattn_status ca_store_ban(struct ca_store *store, const struct ca_banned *banned);
 
-/* The same for a candidate that does not work for problems like p. A ban that cannot be kept is no
- * error. */
+/* Bans a candidate that does not work for problems like p. If the ban cannot be kept, that is no error. */
 void ca_store_ban_candidate(struct ca_store *store, const struct ca_candidate *candidate,
                             const clattn_problem *p, enum ca_quarantine what, const char *how);
 

@@ -21,7 +21,7 @@ struct ca_store {
     clattn_device_info dev;
     char stem[CA_STEM_TEXT];
     char *folder, *lock_path;    /* NULL: the store lives in memory only */
-    struct ca_store_file *files; /* the own one first, then those of other drivers */
+    struct ca_store_file *files; /* that of this driver first, then those of other drivers */
     size_t num_files;
     struct ca_table unsaved; /* entries that could not be written to the own file */
     struct ca_table view;    /* the union of all, of this device */

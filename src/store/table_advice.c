@@ -21,7 +21,7 @@ struct neighbour {
     double distance;
 };
 
-/* NULL with *count 0 without memory; the caller frees it. */
+/* Lists all classes of all devices of a table, which the caller frees; NULL, and *count 0, without memory. */
 static struct neighbour *list_neighbours(const struct ca_table *table,
                                          const clattn_problem *representative, size_t *count)
 {

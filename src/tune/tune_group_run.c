@@ -68,8 +68,8 @@ static void add_top(const struct ca_run *run, struct ca_session_result *result,
     }
 }
 
-/* What the store knew of the class and is not among the top gets today's time: it may have been too
- * good. */
+/* Stored configurations that are not among the fastest any more get the time that they took now: the stored one may have
+ * been too short. */
 static void add_seeds(const struct ca_run *run, struct ca_seeds *seeds,
                       const struct ca_session_result *result, struct entries *entries)
 {

@@ -122,7 +122,7 @@ static void measure(void *user, size_t problem, const struct ca_candidate *candi
     ca_run_note(run, problem, candidate, reading);
 }
 
-/* One that failed in a round gets another chance, alone. */
+/* A candidate that failed in a round of several is measured once more, alone. */
 static void race_again(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
                        double *seconds)
 {

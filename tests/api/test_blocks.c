@@ -134,7 +134,7 @@ Test(blocks, random_columns) {
     cr_expect(memcmp(first, second, 4 * (size_t)offsets[8]) == 0);
 }
 
-/* Of a million rows and columns each: with a step for each pair of them it would not come to an end. */
+/* Lists of a million rows and columns: a loop over all pairs of these would take days. */
 Test(blocks, take_as_long_as_their_entries) {
     enum { MANY = 1000000, FEW = 1000 };
     static int32_t starts[MANY / 100 + 1];

@@ -9,34 +9,6 @@
 
 TestSuite(host, .init = unoptimised, .timeout = 300);
 
-/* Inputs as they were sent, results into copies, so that what lies between them is checked too. */
-static clattn_host_forward_tensors arguments(struct trial *t)
-{
-    for (int id = 0; id < NUM_TENSORS; id++) {
-        struct host_tensor *x = &t->tensor[id];
-        if (!x->bytes)
-            continue;
-        x->got = malloc(x->num_bytes);
-        cr_assert(x->got != NULL);
-        memcpy(x->got, x->bytes, x->num_bytes);
-    }
-    const struct tensor_view view = trial_got(t);
-    return tensor_host_forward(&view);
-}
-
-static void passes(struct fixture *f, struct trial *t)
-{
-    const clattn_plan_options options = {.struct_size = sizeof options, .family = t->family};
-
-    trial_fill(t);
-    const clattn_host_forward_tensors tensors = arguments(t);
-    cr_assert(clattn_attention_forward_host(f->context, &t->problem, &options, &tensors) ==
-                  CLATTN_SUCCESS,
-              "%s", f->log.last);
-    trial_check(t);
-    trial_free(t);
-}
-
 DeviceTest(host, results)
 {
     static const char *const problems[] = {
@@ -45,11 +17,17 @@ DeviceTest(host, results)
         "fwd bf16 h2 q9 k20 d16 q=bshd k=sbhd v=0.0.16.1 o=bshd scores=weights",
         "fwd f32 h2 q5 k0 d8 lse",
         "fwd f32 b0 q5 k3 d8 lse",
+        "proj f16 b2 h3/2 q5 d4/6 y=300.80.9.1 accumulate",
+        "merge f16 b2 h3 q5 d20 n3 o=700.210.40.2 accumulate",
+        "merge f32 h2 q3 d9 n2 sinks",
+        "append f32 b2 h4/2 q3 k9 d40 cache=f16 klen rope=halves:30:10000 queries=inplace",
+        "append f16 h2 q3 k9 d64/32 kcache=q8_0 vcache=q4_0 slots pos rope=pairs:64:tables:40 "
+        "queries",
     };
 
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
         struct trial t = {.problem = fixture_problem(problems[n]), .seed = n + 1};
-        passes(f, &t);
+        trial_pass_host(f, &t);
     }
 }
 
@@ -58,10 +36,10 @@ DeviceTest(host, second_call_builds_nothing)
 {
     struct trial t = {.problem = fixture_problem("fwd f32 q9 k20 d16"), .seed = 1};
 
-    passes(f, &t);
+    trial_pass_host(f, &t);
     const size_t builds = clattn_context_builds(f->context);
     t.seed = 2;
-    passes(f, &t);
+    trial_pass_host(f, &t);
     cr_expect(clattn_context_builds(f->context) == builds);
 }
 

@@ -72,7 +72,7 @@ static struct problem_kind draw_kind(struct rng *r, const struct fixture *f,
     return kind;
 }
 
-/* Of each family every third layout, the others in the next two runs. */
+/* Each family gets every third layout in a run, and the others in the next two. */
 ParameterizedTestParameters(layouts, sweep) {
     static struct layout taken[FAMILIES * LAYOUTS];
     const struct criterion_test_params all = each_layout(FAMILIES);

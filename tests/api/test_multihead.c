@@ -33,7 +33,7 @@ static void pass(struct fixture *f, const char *text, const uint64_t seed)
 /* What the programs depend on; sizes, which hardly matter to them, are drawn at random. All but the
  * first vary less, so that they need few programs. */
 static const struct kind {
-    const char *attention; /* without sizes but heads and dims */
+    const char *attention; /* heads, dims and options are kept; other sizes are drawn */
     int may_infer;         /* not only training */
     int weights;           /* may be wanted */
 } kinds[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors that lie between each other's elements: which share a byte, against a count of the bytes;
- * and results in one buffer, on the device and on the host. */
+/* Tensors whose elements lie between those of others. The library's answer whether two share a byte is compared with marks
+ * on each byte; and results are written into one buffer, on the device and on the host. */
 #include "problem/layout.h"
 #include "problem/overlap.h"
 #include "tests/faults/faults.h"
@@ -255,7 +255,7 @@ Test(overlap, gradients_side_by_side_on_the_host) {
     fixture_close(&f);
 }
 
-/* o in the place that a fused projection leaves between q and k. */
+/* o lies between q and k, where a fused projection leaves room for it. */
 Test(overlap, forward_beside_its_inputs) {
     static struct inputs in;
     static float apart[ELEMENTS], wide[4 * ELEMENTS];

@@ -14,7 +14,7 @@ json_t *bench_json(int status, const char *words, const char *format, ...);
 #define LAYER_0 TEST_DATA "/minilm/minilm_layer_0.safetensors"
 void bench_copy_layer(const char *path, size_t cut, bool spoil);
 
-/* Of the run's first device; NULL where there is no such. */
+/* Result `index` of the run's first device; NULL if there are not so many. */
 const json_t *bench_result(const json_t *run, size_t index);
 
 /* What an implementation came to in a result of the run's first device; NULL if it took no part. */

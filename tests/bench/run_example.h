@@ -6,7 +6,7 @@
 #include "bench/records/results.h"
 #include "tests/support/rng.h"
 
-/* Of a fixed date and host; to be freed by results_free(). */
+/* Begins a run of a fixed date and host; results_free() frees it. */
 void example_begin(struct run_results *results);
 
 /* A CPU device with peaks of 500 GFLOP/s and 20 GB/s. */
@@ -25,7 +25,7 @@ struct outcome *example_outcome(struct record *record, const char *implementatio
 struct outcome *example_solved(struct device_run *run, const char *name, const char *problem,
                                double seconds);
 
-/* Of an outcome: that so many ranks shared it in a mode, at this efficiency; rank n computed for n + 1 ms. */
+/* Says in an outcome that so many ranks shared it in a mode, with this efficiency, and that rank n computed for n + 1 ms. */
 void example_ranks(struct outcome *outcome, const char *mode, size_t ranks, double efficiency);
 
 /* Everything that a file can hold. */

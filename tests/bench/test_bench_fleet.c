@@ -274,7 +274,7 @@ Test(fleet, unknown_device) {
     check_file("ran", "");
 }
 
-/* A driver that crashes when it is loaded: nothing runs, but what to do is said. */
+/* Where a driver crashes when it is loaded, nothing runs, and a message says what to do. */
 Test(fleet, crash_while_listing) {
     char want[1024];
 

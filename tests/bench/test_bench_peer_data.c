@@ -65,7 +65,7 @@ Test(bench_peer_data, what_broadcasts_is_sent_once) {
     case_free(&attention);
 }
 
-/* Of `rank` sizes, the last ones. */
+/* Expects a tensor that has the last `rank` of these sizes. */
 static void has_list(const struct safetensors *file, const char *name, size_t rank,
                      const size_t *shape)
 {

@@ -233,7 +233,7 @@ Test(bench_peaks, forms_suit_the_device) {
         cl_device_type type;
         unsigned width;
         cl_bool fp16;
-        unsigned lanes; /* Of all float forms, or 0 for several. */
+        unsigned lanes; /* Lanes of the vectors of all float forms; 0 if they differ. */
         const char *architecture;
     } cases[] = {
         {CL_DEVICE_TYPE_CPU, 16, CL_FALSE, 16, ""},

@@ -59,7 +59,7 @@ static void check_has(const char *text, const char *part)
 /* ---- other libraries ------------------------------------------------------------------------- */
 
 struct habit {
-    char habit[32]; /* Of the fake peer. */
+    char habit[32]; /* How the fake peer misbehaves. */
     char state[16];
     char says[64];
 };

@@ -115,7 +115,7 @@ Test(bench_problem_file, lines_comments_and_names) {
     static const struct {
         const char *content;
         size_t count;
-        const char *names[3]; /* Of each item that has a heading of its own. */
+        const char *names[3]; /* The names of items that have a heading. */
     } cases[] = {
         {ONE, 1, {"mine.txt"}},
         {ONE "\n", 1, {"mine.txt"}},

@@ -8,7 +8,7 @@
 
 enum { PROMPTS = 4, TOTAL = 48, DIM = 32, HEADS = 4, KV_HEADS = 2 };
 
-/* Of 5, 24, none and 17 tokens; two rows are left over. */
+/* Four sequences of 5, 24, 0 and 17 tokens; the last two rows belong to none. */
 static const cl_int starts[PROMPTS + 1] = {0, 5, 29, 29, 46};
 
 static float q[HEADS][TOTAL][DIM], k[KV_HEADS][TOTAL][DIM], v[KV_HEADS][TOTAL][DIM];

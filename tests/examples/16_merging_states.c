@@ -58,7 +58,7 @@ static float largest_difference(const float *a, const float *b, size_t count)
     return largest;
 }
 
-/* Of head h and token t; the prefix is the same for all requests. */
+/* Element d of token t and head h of a request. All requests have the same prefix. */
 static float number(size_t request, size_t h, size_t t, size_t d)
 {
     return sinf((float)(t < PREFIX ? 0 : request + 1) + 1.7f * (float)h + 0.9f * (float)t +

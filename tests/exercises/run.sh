@@ -43,7 +43,7 @@ for patch in "$@"; do
     rm -rf "$copy/tree"
     mkdir "$copy/tree"
     git archive HEAD | tar -x -C "$copy/tree"
-    if ! (cd "$copy/tree" && git apply -C1 -) <"$patch"; then
+    if ! (cd "$copy/tree" && git apply -) <"$patch"; then
         echo "$name does not apply" >&2
         failed=1
         continue

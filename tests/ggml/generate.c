@@ -25,10 +25,10 @@ struct run {
      * multiplies what little results differ by. */
     bool quantized;
     float *logits;   /* (tokens, words), of this run. */
-    float *expected; /* Of the run before; NULL if there was none. */
+    float *expected; /* The results of the run before; NULL if there was none. */
     double prompt_ms, token_ms;
     size_t programs[3];
-    /* Of nodes, in milliseconds. */
+    /* The times of nodes, in milliseconds. */
     enum phase phase;
     double node_began, attention[PHASES], nodes[PHASES];
 };

@@ -294,7 +294,7 @@ Test(dropout_mask, host_mistakes) {
     cr_assert(mask[0] == 0xee);
 }
 
-/* Of the device's call what test_calls.c does not spoil: the problem. */
+/* A mistake in the problem, which test_calls.c does not try for this call. */
 DeviceTest(dropout_mask, mistakes)
 {
     static const struct {

@@ -147,6 +147,21 @@ static void use_own_exponential(const struct fixture *f, char *tunables)
         native[strlen(" EXP=")] = '2';
 }
 
+/* Passes a trial of the problem, if the family takes it; whether it does. */
+static bool pass(struct fixture *f, const struct profile *profile, struct rng *r,
+                 const struct ca_family *family, const clattn_problem *problem,
+                 const char *tunables)
+{
+    struct trial t = {.problem = *problem, .family = family->full_name, .seed = rng_next(r)};
+
+    snprintf(t.tunables, sizeof t.tunables, "%s", tunables);
+    if (!trial_is_supported(f, &t))
+        return false;
+    trial_pass(f, &t);
+    within_limits(profile, family->full_name);
+    return true;
+}
+
 /* One kind of problem, and shapes of it that the family takes. */
 static void sweep(struct fixture *f, const struct profile *profile, struct rng *r,
                   const struct ca_family *family)
@@ -156,16 +171,8 @@ static void sweep(struct fixture *f, const struct profile *profile, struct rng *
 
     use_own_exponential(f, kind.tunables);
     for (int n = 0; n < 30 && passed < 5; n++) {
-        struct trial t = {.problem = random_shape(r, &kind), .family = family->full_name};
-        const clattn_plan_options options = {
-            .struct_size = sizeof options, .family = t.family, .tunables = kind.tunables};
-        t.seed = rng_next(r);
-        memcpy(t.tunables, kind.tunables, sizeof t.tunables);
-        if (clattn_plan_supports(f->context, &t.problem, &options) != CLATTN_SUCCESS)
-            continue;
-        trial_pass(f, &t);
-        passed++;
-        within_limits(profile, family->full_name);
+        const clattn_problem p = random_shape(r, &kind);
+        passed += pass(f, profile, r, family, &p, kind.tunables);
     }
     cr_assert(passed > 0, "%s: %s took no problem", profile->name, family->full_name);
 }
@@ -178,17 +185,8 @@ static void sweep_projections(struct fixture *f, const struct profile *profile, 
     size_t passed = 0;
 
     for (int n = 0; n < 60 && passed < 5; n++) {
-        struct trial t = {.problem = random_projection_shape(r, &kind),
-                          .family = family->full_name};
-        const clattn_plan_options options = {
-            .struct_size = sizeof options, .family = t.family, .tunables = kind.tunables};
-        t.seed = rng_next(r);
-        memcpy(t.tunables, kind.tunables, sizeof t.tunables);
-        if (clattn_plan_supports(f->context, &t.problem, &options) != CLATTN_SUCCESS)
-            continue;
-        trial_pass(f, &t);
-        passed++;
-        within_limits(profile, family->full_name);
+        const clattn_problem p = random_projection_shape(r, &kind);
+        passed += pass(f, profile, r, family, &p, kind.tunables);
     }
     cr_assert(passed > 0, "%s: %s took no problem", profile->name, family->full_name);
 }

@@ -17,7 +17,7 @@ TestSuite(gradients, .timeout = 300);
 /* A test has every other family in a run. */
 #define FOR_EACH_FAMILY(name) FAMILY_TEST(gradients, name, CLATTN_BACKWARD, family_takes_f32, 2)
 
-/* Of the families one is optimised in each run: a program takes three times as long. */
+/* In each run the programs of one family are optimised, which takes three times as long to compile. */
 static void open(struct fixture *f, const size_t family)
 {
     mostly_unoptimised(family, 5);
@@ -334,8 +334,8 @@ FOR_EACH_FAMILY(bias_gradient_is_summed_over_what_broadcasts)
 
 /* ---- what is counted from the diagonal ------------------------------------------------------- */
 
-/* ALiBi's distance, of which softmax shows nothing where it is off by the same for all keys: lse and
- * the slopes' gradients do. One program for all diagonals that do not follow lengths. */
+/* ALiBi counts distances from the diagonal. If all of a row were off by the same number, softmax would hide it, but lse and
+ * the gradients of slopes show it. All diagonals that do not depend on lengths share one program. */
 FOR_EACH_FAMILY(alibi_counts_from_the_diagonal)
 {
     static const char *const problems[] = {

@@ -18,7 +18,7 @@ TestSuite(packed, .timeout = 600);
 
 enum { BATCH = 5, HEADS = 4, KV_HEADS = 2, ROWS = 150, KEYS = 170, DIM = 32 };
 
-/* Of 40, 0, 1, 70 and 33 queries; 40, 9, 1, 75 and 40 keys. */
+/* Five sequences, of 40, 0, 1, 70 and 33 queries, and 40, 9, 1, 75 and 40 keys. */
 static const cl_int q_starts[BATCH + 1] = {2, 42, 42, 43, 113, 146};
 static const cl_int kv_starts[BATCH + 1] = {0, 40, 49, 50, 125, 165};
 
@@ -39,7 +39,7 @@ static void execute(struct fixture *f, const clattn_problem *p, const char *fami
               "%s: %s", family, f->log.last);
 }
 
-/* One sequence of the packed tensors; its lse comes packed, and is put in place. */
+/* Computes one sequence of the packed tensors by a problem of its own, and copies its lse to where the packed one lies. */
 static void compute_alone(struct fixture *f, size_t b, const char *options, const char *family,
                           const char *tunables, struct results *results)
 {

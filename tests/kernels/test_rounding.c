@@ -24,7 +24,7 @@ static double base(const size_t n)
     return numbers[n % 5];
 }
 
-/* What points away from 0, so that the sum with a base is a tie. */
+/* Half a step of bf16, with the sign of the base, so that their sum lies halfway between two numbers. */
 static double tie_of(const size_t n)
 {
     return copysign(HALF_STEP, base(n));
@@ -86,8 +86,8 @@ ParameterizedTest(size_t *family, rounding, outputs) {
     fixture_close(&f);
 }
 
-/* Weights of 1, as every score and lse are 0, and score gradients of 1 from the first query, of a half
- * step from the second: o is 0, do . v is do's first element. */
+/* Data for gradients whose sums lie halfway between two numbers. All scores and lse are 0, so weights are 1. o is 0 and do . v
+ * is do's first element, so the gradient of a score is 1 for the first query, and half a step for the second. */
 static void fill_gradients(struct trial *t, const enum tensor_id zero)
 {
     trial_fill(t);

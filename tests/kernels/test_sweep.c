@@ -28,7 +28,7 @@ struct share {
     size_t rows, optimised;
 };
 
-/* Of six families one has an optimised row in a run, the others in the next five. */
+/* In a run one in six families has a row with optimised programs, and the others in the next five. */
 static struct share share_of(const struct ca_family *family, const size_t number)
 {
     if (!family_takes_f32(family->full_name)) /* split_gpu UNIT=item, and what is emulated */

@@ -493,7 +493,7 @@ static int run_manner(const struct world *world, const struct whole *whole, stru
     return all;
 }
 
-/* The first manner is the ring's. */
+/* Runs a case in the first so many manners, of which the first is the ring. */
 static int run_case(const struct world *world, const char *text, const clattn_operation operation,
                     const size_t num_manners)
 {

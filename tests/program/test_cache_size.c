@@ -74,8 +74,8 @@ static int is_there(const char *name)
     return access(scratch_path("programs/%s", name), F_OK) == 0;
 }
 
-/* What was used longest ago goes first, of whatever version and driver; of other files, what killed writers and
- * processes left. */
+/* Programs that were used longest ago go first, of whatever version and driver. Of other files, those go that killed
+ * processes left half written. */
 Test(cache_size, what_was_used_longest_ago_goes) {
     struct fixture f;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is kept of a program: the verdict at once, its binary at the latest when the context goes,
- * and nothing of what may pass. */
+/* What is stored of a program: its verdict at once, its binary at the latest when the context is released. Failures that
+ * may pass, such as a lack of memory, are not stored. */
 #define _POSIX_C_SOURCE 200809L /* glob */
 #include "context/context.h"
 #include "device/facts.h"
@@ -114,7 +114,8 @@ Test(program_verdicts, the_verdict_is_kept_before_the_binary) {
     cr_expect(bytes_kept() >= before && bytes_kept() > 4096, "no binary was kept");
 }
 
-/* What a process does that ends without releasing its context: beside a plan that lives on. */
+/* clattn_context_leave(), which a process calls that ends without releasing its context, stores the binaries of plans that
+ * are still there. */
 Test(program_verdicts, binaries_are_kept_when_asked_for) {
     struct fixture f;
     clattn_plan *plan;

@@ -360,7 +360,7 @@ Test(trust_case, a_diagonal_is_never_zero) {
     }
 }
 
-/* In rows that are not compared with an answer too. */
+/* An element that is not written is found, also in a row that no answer is compared with. */
 Test(trust_case, unwritten_elements_are_seen) {
     static const struct {
         enum ca_argument argument;

@@ -19,7 +19,7 @@ static struct tensor_view view_of(const float *q, const float *k, const float *v
     return view;
 }
 
-/* Of two keys with the weights 1/4 and 3/4: standard precision may round each to the dtype. */
+/* Two keys have the weights 1/4 and 3/4. Standard precision may round each weight to the dtype. */
 Test(reference, precision_by_hand) {
     const unsigned short q[] = {0x3f80, 0}, k[] = {0, 0, 0x3f8d, 0}; /* 1; 1.1015625, about log 3 */
     const unsigned short v[] = {0x4080, 0xc100, 0x4100, 0};          /* 4, -8; 8, 0 */
@@ -75,7 +75,7 @@ Test(reference, order_of_terms_by_hand) {
 /* Every rule for what is seen, on 4 queries and 6 keys; a string per query, '1' for a key seen. */
 Test(reference, what_is_seen) {
     const cl_int three = 3, five = 5, offsets[] = {0, 2, 1 << 20};
-    /* Of column 1, not of -1; of column 0 twice, once as full, and not of column 2. */
+    /* Column 1 is listed, and column 0 twice, once as full. -1 and 2 are no columns. */
     const cl_int entries[] = {1, -1, 0, CLATTN_BLOCK_FULL, 2};
     const unsigned char mask[] = {0, 0, 0, 0, 0, 0};
     const struct {

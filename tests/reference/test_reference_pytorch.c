@@ -239,7 +239,7 @@ static struct place place_of(const clattn_multihead *layer, const enum layer_ten
     return place;
 }
 
-/* Of how many rows of a tensor the file holds one. */
+/* The file holds one in so many rows of a tensor. */
 static size_t step_of(const struct safetensors *file, const enum layer_tensor id)
 {
     const char *key = id == LAYER_Y || id == LAYER_DX        ? "every_token"

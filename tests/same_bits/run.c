@@ -13,13 +13,6 @@
 
 enum { LINE = 4096 };
 
-static void *must(void *memory)
-{
-    if (!memory)
-        abort();
-    return memory;
-}
-
 /* FNV-1a. */
 static uint64_t hash_of(const unsigned char *bytes, const size_t count)
 {
@@ -34,12 +27,7 @@ static clattn_status run_trial(clattn_context *context, const clattn_plan_option
                                struct trial *t)
 {
     trial_fill(t);
-    for (int id = 0; id < NUM_TENSORS; id++) {
-        struct host_tensor *x = &t->tensor[id];
-        if (x->bytes)
-            x->got = memcpy(must(malloc(x->num_bytes)), x->bytes, x->num_bytes);
-    }
-    const struct tensor_view view = trial_got(t);
+    const struct tensor_view view = trial_copy(t);
     const clattn_status status = tensor_execute_host(context, &t->problem, options, &view);
     for (int id = 0; id < NUM_TENSORS && status == CLATTN_SUCCESS; id++) {
         const struct host_tensor *x = &t->tensor[id];

@@ -262,8 +262,8 @@ DeviceTest(choose, the_nearest_class)
     cr_expect_str_eq(chosen(f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "CLATTN_NOT_TUNED");
 }
 
-/* Of the nearest class only what tuning changed: here nothing, so that it is the problem's own
- * default, not that of the other size. */
+/* From the nearest class only those tunables carry over that tuning changed. Here it changed none, so the choice is the
+ * default of the problem's own size. */
 DeviceTest(choose, the_nearest_class_changed_nothing)
 {
     const char *smaller = "fwd f32 h2 q256 k128 d32", *larger = "fwd f32 h2 q512 k128 d32";

@@ -454,7 +454,7 @@ Test(store_accidents, damaged_files_are_set_aside) {
     cr_expect(files > 50);
 }
 
-/* Of another driver, or as another writer finds it. */
+/* A damaged file of another driver, and one that a process finds which wants to write. */
 Test(store_accidents, damage_is_found_by_every_door) {
     struct store_warnings warnings;
 

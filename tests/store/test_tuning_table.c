@@ -217,7 +217,8 @@ Test(tuning_table, the_better_measured_entry_stays) {
     wins(other, entry); /* smaller */
 }
 
-/* Another kernel source or set of tunables makes it another entry. */
+/* Entries that differ in the family, its tunables, the kernel source or the declaration of tunables are kept beside each
+ * other. */
 Test(tuning_table, what_tells_entries_apart) {
     static char something[] = "0000000000000000";
     struct made_entry made;

@@ -31,9 +31,9 @@ const char *family_of_plan(const clattn_plan_info *info);
 
 enum { MOST_FAMILIES = 32 };
 
-/* The families of attention, as indices of clattn_family_name(operation, ...), that number `test` of
- * the tests that go over all of an operation has in this run: one in `runs`, and the others in the next
- * runs (run_takes()). Of those that `takes` says yes to; NULL: all. How many. */
+/* Lists families of an operation, as indices of clattn_family_name(operation, ...), and returns how many: those that `takes`
+ * says yes to (NULL: all), of which a test takes one in `runs` in this run, and the others in the next runs (run_takes()).
+ * `test` is a number of the test, so that tests take different ones. */
 size_t families_taken(clattn_operation operation, int (*takes)(const char *name), uint64_t test,
                       unsigned runs, size_t families[MOST_FAMILIES]);
 

@@ -8,7 +8,7 @@
 #include <clattn/problem.h>
 #include <stddef.h>
 
-/* Makes block `number` of a quantized tensor of a scale, rounded to binary16, and random bytes. */
+/* Fills block `number` of a quantized tensor: its scale, which is rounded to binary16, and random codes. */
 void storage_store_block(clattn_cache cache, void *base, size_t number, double scale,
                          struct rng *r);
 

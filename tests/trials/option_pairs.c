@@ -84,11 +84,11 @@ static const struct {
     [STEP_DV] = {"steps in dv", 2, 2},
     [LSE] = {"lse", 2, 1},
     [O_F32] = {"results in f32", 2, 3},
-    [K_CACHE] = {"cache of k", OTHER_DTYPE + 1, 1}, /* none; quantized; of another dtype */
+    [K_CACHE] = {"cache of k", OTHER_DTYPE + 1, 1}, /* as k; in blocks; in another dtype */
     [V_CACHE] = {"cache of v", OTHER_DTYPE + 1, 1},
     [SCORES] = {"scores", 5, 1},
-    [PAGES] = {"pages", 3, 1},           /* none; that tiles may cross; of whole tiles */
-    [PACKED] = {"packed batches", 4, 3}, /* none; of queries; of keys; of both */
+    [PAGES] = {"pages", 3, 1}, /* none; pages that tiles may cross; pages of whole tiles */
+    [PACKED] = {"packed batches", 4, 3}, /* none; packed queries; packed keys; both packed */
     [DBIAS] = {"dbias", 2, 2},
     [DSLOPES] = {"dslopes", 2, 2},
     [DSINKS] = {"dsinks", 2, 2},

@@ -199,7 +199,7 @@ static void in_blocks(clattn_layout *layout)
         layout->stride[n] = (layout->stride[n] + 31) / 32 * 32;
 }
 
-/* Of rank 0 to 4 and packed, or with strides of its own. */
+/* A layout over (batch, heads, queries, columns) that broadcasts some axes and is packed, or has random strides. */
 static clattn_layout draw_pair_layout(struct rng *r, const clattn_problem *p, const size_t columns)
 {
     const size_t sizes[4] = {p->batch, p->heads, p->seq_q, columns};

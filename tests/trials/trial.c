@@ -241,6 +241,21 @@ void trial_pass(struct fixture *f, struct trial *t)
     trial_free(t);
 }
 
+void trial_pass_host(struct fixture *f, struct trial *t)
+{
+    const clattn_plan_options options = {
+        .struct_size = sizeof options, .family = t->family, .tunables = t->tunables};
+
+    trial_fill(t);
+    const struct tensor_view view = trial_copy(t);
+    const clattn_status status =
+        tensor_execute_host(f->context, &t->problem, t->family ? &options : NULL, &view);
+    cr_assert(status == CLATTN_SUCCESS, "host call: %s, %s%s", clattn_status_string(status),
+              f->log.last, again(t));
+    trial_check(t);
+    trial_free(t);
+}
+
 void trial_pass_with_infinities(struct fixture *f, struct trial *t)
 {
     trial_fill(t);

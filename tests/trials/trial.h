@@ -58,6 +58,9 @@ double trial_value_nth(const struct trial *t, int id, size_t n);
 /* Makes every element of a tensor uniform in +-2, hidden or not. */
 void trial_set_ordinary(const struct trial *t, int id, uint64_t seed);
 
+/* Makes got a copy of each tensor, for a host call that writes its results there, and returns it. */
+struct tensor_view trial_copy(struct trial *t);
+
 /* Buffers that hold the tensors; then what they hold in the end, as got: they are released. */
 struct tensor_arguments trial_send(struct fixture *f, const struct trial *t);
 void trial_receive(struct fixture *f, struct trial *t, const struct tensor_arguments *tensors);
@@ -72,8 +75,9 @@ void trial_run(struct fixture *f, struct trial *t);
  * the first difference and the line that repeats it. */
 void trial_check(const struct trial *t);
 
-/* All of it. */
+/* All of it; and all of it by the host call. */
 void trial_pass(struct fixture *f, struct trial *t);
+void trial_pass_host(struct fixture *f, struct trial *t);
 
 /* The same with an Inf and a NaN in V, of key 11 and 37 of each head, which some row sees and others do not; in a paged
  * cache with neither. dim_v is at least 6. */

@@ -8,7 +8,7 @@
 /* Fills the inputs of a trial whose tensors have their places. */
 void trial_data_fill(struct trial *t, struct rng *r);
 
-/* Of a backward trial: o and lse become what forward writes for what the inputs hold now. */
+/* In a backward trial: computes o and lse from what the other inputs hold now. */
 void trial_data_fill_results(struct trial *t);
 
 #endif

@@ -96,6 +96,20 @@ struct tensor_view trial_got(const struct trial *t)
     return view;
 }
 
+struct tensor_view trial_copy(struct trial *t)
+{
+    for (int id = 0; id < NUM_TENSORS; id++) {
+        struct host_tensor *x = &t->tensor[id];
+        if (!x->bytes)
+            continue;
+        x->got = malloc(x->num_bytes);
+        if (!x->got)
+            abort();
+        memcpy(x->got, x->bytes, x->num_bytes);
+    }
+    return trial_got(t);
+}
+
 void trial_set(const struct trial *t, const int id, const size_t b, const size_t h, const size_t i,
                const size_t d, const double value)
 {

@@ -147,7 +147,7 @@ Test(tune, a_plan_that_measures) {
     fixture_close(&f);
 }
 
-/* Puts an entry for the first problem that nobody measured. */
+/* Puts an entry for the first problem into the store, with a time that was not measured. */
 static void invent_entry(struct fixture *f, const char *text, bool stale, double seconds)
 {
     const clattn_problem problem = fixture_problem(first);

@@ -187,7 +187,7 @@ Test(tune_builders, that_do_not_start_are_not_used) {
     site_close(&site);
 }
 
-/* Each program is compiled ahead, and by the worker, which finds it in the driver's cache. */
+/* Each program is compiled twice: ahead by a builder, and by the worker, which then finds it in the driver's cache. */
 Test(tune_builders, of_the_program) {
     setenv("TUNE_FAULTS_COMPILED", scratch_path("compiled"), 1);
     program_must(FAULTY_PROGRAM, 0, "", "--problem '" SMALL "' --budget 8 --seed 3 --builders 0");

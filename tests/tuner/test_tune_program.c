@@ -79,7 +79,7 @@ Test(tune_program, writes_json) {
     json_decref(root);
 }
 
-/* Of two texts of one class the second is the same work. */
+/* Two problems of one class are tuned once. */
 Test(tune_program, tunes_a_class_once) {
     program_must(TUNE_PROGRAM, 0, "1 problem tuned",
                  "--problem '" SMALL "' --problem 'fwd f32 h2 q65 d32' --budget 1 --quiet");

@@ -93,7 +93,7 @@ Test(tune_space, holds_what_fits_and_nothing_else) {
     ca_space_destroy(two);
 }
 
-/* Of attention in most rounds, else an append or a merge. */
+/* A problem of attention in most rounds, else an append or a merge. */
 static clattn_problem draw(struct rng *rng, size_t round)
 {
     static const char *const bases[] = {"append f32 q1 k1 d8 cache=f16 klen slots",
@@ -148,7 +148,7 @@ Test(tune_space, what_a_family_suggests_fits) {
             cr_assert(ca_tunables_check(family->tunables, family->num_tunables, candidate.values,
                                         reason, sizeof reason),
                       "%s: %s", family->full_name, reason);
-            /* Of groups or local memory that are too small reject() tells, not unsupported(). */
+            /* If groups or local memory are too small, reject() says so, not unsupported(). */
             if (family != &ca_fused_cpu_vector && p->operation != CLATTN_APPEND &&
                 p->operation != CLATTN_MERGE &&
                 (dev.max_work_group_size < 256 || dev.local_memory_bytes < 48 << 10))

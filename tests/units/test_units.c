@@ -49,13 +49,13 @@ ParameterizedTestParameters(units, programs) {
     return cr_make_param_array(struct part, parts, count);
 }
 
-/* Whether batch and row say where a key lies. */
+/* Whether key j of batch b is row j of batch b: neither pages nor packed batches. */
 static int has_plain_rows(const struct trial *t)
 {
     return !t->problem.total_q && !t->problem.total_kv && !t->problem.page_size;
 }
 
-/* Inf and NaN in V that some row sees and others do not, which the second time around is for. */
+/* Inf and NaN in V, which some rows see and others do not: kernels compute tiles with them a second time. */
 static void set_infinities(struct trial *t)
 {
     for (size_t h = 0; h < t->problem.kv_heads; h++) {
@@ -65,7 +65,7 @@ static void set_infinities(struct trial *t)
     }
 }
 
-/* What no instruction for bf16 multiplies as IEEE does: subnormal operands, whose products may be 0. */
+/* Subnormal operands. Instructions for bf16 may take their products for 0. */
 static void set_subnormals(struct trial *t)
 {
     for (size_t n = 0; n < 8; n++) {

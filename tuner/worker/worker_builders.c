@@ -9,14 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Compilers need memory, and choices made many at a time are worse. */
+/* Builders beside the worker where their number is not given. Each compiler needs memory, and the search chooses worse if it
+ * must choose many configurations at a time. */
 enum { MOST_AUTOMATIC = 4 };
 
 /* A build that takes longer than this part of the timeout is left to the worker. */
 #define TIMEOUT_SHARE 0.5
 
-/* Compiled faster than this it was in the cache before, or does not matter. After so many others it
- * is known whether they help: the worker should take less than this part of their time. */
+/* Compilations shorter than LEAST_SECONDS do not count: the program was in a cache, or is small. After ENOUGH others the
+ * builders are judged: they help if the worker takes less than USEFUL of their time for the same programs. */
 #define LEAST_SECONDS 0.1
 #define USEFUL 0.25
 enum { ENOUGH = 4 };

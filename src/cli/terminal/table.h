@@ -12,10 +12,10 @@
  * stream's columns, further lines indented by `column`. Ends the line. */
 void ca_print_wrapped(FILE *to, int column, const char *format, ...);
 
-/* The same in lines of its own, all indented. */
+/* Prints a text in lines of its own, all indented. */
 void ca_print_paragraph(FILE *to, int indentation, const char *format, ...);
 
-/* The same behind a name and a colon, further lines indented by 2. */
+/* Prints a text behind a name and a colon, further lines indented by 2. */
 void ca_print_note(FILE *to, const char *name, const char *text);
 
 /* A clattn_log_callback's line of a program: warnings, and, where somebody waits at a terminal, also

@@ -28,7 +28,7 @@ static struct ca_ndrange lanes_ndrange(const clattn_problem *p, const size_t *va
     return ca_single_items(values[SPLIT_K_INDEX], p->kv_heads, p->batch);
 }
 
-/* A sum over nothing is 0, and is written. */
+/* Where there are no pairs, the sum is 0, which is written as well. */
 static struct ca_ndrange bias_ndrange(const clattn_problem *p, const size_t *values)
 {
 #include "families/names.h"

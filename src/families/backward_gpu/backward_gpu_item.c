@@ -10,6 +10,7 @@
 
 static size_t most_registers(const clattn_device_info *dev);
 static size_t needed_registers(const clattn_problem *p, const size_t *values);
+static int refuses_stored(const clattn_problem *p);
 
 #define TUNABLES_DEF "families/backward_gpu/backward_gpu_item.def"
 #define TUNABLES_UNIT UNIT_ITEM
@@ -37,6 +38,19 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
     return register_floats(p, values) + 4 * columns + 4 +
            (keeps_more(p) ? 8 * values[THREAD_M_INDEX] : 0) +
            (p->softcap > 0.0f || p->alibi ? 32 : 0);
+}
+
+/* Returns whether gradients of scores cannot be stored (cl/gpu/stored_gradients.h): which pairs have some is for
+ * lengths, windows and causality alone to say, and backward_queries has no sums but dq. */
+static int refuses_stored(const clattn_problem *p)
+{
+    return p->bias || p->mask || p->block_q || p->dslopes || p->total_q || p->total_kv;
+}
+
+/* The bytes of all pairs' gradients. */
+static size_t stored_bytes(const clattn_problem *p)
+{
+    return p->batch * p->heads * p->seq_kv * ca_round_up(p->seq_q, 4) * sizeof(cl_float);
 }
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
@@ -78,9 +92,12 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
     values[STAGE_N_INDEX] = ca_smaller(values[STAGE_N_INDEX], values[BLOCK_STREAMED_INDEX]);
 }
 
+/* Gradients of scores are stored by default up to so many bytes, and a share of the device's memory. */
+enum { MOST_STORED_BYTES = 1 << 28, STORED_SHARE = 64 };
+
 /* With background copies: a second stage, the longer the better, and all owned rows resident, if as
- * many groups stay resident. Blocks have 128 owned rows if there are enough of them for all cores,
- * and threads four streamed rows (on an H200 each was the faster). */
+ * many groups stay resident. Blocks have 128 owned rows if there are enough of them for nearly all cores,
+ * and threads four streamed rows (on an H200 each was the faster). Gradients of scores are stored. */
 static void add_stage(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {
@@ -89,12 +106,14 @@ static void add_stage(const clattn_problem *p, const clattn_device_info *dev, si
     const size_t streamed = ca_larger(values[BLOCK_STREAMED_INDEX], 4 * values[THREADS_N_INDEX]);
     const size_t blocks =
         ca_divide_up(ca_smaller(p->seq_q, p->seq_kv), 128) * p->kv_heads * p->batch;
-    const int doubles = values[BLOCK_OWNED_INDEX] == 64 && work_items(values) <= 128 &&
-                        blocks >= ca_device_cores(dev);
+    const int doubles = values[BLOCK_OWNED_INDEX] >= 32 && values[THREADS_N_INDEX] <= 16 &&
+                        values[THREAD_M_INDEX] == 8 && 8 * blocks >= 7 * ca_device_cores(dev);
     size_t with[NUM_TUNABLES];
 
     if (!ca_copies_in_background(dev))
         return;
+    values[STORE_DS_INDEX] = !refuses_stored(p) && stored_bytes(p) <= MOST_STORED_BYTES &&
+                             stored_bytes(p) <= dev->global_memory_bytes / STORED_SHARE;
     for (size_t n = 0; n < 2 * sizeof choices / sizeof *choices; n++) {
         memcpy(with, values, sizeof with);
         with[STAGES_INDEX] = 2;
@@ -163,6 +182,11 @@ static size_t block_owned(const size_t *values)
 #define owned_keys block_owned
 #include "families/backward_gpu/backward_gpu_stages.h"
 
+static size_t all_workspace_bytes(const clattn_problem *p, const size_t *values)
+{
+    return workspace_bytes(p, values) + (values[STORE_DS_INDEX] ? stored_bytes(p) : 0);
+}
+
 const struct ca_family ca_backward_gpu_item = {
     CA_UNIT_OF("backward_gpu", "item"),
     .operation = CLATTN_BACKWARD,
@@ -170,7 +194,7 @@ const struct ca_family ca_backward_gpu_item = {
     OWN_MEMBERS,
     CA_STAGES(BACKWARD_STAGES),
     .options = more_options,
-    .workspace_bytes = workspace_bytes,
+    .workspace_bytes = all_workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .preference = ca_item_preference,

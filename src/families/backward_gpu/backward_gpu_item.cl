@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* backward_gpu_item: dq, dk and dv for GPUs, in two passes over the pairs; see clattn/problem.h for the
- * formulas. Neither scores nor their gradients reach global memory.
+ * formulas. Neither scores nor, unless STORE_DS, their gradients reach global memory.
  *
  * Stages    backward_rows      -lse and -delta of each row, into the workspace; if lse is large, the
  *                              factor that makes the row's weights sum to 1 (cl/gpu/backward_rows.h)
@@ -9,7 +9,7 @@
  *                              dk and dv, and sums of dbias over queries
  *           backward_queries   a group owns BLOCK_OWNED queries of one head and streams the keys that
  *                              they see, in tiles of BLOCK_STREAMED: dq, and sums of dslopes and dbias
- *                              over keys
+ *                              over keys. With STORE_DS it reads ds of backward_keys from the workspace
  *           backward_bias      a group owns a tile of a bias that depends on query and key, and walks
  *                              over the batches and heads that share it
  *           backward_sums      a group for each remaining sum over rows
@@ -36,7 +36,8 @@
  * Workspace [rows][4] statistics (cl/common/backward.h); with HAS_DSLOPES [rows] sums of dslopes over keys; with
  *           HAS_DBIAS [rows] likewise if the bias broadcasts over keys, else [batch][heads][seq_kv]
  *           sums over queries if it broadcasts over these
- *           then the bits of score/blocks.h, or the marks of score/mark_pairs.h
+ *           then the bits of score/blocks.h, or the marks of score/mark_pairs.h, or with STORE_DS
+ *           ds of all pairs (cl/gpu/stored_gradients.h)
  * Lists     All kernels but backward_bias skip tiles without a listed pair, and tiles that a mask or a
  *           bias leaves empty by their marks.
  * Tunables  src/families/backward_gpu/backward_gpu_item.def, all defined by the host; no fallbacks here. */
@@ -45,7 +46,7 @@
 #if !defined(BLOCK_OWNED) || !defined(BLOCK_STREAMED) || !defined(THREADS_N) ||                    \
     !defined(THREAD_M) || !defined(BLOCK_K) || !defined(STAGE_N) || !defined(STAGES) ||            \
     !defined(OWNED_RESIDENT) || !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(UNROLL) ||   \
-    !defined(EXP)
+    !defined(STORE_DS) || !defined(EXP)
 #error "backward_gpu_item.cl must be built with all of its tunables defined"
 #endif
 
@@ -59,6 +60,7 @@
 
 #include "gpu/backward_tile.h"
 #include "gpu/tile_gradients.h"
+#include "gpu/stored_gradients.h"
 
 /* ---- owned rows ----------------------------------------------------------------------------- */
 
@@ -171,6 +173,8 @@ backward_keys(PARAMETERS_backward_keys)
             weigh_gradient_tile(true, false, partial, args, t, owned_k, owned_v, streamed_q,
                                 streamed_do, to_dv, statistics, tiles, &stage, &nonfinite, p, ds,
                                 slope_sums, bias_sums, kept);
+            if (STORE_DS)
+                store_gradients(args, t, ds);
             add_streamed_rows(partial, streamed_do, to_dk, p, tiles, &stage, &nonfinite, sums_v);
             add_streamed_rows(partial, streamed_q, tile, ds, tiles, &stage, &nonfinite, sums_k);
             t.i0 = after;
@@ -192,6 +196,26 @@ backward_keys(PARAMETERS_backward_keys)
                            args->shape->dv_stride[2], DV_STEP, DIM_V, WIDTH(UNIT_DV, DIM_V));
 }
 
+#if STORE_DS
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
+backward_queries(PARAMETERS_backward_queries)
+{
+    struct arguments arguments = ARGUMENTS_backward_queries;
+    const struct arguments *const args = enter_sequence(
+        &arguments, get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
+    __local float4 tiles[(STAGES > 1 ? 2 : 1) * DS_STAGE_FLOAT4S];
+    float4 sums_q[THREAD_M][MAX_DIMS4];
+    const struct tile t = owned_queries(args);
+
+    clear_sums(sums_q);
+    add_stored_gradients(args, t, first_key_of_queries(args, t), end_key_of_queries(args, t), tiles,
+                         sums_q);
+    store_thread_gradients(sums_q, args->shape->scale, t.queries,
+                           min(args->shape->seq_q - t.i0, (long)BLOCK_OWNED),
+                           args->dq + row_offset(args->shape->dq_stride, t.b, t.h, t.i0),
+                           args->shape->dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
+}
+#else
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
 backward_queries(PARAMETERS_backward_queries)
 {
@@ -266,6 +290,7 @@ backward_queries(PARAMETERS_backward_queries)
                            args->shape->dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
     END_KERNEL();
 }
+#endif
 
 #if HAS_DBIAS
 /* One group computes each tile of the bias. */

@@ -368,6 +368,7 @@ backward_keys(PARAMETERS_backward_keys)
 #if PRODUCER
     REGISTERS_FOR_GROUPS();
 #endif
+    LEAVE_FIRST_ASSEMBLY();
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
     PRODUCE(produce_queries(args, t, begin, end, tiles, statistics, &not_finite, barriers));
@@ -478,6 +479,7 @@ backward_queries(PARAMETERS_backward_queries)
     STREAM;
 
     REGISTERS_FOR_GROUPS();
+    LEAVE_FIRST_ASSEMBLY();
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
     find_head(args, &t);

@@ -351,6 +351,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     bool again = false; /* the second pass */
 
     REGISTERS_FOR_GROUPS();
+    LEAVE_FIRST_ASSEMBLY();
 #if BYTES
     MARK_ALIGNED(t);
 #endif

@@ -107,7 +107,10 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 
 static const char *more_options(const size_t *values, const clattn_device_info *dev)
 {
-    return values[COPIES_INDEX] ? ca_copy_options(dev) : "";
+    /* As many groups stay resident where 128 registers do: cl/gpu/depth_rows.h would take up to 212. */
+    return values[COPIES_INDEX] && ca_copies_in_background(dev)
+               ? " -D ASYNC_COPIES=1 -cl-nv-maxrregcount=128"
+               : "";
 }
 
 const struct ca_family ca_projection_gpu_item = {

@@ -11,8 +11,9 @@
  *            registers, in quads that are THREADS_N or THREADS_M apart, so that neighbours read
  *            neighbouring banks of local memory, 16 bytes at a time.
  * Local      both tiles lie depth by depth; where a matrix lies along the depth, it is turned around
- *            on its way in. While a stage is multiplied the next one is loaded to registers, or, with
- *            COPIES, copied to local memory (cl/gpu/tile_copy.h).
+ *            on its way in, unless both do and are copied (cl/gpu/depth_rows.h). While a stage is
+ *            multiplied the next one is loaded to registers, or, with COPIES, copied to local memory
+ *            (cl/gpu/tile_copy.h).
  * Places     of rows, columns and depths: cl/gpu/projection_task.h.
  * NDRange    local THREADS; a group for each tile and split. GROUP_M rows of tiles go down together, so
  *            that groups which run at the same time share more of w.
@@ -38,6 +39,11 @@
 #include "gpu/projection_task.h"
 
 #define UNROLL_ALL _Pragma("unroll")
+/* Whether tiles lie as both matrices do (cl/gpu/depth_rows.h). */
+#define DEPTH_ROWS (COPIES && BLOCK_K == 32 && UNIT_X_COLUMN && !UNIT_W_COLUMN && UNIT_W_ROW)
+#if DEPTH_ROWS
+#include "gpu/depth_rows.h"
+#endif
 
 /* Quad q of a thread, in the block. */
 #define ROW(q) (((q)*THREADS_M + thread_m) * 4)
@@ -165,22 +171,30 @@ INLINE void copy_across(const struct walk walk, const int block, const bool dept
                         __local float4 *tile)
 {
     if (walk.together && inner + left <= depths.size) {
+#if DEPTH_ROWS
+        copy_depth_rows(tile, block, walk.from, across.inner_step, count, left, quads);
+#else
         if (depth_first)
             copy_turned(tile, stride, block, BLOCK_K, walk.from, across.inner_step, count, left);
         else
             copy_tile(tile, stride, BLOCK_K, block, walk.from, depths.inner_step, across.inner_step,
                       left, 0, count, quads);
+#endif
         return;
     }
     for (int t = get_local_id(0); t < block * BLOCK_K; t += THREADS) {
         const int d = depth_first ? t % BLOCK_K : t / block,
                   n = depth_first ? t / BLOCK_K : t % block;
+#if DEPTH_ROWS
+        __local float *const to = (__local float *)(tile + DEPTH_QUAD(n, d / 4)) + d % 4;
+#else
+        __local float *const to = (__local float *)(tile + d * stride) + n;
+#endif
         if (n < count && d < left)
-            copy1_inside((__local float *)(tile + d * stride) + n,
-                         walk.from + distance_of(across, walk.inner, n) +
-                             distance_of(depths, inner, d));
+            copy1_inside(to, walk.from + distance_of(across, walk.inner, n) +
+                                 distance_of(depths, inner, d));
         else
-            ((__local float *)(tile + d * stride))[n] = 0.0f;
+            *to = 0.0f;
     }
 }
 
@@ -195,7 +209,8 @@ INLINE void copy_stages(const struct projection_arguments *args, const struct ta
     copy_across(x, BLOCK_M, UNIT_X_COLUMN, ROWS_OF_X, t->depths_of_x, t->x_quads, rows, inner, left,
                 X_STRIDE, x_tile);
     copy_across(w, BLOCK_N, !UNIT_W_COLUMN && UNIT_W_ROW, COLUMNS_OF_W, t->depths_of_w,
-                UNIT_W_COLUMN && t->w_quads, columns, inner, left, W_STRIDE, w_tile);
+                (UNIT_W_COLUMN || DEPTH_ROWS) && t->w_quads, columns, inner, left, W_STRIDE,
+                w_tile);
 }
 #endif
 
@@ -372,7 +387,11 @@ projection_gpu_item(PARAMETERS_projection_gpu_item)
                        w_loaded);
         }
 #endif
+#if DEPTH_ROWS
+        multiply_depth_rows(x_now, w_now, THIS_THREAD / THREADS_N, THIS_THREAD % THREADS_N, sums);
+#else
         multiply_quads(x_now, w_now, THIS_THREAD / THREADS_N, THIS_THREAD % THREADS_N, sums);
+#endif
         if (STAGES == 1)
             LOCAL_BARRIER(); /* the stage may be overwritten */
     }

@@ -42,12 +42,12 @@
 /* From here on x and w are planes. */
 #undef UNIT_X_COLUMN
 #undef UNIT_X_ROW
+#undef UNIT_W_COLUMN
+#undef UNIT_W_ROW
 #define UNIT_X_COLUMN 1
 #define UNIT_X_ROW 0
-#if !UNIT_W_COLUMN
-#undef UNIT_W_ROW
+#define UNIT_W_COLUMN 0
 #define UNIT_W_ROW 1
-#endif
 #else
 #define DECLARE_ARGUMENTS(own) const struct projection_arguments arguments = own
 #define IS_COMPUTED_HERE(row) true

@@ -7,8 +7,9 @@
 /* A tile's row or column along the depth, in elements. If w is copied in its own layout, lines may
  * be the columns of a depth. */
 #define STRIDE (BLOCK_K + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
-#define W_LINES (COPIES && UNIT_W_COLUMN ? BLOCK_K : BLOCK_N)
-#define W_STRIDE (COPIES && UNIT_W_COLUMN ? BLOCK_N + ROW_PADDING : STRIDE)
+#define W_LIES_ACROSS (COPIES && UNIT_W_COLUMN && DTYPE != DTYPE_F32)
+#define W_LINES (W_LIES_ACROSS ? BLOCK_K : BLOCK_N)
+#define W_STRIDE (W_LIES_ACROSS ? BLOCK_N + ROW_PADDING : STRIDE)
 #define W_ELEMENTS (W_LINES * W_STRIDE)
 #define STAGE_ELEMENTS (BLOCK_M * STRIDE + W_ELEMENTS)
 

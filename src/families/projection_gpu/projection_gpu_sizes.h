@@ -12,10 +12,8 @@
 #define SPLIT_SUM_BYTES(rows, columns)                                                             \
     (SPLIT_K > 1 ? ROUND_UP(SPLIT_K * (rows) * (columns)*FLOAT_BYTES, 16) : 0)
 
-/* The lines of parts of f32 (cl/mma/projection_parts.h): x has a line of PART_DEPTH elements for each row. */
+/* Elements of a line of parts of f32 (cl/mma/projection_parts.h), a row of x or a column of w. */
 #define PART_DEPTH(depth) ROUND_UP(depth, 64)
-#define W_PART_LINES(columns, depth) (UNIT_W_COLUMN ? PART_DEPTH(depth) : PART_LINE(columns))
-#define W_PART_ELEMENTS(columns, depth) (UNIT_W_COLUMN ? PART_LINE(columns) : PART_DEPTH(depth))
 /* Behind the parts of w: whether it has a flag. */
 #define W_FLAG_BYTES 16
 /* Rows of y that a group computes at a time where they are flagged. */

@@ -47,8 +47,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
     if (DTYPE != DTYPE_F32)
         return ca_projection_split_bytes(p, SPLIT_K);
     return PARTS_ALIGNMENT + SPLIT_SUM_BYTES(rows, columns) + PARTS_BYTES(rows, PART_DEPTH(depth)) +
-           PARTS_BYTES(W_PART_LINES(columns, depth), W_PART_ELEMENTS(columns, depth)) +
-           W_FLAG_BYTES;
+           PARTS_BYTES(columns, PART_DEPTH(depth)) + W_FLAG_BYTES;
 }
 
 static struct ca_ndrange parts_ndrange(const clattn_problem *p, const size_t *values)

@@ -53,9 +53,35 @@ static int spills(const clattn_problem *p, const size_t *values)
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+/* The most parts of the depth, each of at least 256. */
+static size_t most_splits(const clattn_problem *p)
+{
+    return ca_larger(1, ca_smaller(32, ca_projection_depth(p) / 256));
+}
+
+/* The parts of the depth for f32, whose depth is six times as long: tiles keep their size, and work-groups come in whole
+ * waves. A further part must be worth a tenth of the time, since sums pass through memory. */
+static size_t splits_of_f32(const clattn_problem *p, const clattn_device_info *dev, size_t tiles)
 {
     const size_t cores = ca_device_cores(dev);
+    size_t best = 1, best_share = 0;
+
+    for (size_t splits = 1; splits <= most_splits(p); splits *= 2) {
+        const size_t groups = tiles * splits;
+        const size_t share = groups * 100 / (ca_divide_up(groups, cores) * cores);
+        if (share >= best_share + 10) {
+            best = splits;
+            best_share = share;
+        }
+    }
+    return best;
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const int is_f32 = p->projection.dtype == CLATTN_F32;
+    const size_t cores = ca_device_cores(dev);
+    const size_t enough = is_f32 ? cores / 2 / most_splits(p) : cores;
     size_t *const columns = &values[BLOCK_N_INDEX], *const groups = &values[SUB_GROUPS_INDEX];
 
     values[EMULATE_INDEX] = !ca_has_wgmma(dev);
@@ -66,12 +92,13 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[RESIDENT_GROUPS_INDEX] = 2;
     }
     if (reject(p, dev, values) || block_m(values) / 2 >= ca_projection_rows(p) ||
-        num_tiles(p, values) < cores || values[EMULATE_INDEX])
+        num_tiles(p, values) < enough || values[EMULATE_INDEX])
         *groups = 4;
     while (*columns > 64 && (reject(p, dev, values) || *columns / 2 >= ca_projection_columns(p) ||
-                             num_tiles(p, values) < cores))
+                             num_tiles(p, values) < enough))
         *columns /= 2;
-    values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
+    values[SPLIT_K_INDEX] = is_f32 ? splits_of_f32(p, dev, num_tiles(p, values))
+                                   : ca_projection_splits(p, dev, num_tiles(p, values));
 }
 
 /* Why x or w cannot be copied as they lie; NULL if they can. */

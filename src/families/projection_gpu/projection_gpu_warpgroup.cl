@@ -218,6 +218,7 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
     int now = 0; /* the number of the current stage */
 
     REGISTERS_FOR_GROUPS();
+    LEAVE_FIRST_ASSEMBLY();
     find_rows_and_columns(args, &t, x_rows, w_columns);
     clear_block_sums(sums);
     LOCAL_BARRIER(); /* the places are complete */

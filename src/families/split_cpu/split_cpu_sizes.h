@@ -24,7 +24,7 @@
      : K_CACHE     ? K_SCALES                                                                      \
                    : 1)
 #define V_SCALE_VECTORS (V_CACHE ? BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_V) : 1)
-/* With pairs: products that are to become scores; weights and values as pairs. */
+/* Of units that multiply pairs: products before they are summed to scores, and weights and values as pairs. */
 #define STEP_PRODUCTS (STEP_KEYS * TILES(BLOCK_M))
 #define PAIR_WEIGHTS (BLOCK_M * BLOCK_N / 2 / SIMD_WIDTH)
 #define PAIR_VALUES (BLOCK_N / 2 * VECTORS(DIM_V))

@@ -284,7 +284,7 @@ struct gather_steps {
     double computing[SAMPLED_PLACES], seconds[SAMPLED_PLACES];
 };
 
-/* Adds the slowest place's steps, and begins anew: where ranks wait for each other. */
+/* Where ranks wait for each other: adds the steps of the slowest place, and sets all steps to 0. */
 static void add_slowest(struct cost *c, struct gather_steps *steps)
 {
     int slowest = 0;

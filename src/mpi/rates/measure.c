@@ -317,7 +317,7 @@ clattn_status measure_rates(MPI_Comm communicator, clattn_context *context,
     const clattn_status status = fault_agree(communicator, context, &fault);
     if (status == CLATTN_SUCCESS) {
         measure_network(communicator, memory, &mine);
-        /* Rates of the slowest rank; durations, of which less is better, with their sign turned. */
+        /* The minimum over ranks: of rates that of the slowest rank, of negated durations the longest. */
         double least[] = {mine.flops / share, mine.copy_bandwidth, mine.node_bandwidth,
                           mine.bandwidth,     -mine.overhead,      -mine.node_latency,
                           -mine.latency};

@@ -36,7 +36,7 @@
     FACT(UNIT_DV, 1, 0.5, 0)                                                                       \
     FACT(SOFTCAP, 1, 1, 0)            /* a tanh per score outweighs the exponential */             \
     FACT(BIAS, 1, 2, 0)               /* four bytes per score, which nothing shares */             \
-    FACT(BIAS_DTYPE, 1, 0.5, 0)       /* ... or two */                                             \
+    FACT(BIAS_DTYPE, 1, 0.5, 0)       /* or two bytes */                                           \
     FACT(MASK, 1, 1.5, 0)             /* a byte per score */                                       \
     FACT(BLOCK_Q, 1, 2, 0.5)          /* blocks of queries fit it, tiles are cut */                \
     FACT(BLOCK_KV, 1, 2, 0.5)         /* likewise */                                               \
@@ -67,7 +67,7 @@
     FACT(ROTARY_TABLES, 1, 0.5, 0) /* loads in place of powers */                                  \
     FACT(QUERIES, 1, 1, 0)         /* a launch of its own */                                       \
     FACT(SLOTS, 1, 0.5, 0)         /* the place of each token is read */                           \
-    FACT(POSITIONS, 1, 0.25, 0)    /* so is the position that it is rotated by */
+    FACT(POSITIONS, 1, 0.25, 0)    /* the position of each token is read */
 
 #define FLAG(ID, member, word, OF, difference) ID,
 #define FACT(ID, exact, difference, doubling) ID,

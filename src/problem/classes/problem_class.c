@@ -26,7 +26,7 @@ static int is_unit(const clattn_layout *layout, size_t dim)
     return layout->stride[3] == 1 || dim == 1;
 }
 
-/* Packed; if not unit, keys along the rows where that makes dim's stride more than 1. */
+/* The packed layout; or, if not unit, one whose innermost axis is not dim, so that dim's stride is not 1. */
 static clattn_layout simple_layout(int unit, const size_t sizes[4])
 {
     clattn_layout layout = {{0}};
@@ -42,7 +42,7 @@ static clattn_layout simple_layout(int unit, const size_t sizes[4])
     return layout;
 }
 
-/* Whether queries stand for positions among the keys. */
+/* Whether the positions of queries among the keys matter. */
 static int has_positions(const clattn_problem *p)
 {
     return p->causal || p->alibi || p->window_left != CLATTN_UNLIMITED ||

@@ -89,7 +89,7 @@ static json_t *entry_of_ranks(json_t *document)
     return entry;
 }
 
-/* Of two ranks, weak. */
+/* Writes a run by two ranks whose problem grows with their number. */
 static void write_ranks(void)
 {
     struct run_results results;
