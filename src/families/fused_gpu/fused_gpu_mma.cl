@@ -26,9 +26,9 @@
  *           rows that see them.
  * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.
  * Units     mma: fragments of a sub-group. warpgroup: products of warpgroups (cl/mma/warpgroup_products.h), NVIDIA's wgmma, of
- *           Hopper. Head dims are then whole blocks of 64 columns; queries are operands in registers (Q_RESIDENT), or lie in
- *           local memory, where the tensor cores read them. Copies are requested while products run; with OVERLAP
- *           the softmax of the tile before runs then, too (cl/mma/fused_overlap.h).
+ *           Hopper. Head dims are multiples of 8 then, and rows of tiles have whole blocks of 64 columns. Queries are operands
+ *           in registers (Q_RESIDENT), or lie in local memory, where the tensor cores read them. Copies are requested while
+ *           products run; with OVERLAP the softmax of the tile before runs then, too (cl/mma/fused_overlap.h).
  * Tunables  src/families/fused_gpu/fused_gpu_mma.def or fused_gpu_warpgroup.def, all defined by the host; no fallbacks here. */
 #include "score/score.h"
 #include "families/units.h"

@@ -142,8 +142,8 @@ static int fills(const clattn_problem *p, const clattn_device_info *dev, const s
     const int64_t window = p->window_left, tiles = (int64_t)values[BLOCK_N_INDEX] * 4;
 
     if (values[SUB_GROUPS_INDEX] == 12 &&
-        (p->dropout > 0.0f || /* no more than one warpgroup can draw then */
-         ca_round_up(p->seq_q, block_m(values)) - p->seq_q > p->seq_q / 25))
+        (p->softcap > 0.0f || /* which spilled registers, and of dropout one warpgroup could draw */
+         p->dropout > 0.0f || ca_round_up(p->seq_q, block_m(values)) - p->seq_q > p->seq_q / 25))
         return 0;
     return blocks >= ca_device_cores(dev) && (window == CLATTN_UNLIMITED || window >= tiles);
 }
