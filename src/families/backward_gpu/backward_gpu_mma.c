@@ -92,7 +92,7 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
     const size_t pairs = (p->mask != 0) + (p->bias != 0);
     const size_t scores = (p->softcap > 0.0f) + (p->alibi != 0) + (p->dropout > 0.0f);
     const int wide = values[M_FRAGMENTS_INDEX] > 1;
-    const size_t places = (p->block_q > 0) + (!wide && (p->total_q > 0 || p->total_kv > 0));
+    const size_t places = (p->block_q > 0) + (p->total_q > 0 || p->total_kv > 0);
     const size_t operands = wide ? 62 : 82;
     const size_t others = !twice ? operands : p->dtype == CLATTN_BF16 ? 140 : 100;
 

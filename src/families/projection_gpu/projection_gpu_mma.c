@@ -132,18 +132,27 @@ static int halve(size_t *values, int rows)
 }
 
 /* Tiles of 128 x 256 read the least from the caches, where all multiprocessors get one and local memory holds three
- * stages. */
+ * stages. The longer these are, the fewer instructions are beside the products; with the places of parts of f32 the
+ * longest would spill registers. */
 static int takes_wide_tiles(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
+    static const struct {
+        size_t depth, count;
+    } stages[] = {{64, 3}, {32, 4}, {32, 3}};
+
     values[BLOCK_N_INDEX] = 256;
     values[SUB_GROUPS_N_INDEX] = 4;
-    values[BLOCK_K_INDEX] = 32;
-    values[STAGES_INDEX] = 4;
-    if (local_bytes(p, values) > dev->local_memory_bytes)
-        values[STAGES_INDEX] = 3;
-    return !reject(p, dev, values) && ca_projection_columns(p) > 128 &&
-           ca_projection_rows(p) > 64 && num_tiles(p, values) >= ca_device_cores(dev) &&
-           ca_projection_splits(p, dev, num_tiles(p, values)) == 1;
+    if (ca_projection_columns(p) <= 128 || ca_projection_rows(p) <= 64 ||
+        num_tiles(p, values) < ca_device_cores(dev) ||
+        ca_projection_splits(p, dev, num_tiles(p, values)) > 1)
+        return 0;
+    for (size_t n = p->projection.dtype == CLATTN_F32; n < sizeof stages / sizeof *stages; n++) {
+        values[BLOCK_K_INDEX] = stages[n].depth;
+        values[STAGES_INDEX] = stages[n].count;
+        if (!reject(p, dev, values))
+            return 1;
+    }
+    return 0;
 }
 
 /* The tile's columns, and stages that are copied in the background. */
