@@ -16,7 +16,10 @@
 #include "score/blocks.h"
 #define MARK_M BLOCK_M
 #define MARK_N BLOCK_N
-#define MARKS_BEGIN(args) 0
+#ifndef BLOCK_BITS_BEGIN /* and marks, of which one is there */
+#define BLOCK_BITS_BEGIN(args) 0
+#endif
+#define MARKS_BEGIN(args) BLOCK_BITS_BEGIN(args)
 #define MARK_SHARERS FORWARD_MARK_SHARERS
 #include "score/mark_pairs.h"
 
@@ -64,7 +67,7 @@ find_query_block(const struct arguments *args)
     p.seen_by_all_from = first_key(args, p.e, last);
     p.seen_by_all_to = end_key(args, p.e, p.i0);
 #if HAS_BLOCKS
-    p.bits = block_bits_of(args, args->workspace, p.b, p.h);
+    p.bits = block_bits_of(args, args->workspace + BLOCK_BITS_BEGIN(args), p.b, p.h);
 #endif
 #if HAS_MARKS
     const __global uchar *marks = all_marks(args);

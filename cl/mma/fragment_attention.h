@@ -95,6 +95,17 @@ INLINE float weight_scale_of(const float weight_exponent)
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
+/* Rows of planes are neighbours, padded to pieces of 16 bytes. */
+#if PLANES > 1
+#define FILL_STEP(step) 1
+#define FILL_DIM(dim) ROUND_UP(dim, 8)
+#define FILL_WIDTH(unit, dim) 8
+#else
+#define FILL_STEP(step) (step)
+#define FILL_DIM(dim) (dim)
+#define FILL_WIDTH(unit, dim) WIDTH(unit, dim)
+#endif
+
 /* These fill a tile of K with a part's columns (`dim` are left), or of V with a part's keys; if
  * `finite`, Infs and NaNs become 0. matrix: the first of these columns or keys. They are macros:
  * in functions the fill loops would be unrolled before inlining, and the addresses of all their
@@ -105,8 +116,8 @@ INLINE float weight_scale_of(const float weight_exponent)
                         places, rows, dim, false)
 #else
 #define FILL_KEYS(tile, factors, matrix, row_step, places, rows, dim, aligned)                     \
-    fill_rows(tile, K_STRIDE, BLOCK_N, PART_COLUMNS, matrix, row_step, places, K_STEP, rows, dim,  \
-              WIDTH(UNIT_K, DIM_QK), aligned, false)
+    fill_rows(tile, K_STRIDE, BLOCK_N, PART_COLUMNS, matrix, row_step, places, FILL_STEP(K_STEP),  \
+              rows, FILL_DIM(dim), FILL_WIDTH(UNIT_K, DIM_QK), aligned, false)
 #endif
 #if V_CACHE && PACKED_VALUES
 #define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
@@ -118,12 +129,12 @@ INLINE float weight_scale_of(const float weight_exponent)
                         places, rows, DIM_V, finite)
 #elif PACKED_VALUES
 #define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
-    fill_packed(tile, PART_KEYS, DIMS, matrix, row_step, places, V_STEP, rows, DIM_V,              \
-                WIDTH(UNIT_V, DIM_V), aligned, finite)
+    fill_packed(tile, PART_KEYS, DIMS, matrix, row_step, places, FILL_STEP(V_STEP), rows,          \
+                FILL_DIM(DIM_V), FILL_WIDTH(UNIT_V, DIM_V), aligned, finite)
 #else
 #define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
-    fill_rows(tile, V_STRIDE, PART_KEYS, DIMS, matrix, row_step, places, V_STEP, rows, DIM_V,      \
-              WIDTH(UNIT_V, DIM_V), aligned, finite)
+    fill_rows(tile, V_STRIDE, PART_KEYS, DIMS, matrix, row_step, places, FILL_STEP(V_STEP), rows,  \
+              FILL_DIM(DIM_V), FILL_WIDTH(UNIT_V, DIM_V), aligned, finite)
 #endif
 
 /* ---- scores ---------------------------------------------------------------------------------- */
@@ -224,7 +235,7 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
 }
 #endif
 
-#if HAS_SOFTCAP && HAS_TILE_PRODUCTS
+#if HAS_SOFTCAP && HAS_TILE_PRODUCTS && DTYPE != DTYPE_F32
 #include "mma/fragment_softcap.h"
 #endif
 
@@ -238,7 +249,7 @@ INLINE void score_products(const struct arguments *args, const struct score_tile
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         scale[n] = QUERY_TILE(n).scale;
-#if HAS_SOFTCAP && HAS_TILE_PRODUCTS
+#if HAS_SOFTCAP && HAS_TILE_PRODUCTS && DTYPE != DTYPE_F32
     cap_products(args->shape->softcap, scale, s);
 #define CAPPED(x, scale) (x)
 #else
@@ -253,7 +264,8 @@ INLINE void score_products(const struct arguments *args, const struct score_tile
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
         const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-#if HAS_ALIBI && HAS_TILE_PRODUCTS && !HAS_ALIBI_SYMMETRIC && !HAS_STRICT /* two instructions */
+#if HAS_ALIBI && HAS_TILE_PRODUCTS && DTYPE != DTYPE_F32 && !HAS_ALIBI_SYMMETRIC &&                \
+    !HAS_STRICT /* two instructions */
         const float slope = QUERY_TILE(here).slope;
         const float begin = slope * distance[here];
         s[x] = CAPPED(s[x], scale[here]) + fma(slope, (float)STEP(x), begin);
@@ -499,6 +511,25 @@ INLINE void add_part(const int part, float *sums, const uint *weights, const uin
     }
 }
 
+/* The operands of values of a slab of keys, from tile n of dims on. */
+INLINE void load_value_operands(uint words[OTHERS_AT_ONCE * OTHER_WORDS],
+                                const __local ushort *v_tile, const int slab, const int n,
+                                const int lane)
+{
+#if PACKED_VALUES
+    UNROLL
+    for (int w = 0; w < OTHER_WORDS; w += PACKED_RUN / 2)
+        load_run(words + w,
+                 v_tile + packed_at(DIMS, slab,
+                                    FIRST_DIM + n * FRAGMENT_OTHERS + other_column(lane),
+                                    other_depth(lane, 2 * w)),
+                 PACKED_RUN / 2);
+#else
+    load_values(words, v_tile + slab * FRAGMENT_DEPTH * V_STRIDE + FIRST_DIM + n * FRAGMENT_OTHERS,
+                V_STRIDE, lane);
+#endif
+}
+
 /* out += p v for a part of the tile's keys; v_tile, its factors and the weights in memory begin
  * with the part's first key. */
 INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors,
@@ -516,19 +547,7 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
                             v_factors + (FIRST_DIM + n * FRAGMENT_OTHERS) / 32 * PART_KEYS, lane,
                             exchange);
             uint v_words[OTHERS_AT_ONCE * OTHER_WORDS];
-#if PACKED_VALUES
-            UNROLL
-            for (int w = 0; w < OTHER_WORDS; w += PACKED_RUN / 2)
-                load_run(v_words + w,
-                         v_tile + packed_at(DIMS, slab,
-                                            FIRST_DIM + n * FRAGMENT_OTHERS + other_column(lane),
-                                            other_depth(lane, 2 * w)),
-                         PACKED_RUN / 2);
-#else
-            load_values(v_words,
-                        v_tile + slab * FRAGMENT_DEPTH * V_STRIDE + FIRST_DIM + n * FRAGMENT_OTHERS,
-                        V_STRIDE, lane);
-#endif
+            load_value_operands(v_words, v_tile, slab, n, lane);
             UNROLL
             for (int m = 0; m < OTHERS_AT_ONCE; m++)
                 UNROLL

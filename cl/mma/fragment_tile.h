@@ -162,7 +162,10 @@ static inline ushort4 load_elements(const __global element *p, const bool aligne
     ((columns) % 8 == 0 && FILL_THREADS % COLUMN_THREADS(columns) == 0 &&                          \
      (tile_rows) % (FILL_THREADS / COLUMN_THREADS(columns)) == 0 &&                                \
      (tile_rows) / (FILL_THREADS / COLUMN_THREADS(columns)) <= MOST_COPIES &&                      \
-     (!SWIZZLED(stride) || FILL_THREADS / COLUMN_THREADS(columns) % 8 == 0))
+     (!SWIZZLED(stride) || FILL_THREADS / COLUMN_THREADS(columns) % 8 == 0) &&                     \
+     !(MISTAKES_IDLE_THREADS && (columns) % (8 * COLUMN_THREADS(columns))))
+/* 1 where threads without columns may be taken for all: PoCL 3.1 left K's planes of 48 columns empty. */
+#define MISTAKES_IDLE_THREADS (EMULATE && DTYPE == DTYPE_F32)
 /* The threads of a row; 72 columns take 16 threads, and 7 of them have nothing to copy. */
 #define COLUMN_THREADS(columns)                                                                    \
     ((columns) > 512   ? (columns) / 8                                                             \

@@ -91,6 +91,10 @@ typedef __local uchar *kept_rows;
 #define DROP_WEIGHTS(u)
 #endif
 
+#define OWN_Q (q_tile + first_row / 64 * 64 * ROW_STRIDE)
+#if STREAMS_PLANES
+#include "mma/fused_planes.h"
+#else
 #define KEYS_HERE(keys, u) HALF_HERE(u, 0, STAGE_KEYS(keys, (u).place))
 #define VALUES_HERE(keys, u) HALF_HERE(u, 1, STAGE_VALUES(keys, (u).place, finite, v_nonfinite))
 
@@ -144,11 +148,14 @@ INLINE void draw(const struct arguments *args, const struct query_block block,
         if (THIS_THREAD >= COMPUTING + FILL_THREADS)                                               \
             draw(args, block, &not_finite, kept, barriers);                                        \
         else                                                                                       \
-            SERVE();                                                                               \
+            produce(args, block, t, q_tile, &not_finite, &v_nonfinite, kept, barriers);            \
     } while (0)
-#else
-#define SERVE() produce(args, block, t, q_tile, &not_finite, &v_nonfinite, kept, barriers)
 #endif
+#endif
+
+#endif
+#ifndef SERVE
+#define SERVE() produce(args, block, t, q_tile, &not_finite, &v_nonfinite, kept, barriers)
 #endif
 
 /* Each warpgroup loads its queries to a tile of their own. With Q_RESIDENT the whole work-group
@@ -161,9 +168,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
     const int first = first_row / 64 * 64;
 
     if (THIS_THREAD < COMPUTING && t->block.begin < t->block.end)
-        fill_rows(own_q, ROW_STRIDE, 64, COLUMNS, t->q + first * args->shape->q_stride[2],
-                  args->shape->q_stride[2], 0, Q_STEP, t->block.queries - first, DIM_QK,
-                  WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
+        FILL_QUERIES(own_q, 64, first);
     copies_wait();
 #if Q_RESIDENT
     LOCAL_BARRIER(); /* q is complete */
@@ -178,7 +183,6 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
 #endif
 }
 
-#define OWN_Q (q_tile + first_row / 64 * 64 * ROW_STRIDE)
 #define LOAD_OWN_QUERIES() load_own_queries(args, &t, first_row, OWN_Q, q_words, lane)
 
 /* Loads queries to where attend_produced() expects them; the producer then does all of its work,
@@ -195,7 +199,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
         LOCAL_BARRIER(); /* the mbarriers are there */                                             \
     if (THIS_THREAD >= COMPUTING) {                                                                \
         FEWER_REGISTERS();                                                                         \
-        produce(args, block, t, q_tile, &not_finite, &v_nonfinite, kept, barriers);                \
+        SERVE();                                                                                   \
         return;                                                                                    \
     }                                                                                              \
     MORE_REGISTERS();                                                                              \
@@ -204,6 +208,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
     LOAD_OWN_QUERIES()
 #endif
 
+#if !STREAMS_PLANES
 /* Attends to the tiles that the producer copies. At the end stream->next is the use that follows
  * the last one. */
 INLINE void attend_produced(const struct arguments *args, const struct query_block block,
@@ -264,3 +269,4 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
     HALF_READ(now, 1);
     stream->next = next_use(now);
 }
+#endif

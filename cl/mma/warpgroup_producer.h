@@ -17,6 +17,9 @@
 #include "mma/computing.h"
 #include "mma/warpgroup_tile.h"
 
+#ifndef PLACES_OF_STAGES
+#define PLACES_OF_STAGES STAGES
+#endif
 #define COPIES_COMPLETE(half) (2 * (half))
 #define COPIES_READ(half) (2 * (half) + 1)
 
@@ -32,12 +35,12 @@ struct stream {
     struct use next;
 };
 #define STREAM                                                                                     \
-    __local ulong barriers[STAGES * PLACE_BARRIERS];                                               \
+    __local ulong barriers[PLACES_OF_STAGES * PLACE_BARRIERS];                                     \
     struct stream stream = {barriers, {0, 0}}
 
 INLINE struct use next_use(struct use u)
 {
-    if (++u.place == STAGES) {
+    if (++u.place == PLACES_OF_STAGES) {
         u.place = 0;
         u.parity ^= 1;
     }
@@ -111,7 +114,7 @@ INLINE void arrive_with_copies(__local ulong *barrier, const bool all)
 /* Called by one thread; the next barrier of the group completes it. */
 INLINE void start_barriers(__local ulong *barriers)
 {
-    for (int n = 0; n < STAGES * PLACE_BARRIERS; n += 2) {
+    for (int n = 0; n < PLACES_OF_STAGES * PLACE_BARRIERS; n += 2) {
         const bool drawn = n % PLACE_BARRIERS == COPIES_COMPLETE(2);
         start_barrier(barriers + n + COPIES_COMPLETE(0), FILL_THREADS * (drawn ? DRAWERS : 1));
         start_barrier(barriers + n + COPIES_READ(0), SUB_GROUPS);

@@ -336,6 +336,22 @@ INLINE void add_rows_of_tile(uint operands[][QUERY_WORDS], const int parts, cons
     SUMS_HERE(sums, dims / 2);
 }
 
+/* The products of begin_tile_products(), between PRODUCTS_BEGIN() and PRODUCTS_UNDER_WAY(). */
+INLINE void ask_tile_products(const __local ushort *rows, const int first, const int all_rows,
+                              const int columns, const __local ushort *tile, const int others,
+                              const bool adds, float *sums, const int lane,
+                              __local float *exchange)
+{
+    UNROLL
+    for (int column = 0; column < columns; column += FRAGMENT_DEPTH)
+        multiply_warpgroup_tiles(
+            sums, others, rows,
+            tile_descriptor(rows, all_rows,
+                            (column / 64 * all_rows + first) * 128 + column % 64 * 2),
+            tile, tile_descriptor(tile, others, column / 64 * others * 128 + column % 64 * 2),
+            false, adds || column > 0, lane, exchange);
+}
+
 /* sums = 64 rows of a tile of all_rows, from `first` on, times a tile of `others` rows, along the
  * columns of both; += if `adds`. Asynchronous until PRODUCTS_WAIT(). */
 INLINE void begin_tile_products(const __local ushort *rows, const int first, const int all_rows,
@@ -345,14 +361,7 @@ INLINE void begin_tile_products(const __local ushort *rows, const int first, con
 {
     SUMS_HERE(sums, others / 2);
     PRODUCTS_BEGIN();
-    UNROLL
-    for (int column = 0; column < columns; column += FRAGMENT_DEPTH)
-        multiply_warpgroup_tiles(
-            sums, others, rows,
-            tile_descriptor(rows, all_rows,
-                            (column / 64 * all_rows + first) * 128 + column % 64 * 2),
-            tile, tile_descriptor(tile, others, column / 64 * others * 128 + column % 64 * 2),
-            false, adds || column > 0, lane, exchange);
+    ask_tile_products(rows, first, all_rows, columns, tile, others, adds, sums, lane, exchange);
     PRODUCTS_UNDER_WAY();
 }
 

@@ -18,4 +18,9 @@ const char *ca_f32_parts_refusal(const clattn_device_info *dev);
  * multiply-adds. Elsewhere such a unit computes f32 only if it is named. */
 int ca_f32_parts_pay(const clattn_device_info *dev);
 
+/* The preference of a unit of forward attention that has `with` for 16 bits: behind multiply-adds
+ * where parts do not pay, for too few queries to win back the stage that splits k and v, and where local memory is
+ * too small for tiles of three parts. */
+int ca_fused_parts_preference(const clattn_problem *p, const clattn_device_info *dev, int with);
+
 #endif

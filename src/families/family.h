@@ -57,6 +57,8 @@ enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
 #define CA_OF_BLOCKS CA_BIT(CA_NUM_ARGUMENTS + 1)
 /* Likewise: only problems with marks (ca_has_pair_marks()) have the stage or its use of the workspace. */
 #define CA_OF_MARKS CA_BIT(CA_NUM_ARGUMENTS + 2)
+/* The same for problems of f32, in a family that multiplies parts of floats. */
+#define CA_OF_PARTS CA_BIT(CA_NUM_ARGUMENTS + 3)
 
 /* The refusal of a family that counts rows by batches, for a packed batch. */
 #define CA_READS_NO_STARTS                                                                         \
@@ -102,7 +104,8 @@ int ca_has_pair_marks(const clattn_problem *p);
 /* Returns whether the problem needs the stage, or its use of the workspace. */
 static inline int ca_stage_is_of(const struct ca_stage *stage, const clattn_problem *p)
 {
-    return !(stage->arguments & (CA_OF_BLOCKS | CA_OF_MARKS)) ||
+    return !(stage->arguments & (CA_OF_BLOCKS | CA_OF_MARKS | CA_OF_PARTS)) ||
+           ((stage->arguments & CA_OF_PARTS) && ca_problem_own_dtype(p) == CLATTN_F32) ||
            ((stage->arguments & CA_OF_BLOCKS) && p->block_q) ||
            ((stage->arguments & CA_OF_MARKS) && ca_has_pair_marks(p));
 }

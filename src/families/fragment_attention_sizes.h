@@ -7,6 +7,8 @@
 #include "families/fragment_sizes.h"
 
 #define PARTS MAX(KV_PARTS, 1)
+/* Planes of q, k and v: a float is three parts of bf16 (cl/mma/fragment_planes.h). */
+#define PLANES (DTYPE == DTYPE_F32 ? 3 : 1)
 /* Steps of the depth with a common factor of their products with a key. */
 #define SCALED_DEPTHS (K_CACHE ? 32 / FRAGMENT_DEPTH : 1)
 #define PART_DEPTHS (DIVIDE_UP(DIM_QK, PARTS * SCALED_DEPTHS * FRAGMENT_DEPTH) * SCALED_DEPTHS)
@@ -34,7 +36,7 @@
 #define V_PIECES DIVIDE_UP(BLOCK_N *V_ROW_BYTES, 16)
 
 /* Parts of 16 bits that a weight is rounded to. */
-#define WEIGHT_PARTS (!HAS_STRICT ? 1 : DTYPE == DTYPE_F16 ? 2 : 3)
+#define WEIGHT_PARTS (DTYPE == DTYPE_F32 ? 3 : !HAS_STRICT ? 1 : DTYPE == DTYPE_F16 ? 2 : 3)
 
 #define BESIDE_BYTES                                                                               \
     ((K_FACTORS + V_FACTORS) * FLOAT_BYTES + (BYTES ? (K_PIECES + V_PIECES) * 16 : 0) +            \

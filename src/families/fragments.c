@@ -73,17 +73,32 @@ int ca_both_quantized(const clattn_problem *p)
            ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
 }
 
-const char *ca_mma_refusal(const clattn_problem *p)
+static const char *refusal_of_operands(const clattn_problem *p)
 {
-    if (!ca_is_attention(p))
-        return NULL;
-    if (ca_problem_own_dtype(p) == CLATTN_F32)
-        return "matrix instructions take f16 and bf16, not f32";
     if (ca_problem_dtype(p, CA_K) != p->dtype || ca_problem_dtype(p, CA_V) != p->dtype)
         return "matrix instructions take two operands of one dtype";
     if (p->scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
     return NULL;
+}
+
+const char *ca_mma_refusal(const clattn_problem *p)
+{
+    if (!ca_is_attention(p))
+        return NULL;
+    if (p->dtype == CLATTN_F32)
+        return "matrix instructions take f16 and bf16, not f32";
+    return refusal_of_operands(p);
+}
+
+const char *ca_mma_parts_refusal(const clattn_problem *p)
+{
+    if (p->dtype != CLATTN_F32)
+        return ca_mma_refusal(p);
+    if (p->page_size || p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
+        return "floats are split into parts as whole tensors, not in pages, and not beside "
+               "quantized ones";
+    return refusal_of_operands(p);
 }
 
 const char *ca_mma_gradient_refusal(const clattn_problem *p)

@@ -54,6 +54,8 @@ int ca_both_quantized(const clattn_problem *p);
 
 /* Why no attention by matrix instructions can compute the problem; NULL if one may. */
 const char *ca_mma_refusal(const clattn_problem *p);
+/* The same for forward attention that multiplies floats in parts of bf16. */
+const char *ca_mma_parts_refusal(const clattn_problem *p);
 /* The same for gradients. */
 const char *ca_mma_gradient_refusal(const clattn_problem *p);
 

@@ -11,6 +11,39 @@
 #include "families/block_sizes.h"
 #include "families/pair_marks.h"
 
+#ifdef PARTS_OF_F32
+#include "families/f32_parts.h"
+
+static size_t q_lines(const clattn_problem *p)
+{
+    return (p->total_q ? p->total_q : p->batch * p->seq_q) * p->heads;
+}
+
+static size_t kv_lines(const clattn_problem *p)
+{
+    return (p->total_kv ? p->total_kv : p->batch * p->seq_kv) * p->kv_heads;
+}
+
+static struct ca_ndrange parts_ndrange(const clattn_problem *p, const size_t *values)
+{
+    (void)values;
+    return p->dtype == CLATTN_F32
+               ? ca_f32_parts_ndrange(ca_larger(q_lines(p), kv_lines(p)),
+                                      ca_larger(p->dim_qk, p->dim_v), 3)
+               : ca_groups(0, 1);
+}
+
+/* The sizes are those of cl/mma/attention_parts.h. */
+static size_t parts_bytes(const clattn_problem *p)
+{
+    return p->dtype != CLATTN_F32
+               ? 0
+               : PARTS_ALIGNMENT + PARTS_BYTES(q_lines(p), PART_LINE(p->dim_qk)) +
+                     PARTS_BYTES(kv_lines(p), PART_LINE(p->dim_qk)) +
+                     PARTS_BYTES(kv_lines(p), PART_LINE(p->dim_v));
+}
+#endif
+
 static struct ca_ndrange fused_ndrange(const clattn_problem *p, const size_t *values)
 {
 #ifdef QUERIES_PER_ITEM
@@ -36,8 +69,12 @@ static struct ca_ndrange marks_ndrange(const clattn_problem *p, const size_t *va
 
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
 {
-    return ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
-           ca_pair_marks_bytes(p, block_m(values), values[BLOCK_N_INDEX]);
+    return
+#ifdef PARTS_OF_F32
+        parts_bytes(p) +
+#endif
+        ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
+        ca_pair_marks_bytes(p, block_m(values), values[BLOCK_N_INDEX]);
 }
 
 /* The list, by what the last is called in the .cl file. */
@@ -45,4 +82,14 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
     CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),                                                  \
     {                                                                                              \
         kernel, CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS, fused_ndrange                    \
+    }
+
+/* The same with PARTS_OF_F32. */
+#define FUSED_STAGES_OF_PARTS(kernel)                                                              \
+    CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),                                                  \
+        {"attention_parts",                                                                        \
+         CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_WORKSPACE) | CA_OF_PARTS,          \
+         parts_ndrange},                                                                           \
+    {                                                                                              \
+        kernel, CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS | CA_OF_PARTS, fused_ndrange      \
     }

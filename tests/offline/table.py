@@ -332,10 +332,13 @@ def most_spills(case, kernel, target):
     where all sums of dk and dv meet products of 64 streamed rows, as many as were spilled while an H100 took 0.80 of the
     time of 32; a few of LLVM's code for NVIDIA with two fragments of queries, of which NVIDIA's own compiler spills none
     (an H200's said so of dim 128), and where quantized keys arrive as bytes; of backward_gpu UNIT=item on NVIDIA's with
-    two stages six, outside of the products, while an H200 took 0.82 of the time of one."""
+    two stages six, outside of the products, while an H200 took 0.82 of the time of one; of fused_gpu UNIT=warpgroup of
+    f32 what is kept from before its registers move, of which NVIDIA's own compiler spills four, outside of the products."""
     is_nvidia = target.vendor == "NVIDIA"
     if is_nvidia and ("M_FRAGMENTS=2 BLOCK_N=64 Q_RESIDENT=0" in case.tunables or "BYTES=1" in case.tunables):
         return 40
+    if case.family == "fused_gpu.warpgroup" and case.problem.startswith("fwd f32"):
+        return 90
     if kernel.name != "backward_keys":
         return 1
     if case.family == "backward_gpu.warpgroup":

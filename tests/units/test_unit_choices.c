@@ -257,6 +257,11 @@ Test(unit_choices, of_GPUs) {
         {"gfx942", "fwd f16 h32/4 q1 k4096 d128", "split_gpu UNIT=mma"},
         {"gfx1100", "fwd f16 h32/4 q8 k4096 d128", "split_gpu UNIT=mma"},
         {"intel_arc_a750", "fwd f16 h32/4 q1 k4096 d128", "split_gpu UNIT=mma"},
+        {"sm_90", "fwd f32 h16 q4096 k4096 d128", "fused_gpu UNIT=warpgroup"},
+        {"sm_90", "fwd f32 h16 q4096 k4096 d80", "fused_gpu UNIT=mma"},
+        {"sm_90", "fwd f32 b8 h16 q64 k4096 d128", "fused_gpu UNIT=item"},
+        {"sm_86", "fwd f32 h16 q4096 k4096 d64", "fused_gpu UNIT=item"},
+        {"gfx942", "fwd f32 h16 q4096 k4096 d128", "fused_gpu UNIT=item"},
         {"sm_90", "proj f32 q4096 d4096", "projection_gpu UNIT=warpgroup"},
         {"sm_90", "proj f32 q128 d4096", "projection_gpu UNIT=item"},
         {"sm_90", "proj f32 q512 d512", "projection_gpu UNIT=item"},
@@ -275,7 +280,7 @@ Test(unit_choices, of_GPUs) {
         cr_expect(rows[n].family == other ? best != split
                                           : strcmp(best->full_name, rows[n].family) == 0,
                   "%s on %s: %s", rows[n].problem, rows[n].profile, best->full_name);
-        if (p.normal.operation != CLATTN_FORWARD)
+        if (p.normal.operation != CLATTN_FORWARD || p.normal.dtype == CLATTN_F32)
             continue;
         ca_family_suggest(split, &p, &profile.info, values);
         const char *why =
@@ -386,11 +391,14 @@ Test(unit_choices, refusals_of_GPUs) {
                       backward[] = "backward_gpu UNIT=warpgroup",
                       projection[] = "projection_gpu UNIT=warpgroup";
     static const struct refused refused[] = {
-        {fused_mma, {"fwd f32 q3 k5 d8", NULL, "not f32"}},
+        {fused_mma, {"fwd f32 q3 k5 d8 page=4 pages=8 klen", NULL, "not in pages"}},
+        {fused_mma, {"fwd f32 q3 k5 d8", "Q_RESIDENT=1", "do not stay in registers"}},
         {fused_mma, {"fwd f16 q3 k5 d32 kcache=q8_0 vcache=bf16", NULL, "of one dtype"}},
         {fused_mma, {"fwd f16 q3 k5 d8 scores=raw", NULL, "scores never lie in memory"}},
         {fused_mma, {"fwd bf16 q3 k5 d264", NULL, "dims over 256"}},
-        {fused, {"fwd f32 q3 k5 d64", NULL, "not f32"}},
+        {fused, {"fwd f32 q3 k5 d64 dropout=0.1", NULL, "no place beside the tiles"}},
+        {fused, {"fwd f32 q3 k5 d64", "PRODUCER=0", "are for a producer"}},
+        {fused, {"fwd f32 q3 k5 d80", NULL, "multiples of 64"}},
         {fused, {"fwd f16 q3 k5 d84", NULL, "multiples of 8"}},
         {fused, {"fwd f16 q3 k5 d64/32", NULL, "so few"}},
         {fused, {"fwd f16 q3 k5 d64 kcache=q8_0", NULL, "have factors"}},

@@ -37,6 +37,20 @@ static const struct unit_program fused_mma[] = {
      "INSTRUCTION=1 SUB_GROUPS=1 M_FRAGMENTS=2 BLOCK_N=16 Q_RESIDENT=0 BYTES=1 EXP=2"},
     {"f16 d64/16 kcache=q8_0 bias=f32:qk lse",
      "INSTRUCTION=6 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=48 Q_RESIDENT=1 EXP=2"},
+    /* f32 in parts of bf16 (cl/mma/fragment_planes.h) */
+    {"f32 d24/40 causal=br klen qlen lse q=bhds",
+     "INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=16 Q_RESIDENT=0 EXP=2"},
+    {"f32 d80/64 window=40,* sinks lse",
+     "INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=2 BLOCK_N=32 Q_RESIDENT=0 STAGES=2 EXP=2"},
+    {"f32 d20/33 alibi softcap=4 lse k=bshd v=bshd",
+     "INSTRUCTION=2 SUB_GROUPS=1 M_FRAGMENTS=2 BLOCK_N=32 Q_RESIDENT=0 EXP=0"},
+    {"f32 d40/128 mask=bqk bias=f32:hqk lse",
+     "INSTRUCTION=3 SUB_GROUPS=1 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=0 EXP=2"},
+    {"f32 d72/16 causal=tl dropout=0.3 klen",
+     "INSTRUCTION=4 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=16 Q_RESIDENT=0 EXP=2"},
+    {"f32 d9/8 blocks=16x8:20 lse",
+     "INSTRUCTION=5 SUB_GROUPS=4 M_FRAGMENTS=2 BLOCK_N=16 Q_RESIDENT=0 EXP=2"},
+    {"f32 d48 causal=br", "INSTRUCTION=6 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=48 Q_RESIDENT=0 EXP=2"},
 };
 
 static const struct unit_program fused_mma_masked[] = {
@@ -66,6 +80,10 @@ static const struct unit_program fused_warpgroup[] = {
     {"bf16 d72/144 dropout=0.3 window=50,9 alibi klen strict",
      "SUB_GROUPS=12 BLOCK_N=32 STAGES=3 OVERLAP=1 PRODUCER=2 DRAWERS=1 RESIDENT_GROUPS=1 EXP=2"},
     {"f16 d48/96 softcap=2 alibi causal=br lse", "SUB_GROUPS=4 BLOCK_N=64 Q_RESIDENT=0 EXP=3"},
+    {"f32 d64/128 klen qlen causal=br lse q=bhds",
+     "SUB_GROUPS=8 BLOCK_N=32 Q_RESIDENT=0 STAGES=1 PRODUCER=1 RESIDENT_GROUPS=1 EXP=2"},
+    {"f32 d128/64 window=70,0 mask=bqk bias=f32:hqk sinks lse",
+     "SUB_GROUPS=4 BLOCK_N=64 Q_RESIDENT=0 STAGES=2 PRODUCER=2 RESIDENT_GROUPS=1 EXP=2"},
 };
 
 /* Likewise; of a kv head there are 1 to 128 rows, which fill no fragment or many. */

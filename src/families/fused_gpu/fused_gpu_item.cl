@@ -41,6 +41,7 @@
 #include "gpu/quantized_tile.h"
 #define MARK_ITEMS THREADS
 #include "gpu/query_block.h"
+#define HAS_PARTS 0
 #include "gpu/fused_task.h"
 #include "gpu/row_end.h"
 #define BLOCK_BITS_BEGIN(args) 0

@@ -3,6 +3,7 @@
 #include "base/sizes.h"
 #include "families/block_sizes.h"
 #include "families/family_units.h"
+#include "families/f32_parts.h"
 #include "families/fragments.h"
 #include "families/fused_gpu/fused_gpu_mma_sizes.h"
 #include "families/registry.h"
@@ -47,6 +48,15 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
     return values[M_FRAGMENTS_INDEX] * f->queries * (sums + q_halves / 2) / f->lanes;
 }
 
+/* Words that products of floats in parts take: outputs, four tiles' sums and three parts of weights. */
+static size_t part_words(const clattn_problem *p, const size_t *values)
+{
+    const struct ca_fragment *f = fragment_of(values);
+
+    return values[M_FRAGMENTS_INDEX] * f->queries *
+           (padded_dim_v(p, f) + 4 * f->others + values[BLOCK_N_INDEX] * 3 / 2) / f->lanes;
+}
+
 enum { PLACE_WORDS = 80 };
 
 /* The least blocks are taken as they are: there is nothing else to choose. */
@@ -61,6 +71,8 @@ static int spills(const clattn_problem *p, const size_t *values)
     /* If operands are held twice, compilers were seen to keep addresses of paged rows as well. */
     const size_t places = p->page_size && f->replicas > 1 ? PLACE_WORDS : 0;
 
+    if (p->dtype == CLATTN_F32)
+        return part_words(p, values) + (ca_keeps_more(p) ? 24 : 0) > f->registers - 40;
     /* NVIDIA's compiler holds what LLVM's spills a few words of. */
     if (values[INSTRUCTION_INDEX] == CA_MMA_SYNC && !ca_keeps_more(p) && !p->strict &&
         places == 0 && values[M_FRAGMENTS_INDEX] > 1)
@@ -97,8 +109,10 @@ static int has_registers(const clattn_problem *p, const clattn_device_info *dev)
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
-    const char *reason = ca_mma_refusal(p);
+    const char *reason = ca_mma_parts_refusal(p);
 
+    if (!reason && p->dtype == CLATTN_F32)
+        reason = ca_f32_parts_refusal(dev);
     if (reason)
         return reason;
     if (p->dtype == CLATTN_F16 && p->dropout > 0.0f && ca_problem_dtype(p, CA_O) == CLATTN_F32)
@@ -175,6 +189,19 @@ static int take_more_rows(const clattn_problem *p, const clattn_device_info *dev
     return 1;
 }
 
+/* Floats in parts: as many queries as local memory takes. */
+static void adapt_to_parts(const clattn_problem *p, size_t *values)
+{
+    const size_t keys = ca_larger(32, fragment_of(values)->others);
+
+    values[Q_RESIDENT_INDEX] = 0;
+    while (values[BLOCK_N_INDEX] > keys &&
+           (values[EMULATE_INDEX] || ca_larger(p->dim_qk, p->dim_v) > 64 || spills(p, values)))
+        values[BLOCK_N_INDEX] /= 2;
+    if (!values[EMULATE_INDEX])
+        values[SUB_GROUPS_INDEX] = 8;
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most_items = dev->max_work_group_size < dev->max_work_item_sizes[0]
@@ -200,11 +227,13 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     } else {
         values[INSTRUCTION_INDEX] = own;
     }
+    if (p->dtype == CLATTN_F32)
+        adapt_to_parts(p, values);
     while (work_items(values) > most_items && values[SUB_GROUPS_INDEX] > 1)
         values[SUB_GROUPS_INDEX] /= 2;
     while (values[SUB_GROUPS_INDEX] > 1 && block_m(values) / 2 >= p->seq_q)
         values[SUB_GROUPS_INDEX] /= 2;
-    if (own == CA_MMA_SYNC && take_more_rows(p, dev, values))
+    if (own == CA_MMA_SYNC && p->dtype != CLATTN_F32 && take_more_rows(p, dev, values))
         return;
     shrink(p, dev, values);
     if (own == CA_MFMA_32 &&
@@ -214,6 +243,12 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
 }
 
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    return ca_fused_parts_preference(p, dev, ca_mma_preference(p, dev));
+}
+
+#define PARTS_OF_F32
 #include "families/fused_stages.h"
 
 const struct ca_family ca_fused_gpu_mma = {
@@ -221,10 +256,10 @@ const struct ca_family ca_fused_gpu_mma = {
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_gpu_mma,
     OWN_MEMBERS,
-    CA_STAGES(FUSED_STAGES("fused_gpu_mma")),
+    CA_STAGES(FUSED_STAGES_OF_PARTS("fused_gpu_mma")),
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .options = more_options,
-    .preference = ca_mma_preference,
+    .preference = preference,
 };

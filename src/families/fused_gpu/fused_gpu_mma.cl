@@ -17,6 +17,8 @@
  *           not subnormal), as in FlashAttention. Strict: the rounding error is rounded
  *           as well, and two parts of f16 or three of bf16 are multiplied one after the other, which
  *           keeps the accuracy of f32.
+ *           f32 is multiplied as parts of bf16 (mma/fragment_planes.h): planes of q, k and v that a stage makes in the
+ *           workspace (mma/attention_parts.h), and three parts of each weight.
  * NDRange   local THREADS = FRAGMENT_LANES * SUB_GROUPS; one group for each block of queries of each
  *           (batch, head).
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
@@ -29,6 +31,7 @@
  *           Hopper. Head dims are multiples of 8 then, and rows of tiles have whole blocks of 64 columns. Queries are operands
  *           in registers (Q_RESIDENT), or lie in local memory, where the tensor cores read them. Copies are requested while
  *           products run; with OVERLAP the softmax of the tile before runs then, too (cl/mma/fused_overlap.h).
+ *           Planes of f32 stream through local memory one by one (cl/mma/fused_planes.h); dims are then multiples of 64.
  * Tunables  src/families/fused_gpu/fused_gpu_mma.def or fused_gpu_warpgroup.def, all defined by the host; no fallbacks here. */
 #include "score/score.h"
 #include "families/units.h"
@@ -40,8 +43,10 @@
     !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(STAGES) || !defined(EXP)
 #error "fused_gpu_mma.cl must be built with all of its tunables defined"
 #endif
-#if DTYPE == DTYPE_F32 || K_DTYPE != DTYPE || V_DTYPE != DTYPE || SCORES
-#error "fused_gpu_mma.cl takes f16 and bf16 alone, and quantized keys and values"
+#if K_DTYPE != DTYPE || V_DTYPE != DTYPE || SCORES ||                                              \
+    (DTYPE == DTYPE_F32 && (K_CACHE || V_CACHE || PAGE_SIZE))
+#error                                                                                             \
+    "fused_gpu_mma.cl takes operands of one dtype, and quantized keys and values, not with floats"
 #endif
 
 #include "mma/fragment.h"
@@ -58,6 +63,7 @@
 #endif
 
 #define COMPUTING (FRAGMENT_LANES * SUB_GROUPS)
+#define PLACES_OF_STAGES (DTYPE == DTYPE_F32 ? PLANE_PLACES : STAGES)
 #include "mma/computing.h"
 #define LOAD_WIDTH 8
 #define HAS_ROW_TILES 0
@@ -65,15 +71,18 @@
 
 #include "gpu/tile_load.h"
 #define MARK_ITEMS THREADS
+#define HAS_PARTS (DTYPE == DTYPE_F32)
+#include "mma/attention_parts.h"
+#define BLOCK_BITS_BEGIN(args) (HAS_PARTS ? PARTS_END(args) / FLOAT_BYTES : 0)
 #include "gpu/query_block.h"
 #include "gpu/fused_task.h"
 #include "gpu/row_end.h"
-#define BLOCK_BITS_BEGIN(args) 0
 #include "score/mark_blocks.h"
 #include "common/quantized.h"
 #define PLACES_IN_BYTES BYTES
 #include "mma/key_places.h"
 #include "mma/fragment_attention.h"
+#include "mma/fragment_planes.h"
 #if BYTES
 #include "mma/quantized_bytes.h"
 #else
@@ -86,12 +95,34 @@
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
+/* Where plane n of the task's q, k or v begins, and its rows' step. */
+#if PLANES > 1
+#define STAGED_Q(t, n) ((t).parts.q + (n) * (t).parts.q_plane)
+#define STAGED_K(t, n, j0) ((t).parts.k + (n) * (t).parts.k_plane + (j0)*K_ROW_STEP)
+#define STAGED_V(t, n, j0) ((t).parts.v + (n) * (t).parts.v_plane + (j0)*V_ROW_STEP)
+#define Q_ROW_STEP PART_LINE(DIM_QK)
+#define K_ROW_STEP PART_LINE(DIM_QK)
+#define V_ROW_STEP PART_LINE(DIM_V)
+#else
+#define STAGED_Q(t, n) ((t).q)
+#define STAGED_K(t, n, j0) K_PLACE((t).k, FROM_KEY(j0, args->shape->k_stride))
+#define STAGED_V(t, n, j0) V_PLACE((t).v, FROM_KEY(j0, args->shape->v_stride))
+#define Q_ROW_STEP args->shape->q_stride[2]
+#define K_ROW_STEP args->shape->k_stride[2]
+#define V_ROW_STEP args->shape->v_stride[2]
+#endif
+
+/* Fills a tile of `rows` rows with queries from `first` of the task's block on. */
+#define FILL_QUERIES(tile, rows, first)                                                            \
+    for (int plane = 0; plane < PLANES; plane++)                                                   \
+    fill_rows((tile) + plane * BLOCK_M * ROW_STRIDE, ROW_STRIDE, rows, COLUMNS,                    \
+              STAGED_Q(*t, plane) + (first)*Q_ROW_STEP, Q_ROW_STEP, 0, FILL_STEP(Q_STEP),          \
+              t->block.queries - (first), FILL_DIM(DIM_QK), FILL_WIDTH(UNIT_Q, DIM_QK),            \
+              t->q_aligned, false)
 INLINE void stage_queries(const struct arguments *args, const struct task *t, const int first,
                           __local ushort *q_tile)
 {
-    fill_rows(q_tile, ROW_STRIDE, STAGED_ROWS, COLUMNS, t->q + first * args->shape->q_stride[2],
-              args->shape->q_stride[2], 0, Q_STEP, t->block.queries - first, DIM_QK,
-              WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
+    FILL_QUERIES(q_tile, STAGED_ROWS, first);
 }
 
 /* Loads Q to local memory and, with Q_RESIDENT, on to registers. */
@@ -121,14 +152,15 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
 
 /* Stages K and V of a tile of keys; number selects the list of rows in pages. */
 #define STAGE_KEYS(keys, number)                                                                   \
-    FILL_KEYS(K_TILE(number), k_factors, K_PLACE(t.k, FROM_KEY((keys).j0, args->shape->k_stride)), \
-              args->shape->k_stride[2], KV_PLACES(places, number, 0), (keys).count, DIM_QK,        \
-              t.k_aligned)
+    for (int plane = 0; plane < PLANES; plane++)                                                   \
+    FILL_KEYS(K_TILE(number) + plane * BLOCK_N * K_STRIDE, k_factors,                              \
+              STAGED_K(t, plane, (keys).j0), K_ROW_STEP, KV_PLACES(places, number, 0),             \
+              (keys).count, DIM_QK, t.k_aligned)
 #define STAGE_VALUES(keys, number, finite, nonfinite)                                              \
-    if (FILL_VALUES(V_TILE(number), v_factors,                                                     \
-                    V_PLACE(t.v, FROM_KEY((keys).j0, args->shape->v_stride)),                      \
-                    args->shape->v_stride[2], KV_PLACES(places, number, 1), (keys).count,          \
-                    t.v_aligned, finite))                                                          \
+    for (int plane = 0; plane < PLANES; plane++)                                                   \
+        if (FILL_VALUES(V_TILE(number) + plane * BLOCK_N * V_STRIDE, v_factors,                    \
+                        STAGED_V(t, plane, (keys).j0), V_ROW_STEP, KV_PLACES(places, number, 1),   \
+                        (keys).count, t.v_aligned, finite))                                        \
     atomic_or(nonfinite, 1)
 
 /* What is staged while scores are computed: the next tile with two STAGES; V with one. Without
@@ -151,6 +183,26 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
         STAGE_VALUES(keys, number, again, &v_nonfinite);                                           \
         LOCAL_BARRIER(); /* K and V are complete */                                                \
     } while (0)
+#endif
+
+/* Products of a tile. */
+#if PLANES > 1
+/* Scores that are NaNs, computed as floats. */
+#define EXACT_SCORES(keys, s)                                                                      \
+    do {                                                                                           \
+        UNROLL                                                                                     \
+        for (int f = 0; f < M_FRAGMENTS; f++)                                                      \
+            exact_scores(args, t.q, t.k + (keys).j0 * args->shape->k_stride[2], block.queries,     \
+                         (keys).count, first_row + f * FRAGMENT_QUERIES, s[f], lane);              \
+    } while (0)
+#define MULTIPLY_QK(k_tile, s)                                                                     \
+    multiply_qk_planes(q_rows, k_tile, s, lane, exchange);                                         \
+    if (again)                                                                                     \
+    EXACT_SCORES(keys, s)
+#define MULTIPLY_PV(v_tile, s) multiply_pv_planes(v_tile, s, state, lane, exchange)
+#else
+#define MULTIPLY_QK(k_tile, s) multiply_qk(q_rows, k_tile, k_factors, q_words, s, lane, exchange)
+#define MULTIPLY_PV(v_tile, s) multiply_pv(v_tile, v_factors, s, state, lane, exchange)
 #endif
 
 /* ---- softmax --------------------------------------------------------------------------------- */
@@ -198,7 +250,7 @@ INLINE void softmax_of_tile(const struct arguments *args, const struct query_blo
 /* ---- store ----------------------------------------------------------------------------------- */
 
 /* 1 if two neighbouring sums of a lane are neighbours in o, so that one store takes both. */
-#define STORES_PAIRS (KEYS_OF_SUMS % 2 == 0 && UNIT_O && !HAS_O_F32 && DIM_V % 2 == 0)
+#define STORES_PAIRS (KEYS_OF_SUMS % 2 == 0 && UNIT_O && O_DTYPE && DIM_V % 2 == 0)
 
 /* Stores the rows of a fragment, o and lse; row_sum is that of all lanes that share a row. */
 INLINE void store_fragment(const struct arguments *args, const struct query_block block,
@@ -397,7 +449,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
             FINISH_QK(q_words, s, 0);
 #else
             clear_products(s);
-            multiply_qk(q_rows, K_TILE(number), k_factors, q_words, s, lane, exchange);
+            MULTIPLY_QK(K_TILE(number), s);
 #endif
 #if STAGES == 1
 #if HAS_DROPOUT
@@ -417,7 +469,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
             softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent, kept, lane,
                             exchange);
             /* values */
-            multiply_pv(V_TILE(number), v_factors, s, state, lane, exchange);
+            MULTIPLY_PV(V_TILE(number), s);
         }
 #endif
         if (!all_finite(state))

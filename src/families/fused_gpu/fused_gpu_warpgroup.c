@@ -4,6 +4,7 @@
 #include "device/capacity.h"
 #include "families/block_sizes.h"
 #include "families/family_units.h"
+#include "families/f32_parts.h"
 #include "families/fragments.h"
 #include "families/fused_gpu/fused_gpu_mma_sizes.h"
 #include "families/registry.h"
@@ -24,7 +25,15 @@ enum { M_FRAGMENTS = 1, BYTES = 0 };
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-enum { SUB_GROUP = 32, QUERIES = 16, WARPGROUP = 4, COPIED = 8, LEAST_DIM = 40, LEAST_KEYS = 32 };
+enum {
+    SUB_GROUP = 32,
+    QUERIES = 16,
+    WARPGROUP = 4,
+    BLOCK_COLUMNS = 64,
+    COPIED = 8,
+    LEAST_DIM = 40,
+    LEAST_KEYS = 32
+};
 
 static int has_producer(const size_t *values)
 {
@@ -70,11 +79,19 @@ static size_t registers(const size_t *values)
     return ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
 }
 
+/* Words that products of floats in parts take: outputs, a tile's sums and three parts of weights. */
+static size_t part_words(const clattn_problem *p, const size_t *values)
+{
+    return QUERIES * (2 * p->dim_v + values[BLOCK_N_INDEX] * 3 / 2) / SUB_GROUP;
+}
+
 /* Register pressure, fitted to 40 programs that ptxas spilled or not. Scores count again for values
  * read of each pair, and again for block lists; parts of strict weights, places of packed batches
  * and pages, and addresses add to that. */
 static int spills(const clattn_problem *p, const size_t *values)
 {
+    if (p->dtype == CLATTN_F32)
+        return part_words(p, values) + (ca_keeps_more(p) ? 64 : 40) > registers(values);
     const size_t scores = QUERIES * values[BLOCK_N_INDEX] / SUB_GROUP;
     const int keeps_more = p->mask || p->bias || (p->dropout > 0.0f && !has_producer(values));
     const size_t more = (size_t)keeps_more + (p->block_q > 0);
@@ -94,8 +111,10 @@ static int spills(const clattn_problem *p, const size_t *values)
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
-    const char *reason = ca_mma_refusal(p);
+    const char *reason = ca_mma_parts_refusal(p);
 
+    if (!reason && p->dtype == CLATTN_F32)
+        reason = ca_f32_parts_refusal(dev);
     if (reason)
         return reason;
     if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
@@ -107,13 +126,19 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     if (ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
         ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN)
         return "quantized keys and values have factors, which whole tiles are not multiplied with";
+    if (p->dtype == CLATTN_F32 && p->dropout > 0.0f)
+        return "what dropout keeps of a tile has no place beside the tiles of a producer";
+    if (p->dtype == CLATTN_F32 && (p->dim_qk % BLOCK_COLUMNS || p->dim_v % BLOCK_COLUMNS))
+        return "dims are not multiples of 64, a row of a tile that the tensor cores read";
     if (p->dim_qk % COPIED || p->dim_v % COPIED)
         return "dims are not multiples of 8, which a copy to local memory takes";
     if (p->dim_qk < LEAST_DIM || p->dim_v < LEAST_DIM)
         return "dims are so few that most of a tile of 64 columns would be empty";
     if (p->dim_qk > 256 || p->dim_v > 256 ||
         (ca_has_wgmma(dev) &&
-         spills(p, (const size_t[NUM_TUNABLES]){[SUB_GROUPS_INDEX] = WARPGROUP,
+         spills(p, (const size_t[NUM_TUNABLES]){[SUB_GROUPS_INDEX] =
+                                                    p->dtype == CLATTN_F32 ? 8 : WARPGROUP,
+                                                [PRODUCER_INDEX] = p->dtype == CLATTN_F32,
                                                 [RESIDENT_GROUPS_INDEX] = 1,
                                                 [BLOCK_N_INDEX] = LEAST_KEYS})))
         return "scores, outputs and queries of a work-item exceed its registers";
@@ -132,6 +157,13 @@ static const struct way {
     {128, 4, 64, 1, 1, 0, 0, 3},  {128, 4, 64, 1, 1, 0, 0, 2},  {256, 8, 64, 0, 2, 1, 0, 1},
     {256, 4, 64, 0, 1, 0, 0, 2},  {256, 4, 64, 1, 1, 0, 0, 1},  {256, 4, 64, 0, 1, 0, 0, 1},
     {256, 4, 32, 1, 1, 0, 0, 2},  {256, 4, 32, 1, 1, 0, 0, 1},  {256, 4, 32, 0, 1, 0, 0, 1},
+};
+
+/* The same for f32 in parts: planes stream through local memory, and one warpgroup's softmax overlaps
+ * with another's products. */
+static const struct way ways_of_parts[] = {
+    {64, 8, 128, 0, 3, 0, 1, 1}, {64, 8, 64, 0, 3, 0, 1, 1},  {64, 8, 32, 0, 3, 0, 1, 1},
+    {128, 8, 64, 0, 2, 0, 1, 1}, {128, 8, 32, 0, 2, 0, 1, 1}, {256, 8, 32, 0, 1, 0, 1, 1},
 };
 
 /* Returns whether each multiprocessor has a group, its tiles are not mostly masked, and with three warpgroups the
@@ -160,13 +192,20 @@ static int fits(const clattn_problem *p, const clattn_device_info *dev, const si
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     values[EMULATE_INDEX] = !ca_has_wgmma(dev);
+    if (p->dtype == CLATTN_F32) {
+        values[Q_RESIDENT_INDEX] = 0;
+        values[PRODUCER_INDEX] = values[RESIDENT_GROUPS_INDEX] = 1;
+    }
     if (values[EMULATE_INDEX]) { /* speed does not matter, and tests have small problems */
         values[BLOCK_N_INDEX] = LEAST_KEYS;
         values[EXP_INDEX] = 2;
         return;
     }
-    for (size_t n = 0; n < sizeof ways / sizeof *ways; n++) {
-        const struct way *const w = &ways[n];
+    const int parts = p->dtype == CLATTN_F32;
+    const size_t count =
+        parts ? sizeof ways_of_parts / sizeof *ways_of_parts : sizeof ways / sizeof *ways;
+    for (size_t n = 0; n < count; n++) {
+        const struct way *const w = parts ? &ways_of_parts[n] : &ways[n];
         values[SUB_GROUPS_INDEX] = w->sub_groups;
         values[BLOCK_N_INDEX] = w->keys;
         values[Q_RESIDENT_INDEX] = w->q_resident;
@@ -175,7 +214,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[PRODUCER_INDEX] = w->producer;
         values[DRAWERS_INDEX] = !w->producer || p->dropout == 0.0f ? 0 : w->sub_groups == 8 ? 2 : 1;
         values[RESIDENT_GROUPS_INDEX] = w->groups;
-        if (p->dim_v <= w->dims && fits(p, dev, values) && (!w->producer || fills(p, dev, values)))
+        if (p->dim_v <= w->dims && fits(p, dev, values) &&
+            (!w->producer || parts || fills(p, dev, values)))
             return;
     }
 }
@@ -186,9 +226,11 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     if (!ca_has_wgmma(dev))
         return CA_ONLY_IF_FORCED;
-    return p->seq_q >= WARPGROUP * QUERIES ? 96 : 80; /* a warpgroup has no fewer queries */
+    return ca_fused_parts_preference(
+        p, dev, p->seq_q >= WARPGROUP * QUERIES ? 96 : 80); /* a warpgroup has no fewer queries */
 }
 
+#define PARTS_OF_F32
 #include "families/fused_stages.h"
 
 const struct ca_family ca_fused_gpu_warpgroup = {
@@ -196,7 +238,7 @@ const struct ca_family ca_fused_gpu_warpgroup = {
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_gpu_mma,
     OWN_MEMBERS,
-    CA_STAGES(FUSED_STAGES("fused_gpu_mma")),
+    CA_STAGES(FUSED_STAGES_OF_PARTS("fused_gpu_mma")),
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

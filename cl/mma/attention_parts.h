@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of q, k and v of f32 (f32_parts.h): the stage that makes them, with a line for each row, and where a
+ * work-group's rows are in their planes. They are the first in the workspace. */
+#pragma once
+#include "common/sequence.h"
+#include "mma/f32_parts.h"
+
+/* Batches and rows of the tensors. */
+#define Q_BATCHES(args) (HAS_TOTAL_Q ? 1 : (args)->shape->batch)
+#define KV_BATCHES(args) (HAS_TOTAL_KV ? 1 : (args)->shape->batch)
+#define Q_ROWS(args) (HAS_TOTAL_Q ? (args)->shape->total_q : (args)->shape->seq_q)
+#define KV_ROWS(args) (HAS_TOTAL_KV ? (args)->shape->total_kv : (args)->shape->seq_kv)
+#define Q_LINES(args) (Q_BATCHES(args) * (args)->shape->heads * Q_ROWS(args))
+#define KV_LINES(args) (KV_BATCHES(args) * (args)->shape->kv_heads * KV_ROWS(args))
+/* Where the parts of k and of v begin, and where all end. */
+#define K_PARTS_AT(args) PARTS_BYTES(Q_LINES(args), PART_LINE(DIM_QK))
+#define V_PARTS_AT(args) (K_PARTS_AT(args) + PARTS_BYTES(KV_LINES(args), PART_LINE(DIM_QK)))
+#define PARTS_END(args)                                                                            \
+    (PARTS_ALIGNMENT + V_PARTS_AT(args) + PARTS_BYTES(KV_LINES(args), PART_LINE(DIM_V)))
+
+#define Q_PARTS(args) parts_at((args)->workspace, 0, Q_LINES(args), PART_LINE(DIM_QK))
+#define K_PARTS(args)                                                                              \
+    parts_at((args)->workspace, K_PARTS_AT(args), KV_LINES(args), PART_LINE(DIM_QK))
+#define V_PARTS(args)                                                                              \
+    parts_at((args)->workspace, V_PARTS_AT(args), KV_LINES(args), PART_LINE(DIM_V))
+
+#ifdef PARAMETERS_attention_parts
+/* Dimension 1 of the range has q, k and v. */
+__kernel __attribute__((reqd_work_group_size(PART_ITEMS, 1, 1))) void
+attention_parts(PARAMETERS_attention_parts)
+{
+    const struct arguments arguments = ARGUMENTS_attention_parts, *const args = &arguments;
+    const struct attention_shape *s = args->shape;
+    const bool is_q = get_group_id(1) == 0, is_k = get_group_id(1) == 1;
+    const struct parts to = is_q ? Q_PARTS(args) : is_k ? K_PARTS(args) : V_PARTS(args);
+    const long *const steps = is_q ? s->q_stride : is_k ? s->k_stride : s->v_stride;
+    const struct lines from = {is_q   ? args->q
+                               : is_k ? args->k
+                                      : args->v,
+                               {is_q ? Q_BATCHES(args) : KV_BATCHES(args),
+                                is_q ? s->heads : s->kv_heads, is_q ? Q_ROWS(args) : KV_ROWS(args)},
+                               {steps[0], steps[1], steps[2]},
+                               {1, is_q || is_k ? DIM_QK : DIM_V},
+                               {0, is_q   ? Q_STEP
+                                   : is_k ? K_STEP
+                                          : V_STEP}};
+    __local int flags[PART_ITEMS];
+
+    split_lines(&from, &to, flags);
+}
+#endif
+
+/* Rows of a work-group's q, k and v in their first planes, and the elements of a plane. */
+struct part_rows {
+    const __global ushort *q, *k, *v;
+    long q_plane, k_plane, v_plane;
+};
+
+/* The rows of batch b and head h, of q from query i0 on; args: those of the sequence that was entered. */
+INLINE struct part_rows find_part_rows(const struct arguments *args, const long b, const long h,
+                                       const long i0)
+{
+    const long kv_h = h / args->shape->group;
+    const struct parts q = Q_PARTS(args), k = K_PARTS(args), v = V_PARTS(args);
+    long q_row = i0, kv_row = 0;
+
+#if HAS_TOTAL_Q || HAS_TOTAL_KV
+    const long sequence = min(b, args->shape->batch - 1);
+    long rows;
+#endif
+#if HAS_TOTAL_Q
+    find_rows_of(args->q_starts, sequence, args->shape->total_q, args->shape->longest_q, &q_row,
+                 &rows);
+    q_row += i0;
+#endif
+#if HAS_TOTAL_KV
+    find_rows_of(args->kv_starts, sequence, args->shape->total_kv, args->shape->longest_kv, &kv_row,
+                 &rows);
+#endif
+    q_row += ((HAS_TOTAL_Q ? 0 : b * args->shape->heads) + h) * Q_ROWS(args);
+    kv_row += ((HAS_TOTAL_KV ? 0 : b * args->shape->kv_heads) + kv_h) * KV_ROWS(args);
+    return (struct part_rows){q.planes + q_row * q.elements,  k.planes + kv_row * k.elements,
+                              v.planes + kv_row * v.elements, q.lines * q.elements,
+                              k.lines * k.elements,           v.lines * v.elements};
+}

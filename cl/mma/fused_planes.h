@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loop over tiles of keys of floats in three planes (fragment_planes.h), with a producer that copies planes
+ * (warpgroup_producer.h): those of K, then those of V, the smallest parts first. A place holds one plane.
+ * Each warpgroup waits for the plane that it needs next, and gives it back once its products are complete;
+ * one's softmax overlaps with another's products.
+ *
+ * Turns      with PRODUCER 2 warpgroups ask for scores one after the other.
+ *
+ * A part of fused_producer.h. */
+#pragma once
+#include "mma/fragment_planes.h"
+
+#define PLANE_TILE(u) (q_tile + K_AT + (u).place * PLACE_ELEMENTS)
+#define STAGE_K_PLANE(keys, plane, u)                                                              \
+    FILL_KEYS(PLANE_TILE(u), 0, STAGED_K(t, plane, (keys).j0), K_ROW_STEP,                         \
+              (const __local long *)0, (keys).count, DIM_QK, true)
+#define STAGE_V_PLANE(keys, plane, u, finite, nonfinite)                                           \
+    if (FILL_VALUES(PLANE_TILE(u), 0, STAGED_V(t, plane, (keys).j0), V_ROW_STEP,                   \
+                    (const __local long *)0, (keys).count, true, finite))                          \
+    atomic_or(nonfinite, 1)
+
+#if !EMULATE
+/* All that the producer does, in both passes if there are two. */
+INLINE void produce(const struct arguments *args, const struct query_block block,
+                    const struct task t, __local ushort *q_tile, volatile __local int *not_finite,
+                    volatile __local int *v_nonfinite, const kept_rows kept,
+                    __local ulong *barriers)
+{
+    struct use u = {0, 0};
+    bool again = false;
+
+    do {
+        for (struct keys keys = find_keys(args, block, block.begin); keys.j0 < block.end;
+             keys = find_keys(args, block, after_keys(keys))) {
+            for (int plane = PLANES - 1; plane >= 0; plane--, u = next_use(u)) {
+                PLACE_FREE(u, 0);
+                STAGE_K_PLANE(keys, plane, u);
+                COPIES_ASKED(u, 0, true);
+            }
+            for (int plane = PLANES - 1; plane >= 0; plane--, u = next_use(u)) {
+                PLACE_FREE(u, 0);
+                STAGE_V_PLANE(keys, plane, u, again, v_nonfinite);
+                COPIES_ASKED(u, 0, !again);
+            }
+        }
+        GROUP_BARRIER(); /* not_finite is final */
+        again = !again && *not_finite;
+    } while (again);
+}
+#endif
+
+/* Gives back the place of the plane before once only `later` groups of products may be incomplete. */
+#define PLANE_READ(later)                                                                          \
+    do {                                                                                           \
+        PRODUCTS_WAIT(later);                                                                      \
+        HALF_READ(before, 0);                                                                      \
+    } while (0)
+
+/* Attends to the tiles whose planes the producer copies. At the end stream->next is the use that
+ * follows the last one. */
+INLINE void attend_produced(const struct arguments *args, const struct query_block block,
+                            const struct task t, const int first_row, __local ushort *q_tile,
+                            uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool again,
+                            volatile __local int *v_nonfinite, const kept_rows kept,
+                            struct fragment_state state[M_FRAGMENTS], struct stream *stream,
+                            const int lane, __local float *exchange)
+{
+    const __local ushort *const own_q = OWN_Q;
+    __local ulong *const barriers = stream->barriers;
+    const int warpgroup = warpgroup_rows(first_row) / 64;
+    struct use now = stream->next, before = now;
+    float s[M_FRAGMENTS][KEY_SUMS], sums[DIM_SUMS];
+    TILE_WEIGHTS(weights);
+
+    for (struct keys keys = find_keys(args, block, block.begin); keys.j0 < block.end;
+         keys = find_keys(args, block, after_keys(keys))) {
+        take_turn(warpgroup);
+        SUMS_HERE(s[0], KEY_SUMS);
+        UNROLL
+        for (int plane = PLANES - 1; plane >= 0; plane--) {
+            HALF_HERE(now, 0, STAGE_K_PLANE(keys, plane, now));
+            begin_plane_scores(own_q, PLANE_TILE(now), plane, s[0], lane, exchange);
+            if (plane < PLANES - 1)
+                PLANE_READ(1);
+            before = now;
+            now = next_use(now);
+        }
+        give_turn(warpgroup + 1);
+        PLANE_READ(0);
+        SUMS_HERE(s[0], KEY_SUMS);
+        if (again)
+            EXACT_SCORES(keys, s);
+        softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent_of(false), 0,
+                        lane, exchange);
+        round_weights(weights, 0, s, lane, exchange);
+        SUMS_HERE(sums, DIM_SUMS);
+        OPERANDS_HERE(weights, PART_SLABS * WEIGHT_PARTS);
+        UNROLL
+        for (int plane = PLANES - 1; plane >= 0; plane--) {
+            HALF_HERE(now, 0, STAGE_V_PLANE(keys, plane, now, again, v_nonfinite));
+            begin_plane_sums(weights, PLANE_TILE(now), plane, sums, lane, exchange);
+            if (plane < PLANES - 1)
+                PLANE_READ(1);
+            before = now;
+            now = next_use(now);
+        }
+        PLANE_READ(0);
+        SUMS_HERE(sums, DIM_SUMS);
+        UNROLL
+        for (int x = 0; x < DIM_SUMS; x++)
+            state[0].out[x] += sums[x];
+    }
+    stream->next = now;
+}
