@@ -174,7 +174,7 @@ static int fills(const clattn_problem *p, const clattn_device_info *dev, const s
     const int64_t window = p->window_left, tiles = (int64_t)values[BLOCK_N_INDEX] * 4;
 
     if (values[SUB_GROUPS_INDEX] == 12 &&
-        (p->softcap > 0.0f || /* which spilled registers, and of dropout one warpgroup could draw */
+        (p->softcap > 0.0f || /* which spilled registers, as dropout does */
          p->dropout > 0.0f || ca_round_up(p->seq_q, block_m(values)) - p->seq_q > p->seq_q / 25))
         return 0;
     return blocks >= ca_device_cores(dev) && (window == CLATTN_UNLIMITED || window >= tiles);
@@ -212,7 +212,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[STAGES_INDEX] = w->stages;
         values[OVERLAP_INDEX] = w->overlap;
         values[PRODUCER_INDEX] = w->producer;
-        values[DRAWERS_INDEX] = !w->producer || p->dropout == 0.0f ? 0 : w->sub_groups == 8 ? 2 : 1;
+        values[DRAWERS_INDEX] = w->producer && p->dropout > 0.0f; /* two were not measured yet */
         values[RESIDENT_GROUPS_INDEX] = w->groups;
         if (p->dim_v <= w->dims && fits(p, dev, values) &&
             (!w->producer || parts || fills(p, dev, values)))
