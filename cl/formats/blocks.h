@@ -12,6 +12,8 @@
  *   FILL, PAIR(x, power, less)   the numbers of two codes as elements, times a power of two; x has a code in each
  *                         half, below a byte of FILL
  *   POWER, LESS           pairs of elements that PAIR takes for a power of 1; of others these times the power
+ *   SPREAD(word, high)    bytes 0 and 2 of a word in the form for PAIR, or the codes in their high halves, for which
+ *                         HIGH_POWER and HIGH_LESS take the places of POWER and LESS
  *   CODE_UNIT             the element of POWER as a float; 1 if LESS is not 0
  *   LEAST_POWER           the least power of two by which all numbers stay exact in f16
  * How blocks are made: cl/formats/make_blocks.h. */

@@ -15,6 +15,13 @@
 #define Q4_0_WORD(word) (word)
 #define Q4_0_FILL (DTYPE == DTYPE_F16 ? 0x64646464u : 0x43434343u)
 #define Q4_0_PAIR(x, power, less) fma_pair(x, power, less)
+/* High halves are 16 times too large where a significand has room for that, in f16. */
+#define Q4_0_SPREAD(word, high)                                                                    \
+    (DTYPE != DTYPE_F16 ? (((high) ? (word) >> 4 : (word)) & 0x000f000fu) | 0x43004300u            \
+     : (high)           ? ((word)&0x00f000f0u) | 0x64006400u                                       \
+                        : ((word)&0x000f000fu) | 0x64006400u)
+#define Q4_0_HIGH_POWER (DTYPE == DTYPE_F16 ? 0x2c002c00u : Q4_0_POWER)
+#define Q4_0_HIGH_LESS (DTYPE == DTYPE_F16 ? 0xd480d480u : Q4_0_LESS) /* -72 */
 #define Q4_0_CODE_UNIT 1.0f
 #define Q4_0_POWER (DTYPE == DTYPE_F16 ? 0x3c003c00u : 0x3f803f80u)
 #define Q4_0_LESS (DTYPE == DTYPE_F16 ? 0xe408e408u : 0xc308c308u) /* -1032, and -136 in bf16 */

@@ -14,6 +14,10 @@
 #define Q8_0_PAIR(x, power, less)                                                                  \
     (DTYPE == DTYPE_F16 ? fma_pair(x, power, less)                                                 \
                         : fma_pair((x)&0xff7fff7fu, power, ((x)&0xff80ff80u) ^ 0x80008000u))
+#define Q8_0_SPREAD(word, high)                                                                    \
+    (DTYPE == DTYPE_F16 ? ((word)&0x00ff00ffu) ^ 0x64806480u : ((word)&0x00ff00ffu) | 0x43004300u)
+#define Q8_0_HIGH_POWER Q8_0_POWER
+#define Q8_0_HIGH_LESS Q8_0_LESS
 #define Q8_0_CODE_UNIT 1.0f
 #define Q8_0_POWER (DTYPE == DTYPE_F16 ? 0x3c003c00u : 0x3f803f80u)
 #define Q8_0_LESS 0xe480e480u /* -1152 in f16 */

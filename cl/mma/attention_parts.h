@@ -29,6 +29,7 @@
 __kernel __attribute__((reqd_work_group_size(PART_ITEMS, 1, 1))) void
 attention_parts(PARAMETERS_attention_parts)
 {
+    LEAVE_FIRST_ASSEMBLY();
     const struct arguments arguments = ARGUMENTS_attention_parts, *const args = &arguments;
     const struct attention_shape *s = args->shape;
     const bool is_q = get_group_id(1) == 0, is_k = get_group_id(1) == 1;

@@ -13,21 +13,34 @@
  *
  * Who includes this defines M_FRAGMENTS, BLOCK_N, Q_RESIDENT, SUB_GROUPS_N (1, or the sub-groups
  * that share rows), KV_PARTS; BLOCK_M, the rows of the work-group; HAS_ROW_TILES, whether each
- * row has a score_tile of its own; TRACKS_SEEN; and includes the kernel's sizes. */
+ * row has a score_tile of its own; TRACKS_SEEN; and includes the kernel's sizes. It may also define OWN_KEYS 1:
+ * weights stay where they are, and dims are the rows of the second product (split_decoded.h). */
 #pragma once
 #include "mma/fragment.h"
 #include "score/score.h"
 #include "gpu/tile_exp.h"
 #include "gpu/tile_load.h"
 
+#ifndef OWN_KEYS
+#define OWN_KEYS 0
+#endif
+#if OWN_KEYS
+#define BLOCK_ROWS BLOCK_M
+#else
+#define BLOCK_ROWS 0
+#define KEY_PLACE(tile, column) ((tile)*FRAGMENT_OTHERS + (column))
+#endif
+
 enum {
     TILE_ROWS = M_FRAGMENTS * FRAGMENT_QUERIES,
     HELD_DEPTHS = Q_RESIDENT ? PART_DEPTHS : SCALED_DEPTHS, /* depths with q in registers */
     KEY_TILES = BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS,
-    KEY_SUMS = KEY_TILES * FRAGMENT_SUMS,
+    TILE_SUMS =
+        FRAGMENT_SUMS / (HALF_ROWS ? 2 : 1), /* of the first half of a fragment's rows, or of all */
+    KEY_SUMS = KEY_TILES * TILE_SUMS,
     PART_SLABS = PART_KEYS / FRAGMENT_DEPTH,
     DIM_TILES = DIMS / SUB_GROUPS_N / FRAGMENT_OTHERS,
-    DIM_SUMS = DIM_TILES * FRAGMENT_SUMS,
+    DIM_SUMS = OWN_KEYS ? DIM_V * BLOCK_ROWS / FRAGMENT_LANES : DIM_TILES * FRAGMENT_SUMS,
     SUB_GROUP_DIMS = DIM_TILES * FRAGMENT_OTHERS,
     /* The dims of a sub-group that share the factor of a weight: those of a format block, or of a tile
      * where a sub-group's dims may begin within a block. */
@@ -69,11 +82,14 @@ INLINE float weight_scale_of(const float weight_exponent)
 /* ROW(n): the row, in the block, of a lane's n-th query in a fragment; KEY(x), DIM(x): the key
  * or the dim of sum x. */
 #define ROW(n) (fragment_row + lane_query(lane, n))
-#define STEP(x) ((x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS))
+#define STEP(x) KEY_PLACE((x) / TILE_SUMS, sum_other(0, (x) % TILE_SUMS))
 #define FIRST_KEY (SUB_GROUP_N * KEY_TILES * FRAGMENT_OTHERS)
-#define KEY(x) (FIRST_KEY + STEP(x) + sum_other(lane, 0))
+#define LANE_KEY KEY_PLACE(0, sum_other(lane, 0))
+#define KEY(x) (FIRST_KEY + STEP(x) + LANE_KEY)
 #define FIRST_DIM (SUB_GROUP_N * DIM_TILES * FRAGMENT_OTHERS)
-#define DIM(x) (FIRST_DIM + STEP(x) + sum_other(lane, 0))
+#define DIM(x)                                                                                     \
+    (FIRST_DIM + (x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS) +       \
+     sum_other(lane, 0))
 /* 1 in exactly one of the lanes that share a query. */
 #define FIRST_OF_QUERY(lane) (((lane) & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0)
 
@@ -144,6 +160,10 @@ struct fragment_state {
     float row_max[LANE_QUERIES], row_sum[LANE_QUERIES];
     float seen[LANE_QUERIES]; /* 1 once the lane has met a visible key; used with TRACKS_SEEN */
     float out[DIM_SUMS];
+#if OWN_KEYS
+    float rescale
+        [LANE_QUERIES]; /* the factor by which `out` is to be multiplied before more is added */
+#endif
 };
 
 /* The state of rows before their first key. */
@@ -182,7 +202,7 @@ INLINE void load_queries(const __local ushort *q_tile, const int d,
                    ROW_STRIDE, lane);
 }
 
-#if !HAS_TILE_PRODUCTS
+#if !HAS_TILE_PRODUCTS && !OWN_KEYS
 /* s += q k^T, with Q in registers if Q_RESIDENT; q_tile, k_tile and its factors: a part's columns. */
 INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
                         const __local float *k_factors,
@@ -263,7 +283,7 @@ INLINE void score_products(const struct arguments *args, const struct score_tile
 #endif
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
-        const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+        const int here = SUM_QUERY(x % TILE_SUMS);
 #if HAS_ALIBI && HAS_TILE_PRODUCTS && DTYPE != DTYPE_F32 && !HAS_ALIBI_SYMMETRIC &&                \
     !HAS_STRICT /* two instructions */
         const float slope = QUERY_TILE(here).slope;
@@ -299,7 +319,7 @@ INLINE void finish_scores(const struct arguments *args, const struct score_tile 
     if (partial) {
         UNROLL
         for (int x = 0; x < KEY_SUMS; x++) {
-            const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+            const int here = SUM_QUERY(x % TILE_SUMS);
             struct score y = {s[x], 1.0f, 0.0f};
             const bool sees =
                 hide(args, QUERY_TILE(here), STEP(x) >= see_from[here] && STEP(x) < see_to[here],
@@ -317,8 +337,8 @@ INLINE void finish_scores(const struct arguments *args, const struct score_tile 
         odd[n] = -INFINITY;
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
-        const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-        float *const chain = x / FRAGMENT_SUMS % 2 ? odd : highest;
+        const int here = SUM_QUERY(x % TILE_SUMS);
+        float *const chain = x / TILE_SUMS % 2 ? odd : highest;
         chain[here] = fmax(chain[here], s[x]);
     }
     UNROLL
@@ -378,12 +398,16 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
         state->row_sum[n] *= rescale[n];
         rescales = rescales || rescale[n] != 1.0f;
     }
-#if !OVERLAP
+#if OWN_KEYS
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        state->rescale[n] = rescale[n];
+#elif !OVERLAP
     rescale_sums(rescales, rescale, state->out);
 #endif
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
-        const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+        const int here = SUM_QUERY(x % TILE_SUMS);
         s[x] = EXP2_OF(x, exponent_of(s[x], scale[here], -base[here]));
         state->row_sum[here] += s[x];
 #if HAS_DROPOUT && !PRODUCER /* with a producer these are words (drop_weights()) */
@@ -407,7 +431,7 @@ INLINE void store_weights(const int fragment_row, const int lane, const float p[
 {
     UNROLL
     for (int x = 0; x < KEY_SUMS; x += KEYS_OF_SUMS) {
-        __local float *const to = p_tile + ROW(SUM_QUERY(x % FRAGMENT_SUMS)) * P_STRIDE + KEY(x);
+        __local float *const to = p_tile + ROW(SUM_QUERY(x % TILE_SUMS)) * P_STRIDE + KEY(x);
 #if KEYS_OF_SUMS == 4
         *(__local float4 *)to = vload4(0, p + x);
 #elif KEYS_OF_SUMS == 2
@@ -430,7 +454,7 @@ INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SU
     for (int x = 0; x < KEY_SUMS; x += MAX(KEYS_OF_SUMS, 2)) {
         const uint word = take_pair(&p[x], &p[x + 1]);
         __local ushort *const rows = p_tile + part * TILE_ROWS * P_STRIDE;
-        __local ushort *const to = rows + ROW(SUM_QUERY(x % FRAGMENT_SUMS)) * P_STRIDE + KEY(x);
+        __local ushort *const to = rows + ROW(SUM_QUERY(x % TILE_SUMS)) * P_STRIDE + KEY(x);
 #if KEYS_OF_SUMS == 4
         *(__local uint2 *)to = (uint2)(word, take_pair(&p[x + 2], &p[x + 3]));
 #elif KEYS_OF_SUMS == 2

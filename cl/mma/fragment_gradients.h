@@ -373,17 +373,6 @@ INLINE bool all_sums_finite(const float *sums, const int dim)
     return check == 0.0f;
 }
 
-/* Stores a lane's sum x and the next one, of one row, to elements that are neighbours. */
-INLINE void store_pair_of_sums(const uint pair, const bool aligned, __global o_storage *to)
-{
-    if (aligned) {
-        *(__global uint *)to = pair;
-    } else {
-        ((__global ushort *)to)[0] = (ushort)pair;
-        ((__global ushort *)to)[1] = (ushort)(pair >> 16);
-    }
-}
-
 /* The lane's sums times factor, 0 for owned rows from `used` on, to `rows` rows of dim elements; unit: whether these are
  * neighbours (constant). Where rows allow it two of a lane are stored at once. */
 INLINE void store_fragment_gradients(const float *sums, const int dim, const bool unit,
@@ -406,9 +395,8 @@ INLINE void store_fragment_gradients(const float *sums, const int dim, const boo
 #if KEYS_OF_SUMS % 2 == 0 && O_DTYPE == DTYPE
             if (unit && dim % 2 == 0) {
                 if (x % 2 == 0)
-                    store_pair_of_sums(
-                        own < used ? pack_pair(sums[x] * factor, sums[x + 1] * factor) : 0,
-                        rows_aligned(to, row_step, 2), row + d);
+                    store_pair(own < used ? pack_pair(sums[x] * factor, sums[x + 1] * factor) : 0,
+                               rows_aligned(to, row_step, 2), row + d);
                 continue;
             }
 #endif

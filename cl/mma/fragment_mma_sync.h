@@ -12,7 +12,7 @@
 #define FRAGMENT_SUMS 4
 #define QUERY_WORDS 4
 #define OTHER_WORDS 2
-#define LANE_QUERIES 2
+#define LANE_QUERIES (HALF_ROWS ? 1 : 2)
 #define FIRST_SHARING_BIT 1
 #define SHARING_BITS_END 4
 #define REPLICAS 1
@@ -79,6 +79,18 @@ static inline uint word_xor(const uint x, const int bit, const int lane)
     __asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;" : "=r"(y) : "r"(x), "r"(bit));
     return y;
 }
+
+/* x of the lane with this number. */
+static inline float value_of_lane(const float x, const int from)
+{
+    float y;
+
+    __asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;" : "=f"(y) : "f"(x), "r"(from));
+    return y;
+}
+
+/* A barrier of the sub-group alone. */
+#define SUB_GROUP_BARRIER() __asm volatile("bar.warp.sync 0xffffffff;" : : : "memory")
 
 static inline bool any_in_sub_group(const bool x)
 {
@@ -255,6 +267,7 @@ static inline uint fma_pair(const uint x, const uint y, const uint z)
     return sum;
 }
 #else
+#define SUB_GROUP_BARRIER() LOCAL_BARRIER()
 static inline void copy_chunk(__local ushort *to, const __global void *from, const bool inside)
 {
     *(__local uint4 *)to = inside ? *(const __global uint4 *)from : (uint4)0;

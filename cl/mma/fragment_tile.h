@@ -129,6 +129,19 @@ static inline ushort load_element(const __global element *p)
     return *(const __global ushort *)p;
 }
 
+#if O_DTYPE == DTYPE && DTYPE != DTYPE_F32
+/* Stores two neighbouring elements of a row. */
+static inline void store_pair(const uint pair, const bool aligned, __global o_storage *to)
+{
+    if (aligned) {
+        *(__global uint *)to = pair;
+    } else {
+        ((__global ushort *)to)[0] = (ushort)pair;
+        ((__global ushort *)to)[1] = (ushort)(pair >> 16);
+    }
+}
+#endif
+
 /* Stores an element of a gradient. */
 static inline void store_result(const float x, __global o_storage *p)
 {

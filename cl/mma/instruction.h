@@ -13,6 +13,11 @@
 #define UNROLL _Pragma("unroll")
 #endif
 
+/* 1: rows are at most half of a fragment's, and lanes have nothing of the other half. */
+#ifndef HALF_ROWS
+#define HALF_ROWS 0
+#endif
+
 #if INSTRUCTION == INSTRUCTION_MMA_SYNC || INSTRUCTION == INSTRUCTION_WGMMA
 #include "mma/fragment_mma_sync.h"
 #if INSTRUCTION == INSTRUCTION_WGMMA

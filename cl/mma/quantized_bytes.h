@@ -28,26 +28,25 @@
       ((piece)-1)) == 0 &&                                                                         \
      (row_step) < 1L << 30)
 
-/* Copies `rows` rows of row_bytes bytes, in the background unless pieces have 2 bytes; rows up to
- * tile_rows become 0. places: 0, or the offsets of rows in bytes. aligned: pieces are, and rows
- * less than 2 GiB apart. */
-INLINE void copy_bytes(const int cache, __local uchar *to, const int tile_rows,
+/* Copies `rows` rows of row_bytes bytes, in the background unless pieces have 2 bytes, to rows that begin
+ * every to_step bytes; rows up to tile_rows become 0. places: 0, or the offsets of rows in bytes. aligned:
+ * pieces are, and rows less than 2 GiB apart. `threads` threads copy, of which this is number `first`. */
+INLINE void copy_bytes(const int cache, __local uchar *to, const int to_step, const int tile_rows,
                        const __global uchar *matrix, const long row_step,
                        const __local long *places, const int rows, const int row_bytes,
-                       const bool aligned)
+                       const bool aligned, const int threads, int first)
 {
     const int piece = PIECE_OF(row_bytes), pieces = row_bytes / piece;
     const long row_bytes_on = row_step / BLOCK_VALUES * BLOCK_BYTES(cache); /* the row stride */
-    const int all = tile_rows * row_bytes, whole = all / (THREADS * 16) * (THREADS * 16);
-    int first = get_local_id(0);
+    const int all = tile_rows * row_bytes, whole = all / (threads * 16) * (threads * 16);
 
     INDEX_HERE(first);
-    if (!places && rows == tile_rows && row_bytes_on == row_bytes &&
-        ((size_t)matrix & 15) == 0) { /* the rows are contiguous */
+    if (!(EMULATE && OWN_KEYS) && !places && rows == tile_rows && to_step == row_bytes &&
+        row_bytes_on == row_bytes && ((size_t)matrix & 15) == 0) { /* the rows are contiguous */
         const __global uchar *from = matrix + first * 16;
         __local uchar *const here = to + first * 16;
         UNROLL
-        for (int n = 0; n < whole; n += THREADS * 16)
+        for (int n = 0; n < whole; n += threads * 16)
             copy_piece(here + n, from + n, 16, 16);
         if (whole + first * 16 < all)
             copy_piece(here + whole, from + whole, 16, min(all - whole - first * 16, 16));
@@ -55,21 +54,21 @@ INLINE void copy_bytes(const int cache, __local uchar *to, const int tile_rows,
     }
     int row = first / (uint)pieces, column = first % (uint)pieces;
 #pragma unroll 1
-    for (int n = first * piece; n < all; n += THREADS * piece) {
+    for (int n = first * piece; n < all; n += threads * piece) {
         const __global uchar *from =
             matrix + column * piece +
             (places ? places[min(row, rows - 1)] : min(row, rows - 1) * (long)(int)row_bytes_on);
         if (piece > 2 && aligned) {
-            copy_piece(to + n, from, piece, row < rows ? piece : 0);
+            copy_piece(to + row * to_step + column * piece, from, piece, row < rows ? piece : 0);
         } else {
             from += places ? 0 : min(row, rows - 1) * (row_bytes_on - (int)row_bytes_on);
             UNROLL
             for (int e = 0; e < piece; e += 2)
-                *(__local ushort *)(to + n + e) =
+                *(__local ushort *)(to + row * to_step + column * piece + e) =
                     row < rows ? *(const __global ushort *)(from + e) : (ushort)0;
         }
-        row += THREADS / pieces;
-        column += THREADS % pieces;
+        row += threads / pieces;
+        column += threads % pieces;
         if (column >= pieces) {
             column -= pieces;
             row++;
@@ -248,15 +247,15 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
 /* Copy the bytes of a tile's rows. m: where K and V begin, with the marks of MARK_ALIGNED();
  * number: the tile's number modulo 2. */
 #define COPY_KEYS(m, keys, number)                                                                 \
-    copy_bytes(K_CACHE, k_bytes, BLOCK_N,                                                          \
+    copy_bytes(K_CACHE, k_bytes, K_ROW_BYTES, BLOCK_N,                                             \
                K_PLACE((m).k, FROM_KEY((keys).j0, args->shape->k_stride)),                         \
                args->shape->k_stride[2], KV_PLACES(places, number, 0), (keys).count, K_ROW_BYTES,  \
-               (m).k_aligned)
+               (m).k_aligned, THREADS, get_local_id(0))
 #define COPY_VALUES(m, keys, number)                                                               \
-    copy_bytes(V_CACHE, v_bytes, BLOCK_N,                                                          \
+    copy_bytes(V_CACHE, v_bytes, V_ROW_BYTES, BLOCK_N,                                             \
                V_PLACE((m).v, FROM_KEY((keys).j0, args->shape->v_stride)),                         \
                args->shape->v_stride[2], KV_PLACES(places, number, 1), (keys).count, V_ROW_BYTES,  \
-               (m).v_aligned)
+               (m).v_aligned, THREADS, get_local_id(0))
 #define CONVERT_KEYS(tile, factors, keys)                                                          \
     convert_rows(K_CACHE, tile, K_STRIDE, BLOCK_N, PART_COLUMNS, factors, k_bytes, (keys).count,   \
                  DIM_QK, false, false)

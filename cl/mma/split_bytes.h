@@ -26,7 +26,7 @@ INLINE void attend_tiles_of_bytes(const struct arguments *args, const struct tas
         COPY_VALUES(m, keys, keys.number);
     copies_end_set();
     for (; keys.j0 < task.end; keys = next) {
-        float s[M_FRAGMENTS][KEY_SUMS];
+        float s[M_FRAGMENTS][KEY_SUMS], highest[M_FRAGMENTS][LANE_QUERIES];
 
         COPIES_WAIT_BUT_SETS(1);
         LOCAL_BARRIER(); /* the keys' bytes are complete, values may be overwritten */
@@ -40,7 +40,8 @@ INLINE void attend_tiles_of_bytes(const struct arguments *args, const struct tas
         /* scores */
         clear_products(s);
         multiply_qk(l.q_tile, l.k_tile, l.k_factors, q_words, s, lane, exchange);
-        find_scores(args, &task, &keys, rows, state, s, &l, lane, exchange);
+        find_scores(args, &task, &keys, rows, state, s, highest, lane, exchange);
+        store_statistics(&l, highest, lane);
         COPIES_WAIT_BUT_SETS(1);
         LOCAL_BARRIER(); /* maxima and the values' bytes are complete, K may be overwritten */
         CONVERT_VALUES(l.v_tile, l.v_factors, keys, again, v_nonfinite);

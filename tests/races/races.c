@@ -135,6 +135,10 @@ static const struct item items[] = {
      SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_N=32 Q_RESIDENT=0 KV_PARTS=1 BYTES=1 SPLIT_K=2",
      "fwd f16 h4/1 q2 k83 d64/96 kcache=q8_0 vcache=q4_0 klen lse"},
     {"split_gpu UNIT=mma",
+     SMALL_FRAGMENTS
+     " INSTRUCTION=1 BLOCK_N=32 Q_RESIDENT=0 KV_PARTS=1 BYTES=2 HALF_ROWS=1 SPLIT_K=2",
+     "fwd f16 h4/1 q2 k83 d64/96 kcache=q8_0 vcache=q4_0 klen lse"},
+    {"split_gpu UNIT=mma",
      SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_N=32 Q_RESIDENT=1 KV_PARTS=1 SPLIT_K=1",
      "fwd bf16 h4/2 q3 k40 d8 window=20,* strict"},
     {"split_gpu UNIT=mma",

@@ -126,6 +126,21 @@ static const struct unit_program split_mma[] = {
     {"bf16 d32/256 kcache=q8_0 vcache=q4_0 mask=qk k=bshd v=bshd lse strict odtype=f32",
      "INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=2 BLOCK_N=64 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=2 "
      "BYTES=1 EXP=2"},
+    {"f16 d64/128 kcache=q8_0 vcache=q4_0 causal=br klen lse odtype=f32",
+     "INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=64 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=3 "
+     "BYTES=2 HALF_ROWS=1 EXP=2"},
+    {"f16 d128 kcache=q8_0 vcache=q8_0 causal=br alibi sinks lse",
+     "INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=2 "
+     "BYTES=2 HALF_ROWS=1 EXP=2"},
+    {"bf16 d128/96 kcache=q4_0 vcache=q8_0 page=16 pages=60 klen lse odtype=f32",
+     "INSTRUCTION=1 SUB_GROUPS=2 M_FRAGMENTS=1 BLOCK_N=64 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=2 "
+     "BYTES=2 HALF_ROWS=0 EXP=2"},
+    {"f16 d96/64 kcache=q4_0 vcache=q4_0 mask=qk k=bshd v=bshd lse strict odtype=f32",
+     "INSTRUCTION=1 SUB_GROUPS=4 M_FRAGMENTS=1 BLOCK_N=128 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=2 "
+     "BYTES=2 HALF_ROWS=0 EXP=2"},
+    {"bf16 d32/256 kcache=q8_0 vcache=q4_0 bias=f32:qk window=30,* lse strict odtype=f32",
+     "INSTRUCTION=1 SUB_GROUPS=1 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=0 KV_PARTS=1 SPLIT_K=1 "
+     "BYTES=2 HALF_ROWS=1 EXP=2"},
 };
 
 /* These need some keys. */

@@ -72,7 +72,10 @@ static int spills(const clattn_problem *p, const size_t *values)
     const size_t places = p->page_size && f->replicas > 1 ? PLACE_WORDS : 0;
 
     if (p->dtype == CLATTN_F32)
-        return part_words(p, values) + (ca_keeps_more(p) ? 24 : 0) > f->registers - 40;
+        return part_words(p, values) + (p->block_q > 0     ? 124
+                                        : ca_keeps_more(p) ? 24
+                                                           : 0) >
+               f->registers - 40;
     /* NVIDIA's compiler holds what LLVM's spills a few words of. */
     if (values[INSTRUCTION_INDEX] == CA_MMA_SYNC && !ca_keeps_more(p) && !p->strict &&
         places == 0 && values[M_FRAGMENTS_INDEX] > 1)

@@ -279,30 +279,28 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
                 store_lse(args, ended, block.bh, block.h, i);
         }
     }
-#if STORES_PAIRS
-    __global o_storage *const rows = args->o + head_offset(args->shape->o_stride, block.b, block.h);
-    if (rows_aligned(rows, args->shape->o_stride[2], 2)) {
-        UNROLL
-        for (int x = 0; x < DIM_SUMS; x += 2) {
-            const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-            const long i = block.i0 + ROW(here);
-            const uint word =
-                pack_pair(state->out[x] * factor[here], state->out[x + 1] * factor[here]);
-            if (i < args->shape->seq_q && DIM(x) < DIM_V)
-                *(__global uint *)(rows + i * args->shape->o_stride[2] + DIM(x)) =
-                    factor[here] == 0.0f ? 0 : word;
-        }
-        return;
-    }
-#endif
     UNROLL
-    for (int x = 0; x < DIM_SUMS; x++) {
-        const int here = SUM_QUERY(x % FRAGMENT_SUMS);
-        const long i = block.i0 + ROW(here);
-        const int d = DIM(x);
-        if (i < args->shape->seq_q && d < DIM_V)
-            STORE_O(factor[here] == 0.0f ? 0.0f : state->out[x] * factor[here],
-                    args->o + row_offset(args->shape->o_stride, block.b, block.h, i), d * O_STEP);
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        const long i = block.i0 + ROW(n);
+        __global o_storage *const rows =
+            args->o + head_offset(args->shape->o_stride, block.b, block.h);
+        __global o_storage *const to = rows + i * args->shape->o_stride[2];
+        if (i >= args->shape->seq_q)
+            continue;
+        UNROLL
+        for (int x = 0; x < DIM_SUMS; x++) {
+            if (SUM_QUERY(x % FRAGMENT_SUMS) != n || DIM(x) >= DIM_V)
+                continue;
+#if STORES_PAIRS
+            if (x % 2 == 0)
+                store_pair(factor[n] == 0.0f ? 0
+                                             : pack_pair(state->out[x] * factor[n],
+                                                         state->out[x + 1] * factor[n]),
+                           rows_aligned(rows, args->shape->o_stride[2], 2), to + DIM(x));
+#else
+            STORE_O(factor[n] == 0.0f ? 0.0f : state->out[x] * factor[n], to, DIM(x) * O_STEP);
+#endif
+        }
     }
 }
 

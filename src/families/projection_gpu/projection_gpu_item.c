@@ -55,7 +55,8 @@ static void shrink_to(size_t size, size_t least, size_t *block)
 }
 
 /* A second stage, copied in the background, of a depth of 32 where that leaves as many groups resident (on an H200 each
- * was the faster, and so were eight depths unrolled). */
+ * was the faster, and so were eight depths unrolled). Of rows along the depth (cl/gpu/depth_rows.h) four are, which
+ * need no more than 128 registers. */
 static void copy_stages(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t before = values[BLOCK_K_INDEX];
@@ -68,6 +69,9 @@ static void copy_stages(const clattn_problem *p, const clattn_device_info *dev, 
     values[BLOCK_K_INDEX] = 32;
     if (local_bytes(p, values) > dev->local_memory_bytes || local_bytes(p, values) > most)
         values[BLOCK_K_INDEX] = before;
+    if (values[BLOCK_K_INDEX] == 32 && p->projection.x.stride[3] == 1 &&
+        p->projection.w.stride[1] == 1)
+        values[UNROLL_INDEX] = 4;
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)

@@ -43,7 +43,8 @@ static size_t combine_items(const size_t *values)
 
 static size_t block_m(const size_t *values)
 {
-    return fragment_of(values)->queries * values[M_FRAGMENTS_INDEX];
+    return fragment_of(values)->queries * values[M_FRAGMENTS_INDEX] /
+           (values[HALF_ROWS_INDEX] ? 2 : 1);
 }
 
 /* The least that all sub-groups multiply with together: keys in the first product, dims in the second. */
@@ -74,6 +75,8 @@ static size_t scores(const size_t *values)
 
 static size_t outputs(const clattn_problem *p, const size_t *values)
 {
+    if (values[BYTES_INDEX] == 2)
+        return block_m(values) * p->dim_v / fragment_of(values)->lanes;
     return block_m(values) * padded_dim_v(p, values) / work_items(values);
 }
 
@@ -164,6 +167,13 @@ static int place_tiles(const clattn_problem *p, const clattn_device_info *dev, s
     return 0;
 }
 
+/* Has the next way of quantized keys and values that needs less; returns 0 if there is none. */
+static int fewer_bytes(size_t *values)
+{
+    values[HALF_ROWS_INDEX] = 0;
+    return halve(values, BYTES_INDEX, 0);
+}
+
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most_items = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
@@ -176,7 +186,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[SPLIT_K_INDEX] = 1;
     if (own == CA_MMA_SYNC) {
         values[EXP_INDEX] = 1;
-        values[BYTES_INDEX] = ca_both_quantized(p);
+        values[BYTES_INDEX] = !ca_both_quantized(p) ? 0 : rows <= 16 ? 2 : 1;
+        values[HALF_ROWS_INDEX] = values[BYTES_INDEX] == 2 && rows <= 8;
     }
     if (own == 0) { /* emulation on few work-items, where speed does not matter */
         values[SUB_GROUPS_INDEX] = 2;
@@ -186,17 +197,19 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         if (is_dpas)
             values[SUB_GROUPS_INDEX] = 8;
     }
+    if (values[BYTES_INDEX] == 2)
+        values[BLOCK_N_INDEX] = 32 * values[SUB_GROUPS_INDEX];
     while (work_items(values) > most_items && values[SUB_GROUPS_INDEX] > 1)
         values[SUB_GROUPS_INDEX] /= 2;
     values[BLOCK_N_INDEX] = ca_larger(values[BLOCK_N_INDEX], keys_at_once(values));
     while (values[M_FRAGMENTS_INDEX] < most_fragments && block_m(values) < rows)
         values[M_FRAGMENTS_INDEX] *= 2;
     while (!place_tiles(p, dev, values) &&
-           (halve(values, M_FRAGMENTS_INDEX, 1) || halve(values, BYTES_INDEX, 0) ||
+           (halve(values, M_FRAGMENTS_INDEX, 1) || fewer_bytes(values) ||
             halve(values, SUB_GROUPS_INDEX, 1)))
         ;
     if (values[BYTES_INDEX] && values[M_FRAGMENTS_INDEX] == 1)
-        values[REGISTERS_INDEX] = 128;
+        values[REGISTERS_INDEX] = values[BYTES_INDEX] == 2 ? 168 : 128;
     ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], block_m(values), work_items(values), values,
                      SPLIT_K_INDEX, reject);
 }

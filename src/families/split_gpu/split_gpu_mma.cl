@@ -32,14 +32,15 @@
 #include "common/sequence.h"
 #if !defined(INSTRUCTION) || !defined(EMULATE) || !defined(SUB_GROUPS) || !defined(M_FRAGMENTS) || \
     !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(KV_PARTS) || !defined(SPLIT_K) ||        \
-    !defined(BYTES) || !defined(EXP)
+    !defined(BYTES) || !defined(HALF_ROWS) || !defined(EXP)
 #error "split_gpu_mma.cl must be built with all of its tunables defined"
 #endif
 #if DTYPE == DTYPE_F32 || K_DTYPE != DTYPE || V_DTYPE != DTYPE || SCORES || HAS_DROPOUT
 #error "split_gpu_mma.cl takes f16 and bf16 alone, and quantized keys and values"
 #endif
 
-#define WEIGHTS_IN_MEMORY 1
+#define OWN_KEYS (BYTES == 2)
+#define WEIGHTS_IN_MEMORY !OWN_KEYS
 #include "mma/fragment.h"
 #include "gpu/tile_exp.h"
 
@@ -51,6 +52,15 @@
 #include "gpu/tile_load.h"
 #include "common/quantized.h"
 #define PLACES_IN_BYTES BYTES
+#if OWN_KEYS
+/* Key `column` of a tile: by the words of a row, neighbours are four or twelve banks apart, modulo 16. */
+#define WORDS_OF_ROW DIVIDE_UP(DIM_QK / BLOCK_VALUES * BLOCK_BYTES(K_CACHE), 4)
+#define KEY_SPACING                                                                                \
+    MIN(WORDS_OF_ROW % 2 ? 4 : WORDS_OF_ROW % 4 ? 2 : 1, TILE_KEYS / FRAGMENT_OTHERS)
+#define KEY_PLACE(tile, column)                                                                    \
+    ((tile) / KEY_SPACING * KEY_SPACING * FRAGMENT_OTHERS + (tile) % KEY_SPACING +                 \
+     KEY_SPACING * (column))
+#endif
 #include "mma/key_places.h"
 #include "mma/fragment_attention.h"
 #include "gpu/split_task.h"
@@ -64,6 +74,9 @@
 #endif
 #endif
 
+#if OWN_KEYS
+#include "mma/decoded_operands.h"
+#endif
 #if BYTES
 #define BYTES_OF_TILE , k_bytes, v_bytes
 #else
@@ -87,7 +100,9 @@ struct matrices {
 /* Local memory. */
 struct shared {
     __local ushort *q_tile, *k_tile, *v_tile;
+#if !OWN_KEYS
     __local weight_storage *p_tile;
+#endif
     __local float *k_factors, *v_factors; /* the scales of quantized tiles */
     __local float *statistics; /* each sub-group's row_max of each row; in the end its row_sum */
     __local long *q_places;    /* the offset of each row of Q */
@@ -204,21 +219,21 @@ INLINE void load_q(const struct arguments *args, const struct task *task, const 
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-/* Makes scores of the products of the sub-group's keys, and stores the highest score of each row
- * to local memory. */
+/* Makes scores of the products of the sub-group's keys; highest: the highest score of each row, of
+ * this tile and earlier ones. */
 INLINE void find_scores(const struct arguments *args, const struct task *task,
                         const struct keys *keys,
                         const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
                         struct fragment_state state[M_FRAGMENTS], float s[M_FRAGMENTS][KEY_SUMS],
-                        const struct shared *l, const int lane, __local float *exchange)
+                        float highest[M_FRAGMENTS][LANE_QUERIES], const int lane,
+                        __local float *exchange)
 {
-    const int before = (int)(keys->j0 - task->begin), first = FIRST_KEY + sum_other(lane, 0);
+    const int before = (int)(keys->j0 - task->begin), first = FIRST_KEY + LANE_KEY;
 
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
         struct score_tile tiles[LANE_QUERIES];
         int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
-        float highest[LANE_QUERIES];
 
         UNROLL
         for (int n = 0; n < LANE_QUERIES; n++) {
@@ -231,15 +246,22 @@ INLINE void find_scores(const struct arguments *args, const struct task *task,
 #endif
             see_from[n] = row.first - before - first;
             see_to[n] = min(row.end - before, keys->count) - first;
-            highest[n] = state[f].row_max[n];
+            highest[f][n] = state[f].row_max[n];
         }
         finish_scores(args, tiles, keys->partial, see_from, see_to, f * FRAGMENT_QUERIES, s[f],
-                      highest, state[f].seen, lane, exchange);
-        UNROLL
-        for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
-            l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
-                highest[n];
+                      highest[f], state[f].seen, lane, exchange);
     }
+}
+
+/* Stores a number of each row of the sub-group to local memory. */
+INLINE void store_statistics(const struct shared *l, float x[M_FRAGMENTS][LANE_QUERIES],
+                             const int lane)
+{
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+    for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
+        l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] = x[f][n];
 }
 
 /* ---- softmax --------------------------------------------------------------------------------- */
@@ -253,6 +275,7 @@ INLINE void find_scales(const struct arguments *args, const struct lane_row rows
         scales[n] = score_scale(args, rows[n].h);
 }
 
+#if !OWN_KEYS
 /* Scores become weights, relative to the highest that any sub-group found. */
 INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
                        const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
@@ -277,6 +300,8 @@ INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
     }
 }
 
+#endif
+
 /* ---- store ----------------------------------------------------------------------------------- */
 
 /* The complete sum of the range's weights of a row. */
@@ -289,6 +314,7 @@ INLINE float total_of(const struct shared *l, const int row)
     return total;
 }
 
+#if !OWN_KEYS
 /* Stores the partial results of a fragment's rows. */
 INLINE void store_fragment_results(const struct arguments *args, const struct task *task,
                                    const struct shared *l, const int fragment_row,
@@ -340,6 +366,8 @@ INLINE void store_results(const struct arguments *args, const struct task *task,
                                weight_exponent, lane);
 }
 
+#endif
+
 /* Adds to the range's sums the Infs and NaNs of V that were staged as 0, in rows that see them. */
 INLINE void add_nonfinite_to_results(const struct arguments *args, const struct task *task,
                                      const struct matrices *m, const struct shared *l,
@@ -366,7 +394,9 @@ INLINE void add_nonfinite_to_results(const struct arguments *args, const struct 
 
 /* ---- the loop over tiles --------------------------------------------------------------------- */
 
-#if BYTES
+#if OWN_KEYS
+#include "mma/split_decoded.h"
+#elif BYTES
 #include "mma/split_bytes.h"
 #else
 /* Attends to the tiles of a range, from the first one on. */
@@ -384,7 +414,7 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task,
     if (COPIES_AHEAD && keys.j0 < task.end)
         STAGE_KEYS(keys, 0);
     for (; keys.j0 < task.end; keys = next) {
-        float s[M_FRAGMENTS][KEY_SUMS];
+        float s[M_FRAGMENTS][KEY_SUMS], highest[M_FRAGMENTS][LANE_QUERIES];
 
         /* scores */
         clear_products(s);
@@ -405,7 +435,8 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task,
         }
         next = find_tile_of_keys(args, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles);
         LIST_PLACES(task.b, next, next.number);
-        find_scores(args, &task, &keys, rows, state, s, &l, lane, exchange);
+        find_scores(args, &task, &keys, rows, state, s, highest, lane, exchange);
+        store_statistics(&l, highest, lane);
         copies_wait();
         LOCAL_BARRIER(); /* maxima, V and the next places are complete, K may be overwritten */
         if (COPIES_AHEAD && next.j0 < task.end)
@@ -430,6 +461,7 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task,
 }
 #endif
 
+#if !OWN_KEYS
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
@@ -494,3 +526,4 @@ split(PARAMETERS_split)
         add_nonfinite_to_results(args, &task, &m, &l, results);
     END_KERNEL();
 }
+#endif

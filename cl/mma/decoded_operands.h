@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Operands of mma.sync decoded in registers from quantized rows in local memory, without a tile of elements.
+ *
+ * Each lane decodes what it multiplies. The order of a product's terms is free if both operands have the same:
+ *   keys     a lane's words of a key's codes are four neighbouring codes each, and Q's dims have that order
+ *   values   a lane has the same few dims of each of its keys; dims are the rows of the product
+ * Codes of 4 bits: the low halves of a block's bytes are a step's terms, the high halves the next step's.
+ *
+ * Rows begin at words; blocks, and so codes, may begin in the middle of one. Lanes then take the words inside of the
+ * codes, and the last lane one word made of the first and the last two bytes: the codes in a rotated order.
+ *
+ * KEY_SPACING: neighbouring keys of a tile are so many rows apart that the lanes of an access meet in no bank. */
+#pragma once
+#include "mma/quantized_bytes.h"
+
+#define ROW_WORDS(row_bytes) DIVIDE_UP(row_bytes, 4)
+/* The byte of a row where a block's codes begin, and their words. */
+#define CODES_BEGIN(cache, block) ((block)*BLOCK_BYTES(cache) + CODES_AT(cache))
+#define CODE_WORDS(cache) BITS_OF_CODES(cache)
+/* The number of codes by which a block's order is rotated. */
+#define ROTATED(cache, block) (CODES_BEGIN(cache, block) % 4)
+
+/* A lane's number among those that share a key of a tile, and the word of its i-th step. */
+#define LANE_TERM(lane) (sum_other(lane, 0) / 2)
+#define KEY_WORD(cache, i, lane) (LANE_TERM(lane) + (BITS_OF_CODES(cache) == 8 ? 4 * (i) : 0))
+
+/* The dim, in a block, of term `depth` of its i-th step in a product with keys. */
+static inline int dim_of_term(const int cache, const int block, const int i, const int depth)
+{
+    const int term = depth % 8 / 2, byte = depth % 2 * 2 + depth / 8;
+
+    return BITS_OF_CODES(cache) == 8 ? (ROTATED(cache, block) + 4 * (term + 4 * i) + byte) % 32
+                                     : (ROTATED(cache, block) + 4 * term + byte) % 16 + 16 * i;
+}
+
+/* The dim, in a block, of row 8 x + n of its m-th tile of 16 dims. */
+static inline int dim_of_row(const int cache, const int n, const int m, const int x)
+{
+    return BITS_OF_CODES(cache) == 8 ? 4 * n + 2 * m + x : 2 * n + x + 16 * m;
+}
+
+static inline uint spread_codes(const int format, const uint word, const bool high)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, SPREAD(word, high))
+    return 0;
+}
+
+static inline uint power_of_high(const int format)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, HIGH_POWER)
+    return 0;
+}
+
+static inline uint less_of_high(const int format)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, HIGH_LESS)
+    return 0;
+}
+
+/* The elements of the codes in bytes 0 and 2 of a word, if `odd` in bytes 1 and 3. */
+INLINE uint elements_of_word(const int cache, const uint word, const int odd, const bool high,
+                             const uint power, const uint less)
+{
+    return pair_of_codes(cache, spread_codes(cache, odd ? word >> 8 : word, high), power, less);
+}
+
+/* A key's operand of the i-th step of a block; order: of ROTATION_ORDER(). */
+INLINE void decode_keys(uint words[OTHER_WORDS], const __local uint *row, const int block,
+                        const int i, const int lane, const uint order)
+{
+    const int first = DIVIDE_UP(CODES_BEGIN(K_CACHE, block), 4);
+    const bool high = BITS_OF_CODES(K_CACHE) == 4 ? i > 0 : false;
+    const uint power = high ? power_of_high(K_CACHE) : power_of_elements(K_CACHE);
+    const uint less = high ? less_of_high(K_CACHE) : less_of_elements(K_CACHE);
+    uint word = row[first + KEY_WORD(K_CACHE, i, lane)];
+
+    if (ROTATED(K_CACHE, block) > 0 && i >= CODE_WORDS(K_CACHE) / 4 - 1)
+        word = permute_bytes(word, row[first - 1], order);
+    words[0] = elements_of_word(K_CACHE, word, 0, high, power, less);
+    words[1] = elements_of_word(K_CACHE, word, 1, high, power, less);
+}
+
+/* The order of bytes that makes a rotated block's last word. */
+#define ROTATION_ORDER(lane) (LANE_TERM(lane) == 3 ? 0x7610u : 0x3210u)
+
+/* Values' operands: two tiles of dims of a block, of four keys in the order of terms. powers: of two neighbouring
+ * keys each, with what PAIR takes. */
+INLINE void decode_values(uint words[2][QUERY_WORDS], const __local uchar *const rows[4],
+                          const int block, const uint2 powers[2], const int lane)
+{
+    UNROLL
+    for (int pair = 0; pair < 2; pair++) {
+        const uint power = powers[pair].x, less = powers[pair].y;
+        const int from = CODES_BEGIN(V_CACHE, block);
+        uint codes[2][2] = {{0}}; /* by halves, of each key */
+
+        UNROLL
+        for (int k = 0; k < 2; k++) {
+            const __local uchar *const bytes =
+                rows[2 * pair + k] + from + other_column(lane) * BITS_OF_CODES(V_CACHE) / 2;
+            if (BITS_OF_CODES(V_CACHE) == 8 && from % 4 == 0) {
+                codes[0][k] = *(const __local uint *)bytes;
+            } else {
+                codes[0][k] = *(const __local ushort *)bytes;
+                if (BITS_OF_CODES(V_CACHE) == 8)
+                    codes[1][k] = *(const __local ushort *)(bytes + 2);
+            }
+        }
+        if (BITS_OF_CODES(V_CACHE) == 8) {
+            const uint low = permute_bytes(codes[0][0], codes[0][1], 0x5410);
+            const uint high = from % 4 == 0 ? permute_bytes(codes[0][0], codes[0][1], 0x7632)
+                                            : permute_bytes(codes[1][0], codes[1][1], 0x5410);
+            UNROLL
+            for (int x = 0; x < 2; x++) {
+                words[0][2 * pair + x] = elements_of_word(V_CACHE, low, x, 0, power, less);
+                words[1][2 * pair + x] = elements_of_word(V_CACHE, high, x, 0, power, less);
+            }
+        } else {
+            const uint both = permute_bytes(codes[0][0], codes[0][1], 0x5410);
+            const bool scaled = DTYPE == DTYPE_F16;
+            const uint high_power =
+                scaled ? fma_pair(power, power_of_high(V_CACHE), 0) : power_of_high(V_CACHE);
+            const uint high_less =
+                scaled ? fma_pair(power, less_of_high(V_CACHE), 0) : less_of_high(V_CACHE);
+            UNROLL
+            for (int x = 0; x < 2; x++) {
+                words[0][2 * pair + x] = elements_of_word(V_CACHE, both, x, 0, power, less);
+                words[1][2 * pair + x] =
+                    elements_of_word(V_CACHE, both, x, 1, high_power, high_less);
+            }
+        }
+    }
+}
