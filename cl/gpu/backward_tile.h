@@ -55,8 +55,21 @@ INLINE float4 statistic_of(const struct arguments *args, const long b, const lon
     return vload4(0, place_of_statistic(args, b, h, i));
 }
 
-#define BLOCK_BITS_BEGIN(args) bias_sums_end(args)
-#define MARKS_BEGIN(args) bias_sums_end(args)
+#if OPERAND_PARTS > 1
+/* Then come the parts of q, do, k and v (cl/mma/gradients_parts.h), from a multiple of 16 bytes on. */
+INLINE long parts_end(const struct arguments *args)
+{
+    const long rows = args->shape->batch * (args->shape->heads * longest_q(args) +
+                                            args->shape->kv_heads * longest_kv(args));
+
+    return bias_sums_end(args) + PARTS_WORDS(rows);
+}
+#else
+#define parts_end bias_sums_end
+#endif
+
+#define BLOCK_BITS_BEGIN(args) parts_end(args)
+#define MARKS_BEGIN(args) parts_end(args)
 #define MARK_ITEMS THREADS
 #define MARK_SHARERS BACKWARD_MARK_SHARERS
 #include "score/mark_pairs.h"
@@ -64,6 +77,7 @@ INLINE float4 statistic_of(const struct arguments *args, const long b, const lon
 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
+#if OPERAND_PARTS == 1
 /* The matrices of `rows` rows of one head, from query i or key j on. (In do_rows() and v_rows()
  * a row_offset() would spill registers on NVIDIA's GPUs.) */
 INLINE struct matrix q_rows(const struct arguments *args, const long b, const long h, const long i,
@@ -95,6 +109,8 @@ INLINE struct matrix v_rows(const struct arguments *args, const long b, const lo
                          j * args->shape->v_stride[2],
                      args->shape->v_stride[2], V_STEP, DIM_V, rows, WIDTH(UNIT_V, DIM_V));
 }
+
+#endif
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
 

@@ -37,14 +37,28 @@ static inline bool rows_aligned(const __global storage *rows, const long row_ste
     rows_aligned_of((dtype), (p), (row_step), (width))
 #endif
 
+/* The elements of a matrix: a tensor's, or parts of f32 (mma/f32_parts.h). */
+#ifndef OPERAND_PARTS
+#define OPERAND_PARTS 1
+#endif
+#if OPERAND_PARTS > 1
+typedef ushort matrix_storage;
+#else
+typedef storage matrix_storage;
+#endif
+
 /* Rows of a tensor. All but the pointer, the steps and the count are constants once inlined. */
 struct matrix {
-    const __global storage *p;
+    const __global matrix_storage *p;
     long row_step, step;
+#if OPERAND_PARTS > 1
+    long part_step; /* from an element to its next part */
+#endif
     int dim, rows, width; /* width: elements that one load takes */
     bool aligned;
 };
 
+#if OPERAND_PARTS == 1
 INLINE struct matrix matrix_of(const __global storage *p, const long row_step, const long step,
                                const int dim, const int rows, const int width)
 {
@@ -52,6 +66,7 @@ INLINE struct matrix matrix_of(const __global storage *p, const long row_step, c
 
     return m;
 }
+#endif
 
 /* x with 0 for every Inf and NaN; tells whether there was one. */
 static inline float4 finite_or_0(const float4 x, int *nonfinite)

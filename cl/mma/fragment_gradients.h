@@ -33,17 +33,17 @@
 #endif
 #if HAS_TILE_PRODUCTS /* tiles begin where the swizzle does */
 #define STREAMED_QK_AT 0
-#define STREAMED_V_AT STREAMED_ELEMENTS(DIM_QK)
+#define STREAMED_V_AT (OPERAND_PARTS * STREAMED_ELEMENTS(DIM_QK))
 #define OWNED_QK_AT (STAGES * STAGE_ELEMENTS)
-#define OWNED_V_AT (OWNED_QK_AT + OWNED_ELEMENTS(DIM_QK))
+#define OWNED_V_AT (OWNED_QK_AT + OPERAND_PARTS * OWNED_ELEMENTS(DIM_QK))
 #if DIM_QK % 64 || DIM_V % 64 || BLOCK_STREAMED % 32 || DIM_GROUPS > 1
 #error "wgmma multiplies with tiles of whole blocks of 64 columns"
 #endif
 #else
 #define OWNED_QK_AT 0
-#define OWNED_V_AT OWNED_ELEMENTS(DIM_QK)
-#define STREAMED_QK_AT (OWNED_V_AT + OWNED_ELEMENTS(DIM_V))
-#define STREAMED_V_AT (STREAMED_QK_AT + STREAMED_ELEMENTS(DIM_QK))
+#define OWNED_V_AT (OPERAND_PARTS * OWNED_ELEMENTS(DIM_QK))
+#define STREAMED_QK_AT (OWNED_V_AT + OPERAND_PARTS * OWNED_ELEMENTS(DIM_V))
+#define STREAMED_V_AT (STREAMED_QK_AT + OPERAND_PARTS * STREAMED_ELEMENTS(DIM_QK))
 #endif
 
 /* ---- load ------------------------------------------------------------------------------------ */
@@ -51,38 +51,81 @@
 /* Macros: in a function the fill loop would be unrolled before inlining, and the addresses of all
  * its loads would stay in registers. dim and unit are constants rather than members of the matrix:
  * NVIDIA's compiler would divide by a member in each tile. */
-#define STAGE_ROWS(m, tile, stride, tile_rows, columns, dim, unit)                                 \
+/* Parts are staged one after the other, by one piece of code. (PoCL 3.1 skips loops that follow such a loop.) */
+#if EMULATE
+#define ONE_BY_ONE _Pragma("unroll")
+#else
+#define ONE_BY_ONE _Pragma("unroll 1")
+#endif
+#if OPERAND_PARTS > 1
+#define FILL_PARTS(m, tile, stride, tile_rows, columns, dim, unit, part_elements)                  \
+    do {                                                                                           \
+        ONE_BY_ONE                                                                                 \
+        for (int part = 0; part < OPERAND_PARTS; part++)                                           \
+            fill_rows((tile) + part * (part_elements), stride, tile_rows, columns,                 \
+                      (m).p + part * (m).part_step, (m).row_step, 0, 1, (m).rows, PART_LINE(dim),  \
+                      8, (m).aligned, false);                                                      \
+    } while (0)
+#define IS_WIDE(unit, dim) true
+#define PART_STEP(m) (m).part_step
+#else
+#define FILL_PARTS(m, tile, stride, tile_rows, columns, dim, unit, part_elements)                  \
     fill_rows(tile, stride, tile_rows, columns, (m).p, (m).row_step, 0, (m).step, (m).rows, dim,   \
               WIDTH(unit, dim), (m).aligned, false)
+#define IS_WIDE(unit, dim) (WIDTH(unit, dim) == 8)
+#define PART_STEP(m) 0
+#endif
 #define STAGE_OWNED(owned, tile, dim, unit)                                                        \
     do {                                                                                           \
         const struct matrix m = owned;                                                             \
-        STAGE_ROWS(m, tile, OWNED_STRIDE(dim), BLOCK_OWNED, COLUMNS(dim), dim, unit);              \
+        FILL_PARTS(m, tile, OWNED_STRIDE(dim), BLOCK_OWNED, COLUMNS(dim), dim, unit,               \
+                   OWNED_ELEMENTS(dim));                                                           \
     } while (0)
 #define STAGE_STREAMED(streamed, tile, dim, unit)                                                  \
     do {                                                                                           \
         const struct matrix m = streamed;                                                          \
-        STAGE_ROWS(m, tile, STREAMED_STRIDE(dim), BLOCK_STREAMED, STREAMED_COLUMNS(dim), dim,      \
-                   unit);                                                                          \
+        FILL_PARTS(m, tile, STREAMED_STRIDE(dim), BLOCK_STREAMED, STREAMED_COLUMNS(dim), dim,      \
+                   unit, STREAMED_ELEMENTS(dim));                                                  \
     } while (0)
 /* Stages streamed rows as values of the second product, with 0 for Infs and NaNs if `finite`;
  * sets *nonfinite if there was one. */
 INLINE void stage_value_rows(const struct matrix m, const bool finite, __local ushort *tile,
                              volatile __local int *nonfinite)
 {
+    int found = 0;
+
+    ONE_BY_ONE
+    for (int part = 0; part < OPERAND_PARTS; part++) {
+        __local ushort *const to = tile + part * STREAMED_ELEMENTS(m.dim);
+        const __global element *const from = m.p + part * PART_STEP(m);
 #if PACKED_VALUES
-    const int found = fill_packed(tile, BLOCK_STREAMED, DIMS(m.dim), m.p, m.row_step, 0, m.step,
-                                  m.rows, m.dim, m.width, m.aligned, finite);
+        found |= fill_packed(to, BLOCK_STREAMED, DIMS(m.dim), from, m.row_step, 0, m.step, m.rows,
+                             m.dim, m.width, m.aligned, finite);
 #else
-    const int found =
-        fill_rows(tile, STREAMED_STRIDE(m.dim), BLOCK_STREAMED, STREAMED_COLUMNS(m.dim), m.p,
-                  m.row_step, 0, m.step, m.rows, m.dim, m.width, m.aligned, finite);
+        found |= fill_rows(to, STREAMED_STRIDE(m.dim), BLOCK_STREAMED, STREAMED_COLUMNS(m.dim),
+                           from, m.row_step, 0, m.step, m.rows, m.dim, m.width, m.aligned, finite);
 #endif
+    }
     if (found)
         atomic_or(nonfinite, 1);
 }
 
 /* ---- first product --------------------------------------------------------------------------- */
+
+/* sums of OTHERS_AT_ONCE tiles += the products of all pairs of so many parts that count, the small ones first. */
+INLINE void multiply_parts(const int parts, float *sums, uint queries[OPERAND_PARTS][QUERY_WORDS],
+                           uint others[OPERAND_PARTS][OTHERS_AT_ONCE * OTHER_WORDS], const int lane,
+                           __local float *exchange)
+{
+    UNROLL
+    for (int both = parts - 1; both >= 0; both--)
+        UNROLL
+    for (int part = 0; part <= both; part++)
+        UNROLL
+    for (int m = 0; m < OTHERS_AT_ONCE; m++)
+        multiply_add(sums + m * FRAGMENT_SUMS, queries[part], others[both - part] + m * OTHER_WORDS,
+                     lane, exchange);
+}
 
 /* Zeros an array of sums. */
 #define CLEAR(sums)                                                                                \
@@ -96,9 +139,10 @@ INLINE void stage_value_rows(const struct matrix m, const bool finite, __local u
 #include "mma/warpgroup_tile.h"
 #else
 /* Multiplies the sub-group's owned rows, from `owned` on, by streamed rows, of dim elements
- * each. */
-INLINE void multiply_fragment_rows(const __local ushort *owned, const __local ushort *streamed,
-                                   const int dim, float products[STREAMED_SUMS], const int lane,
+ * each, both of `parts` parts. */
+INLINE void multiply_fragment_rows(const int parts, const __local ushort *owned,
+                                   const __local ushort *streamed, const int dim,
+                                   float products[STREAMED_SUMS], const int lane,
                                    __local float *exchange)
 {
     UNROLL
@@ -106,17 +150,21 @@ INLINE void multiply_fragment_rows(const __local ushort *owned, const __local us
         products[x] = 0.0f;
     UNROLL
     for (int d = 0; d < COLUMNS(dim); d += FRAGMENT_DEPTH) {
-        uint owned_words[QUERY_WORDS];
-        load_query(owned_words, owned + d, OWNED_STRIDE(dim), lane);
+        uint owned_words[OPERAND_PARTS][QUERY_WORDS];
+        UNROLL
+        for (int part = 0; part < parts; part++)
+            load_query(owned_words[part], owned + part * OWNED_ELEMENTS(dim) + d, OWNED_STRIDE(dim),
+                       lane);
         UNROLL
         for (int n = 0; n < STREAMED_TILES; n += OTHERS_AT_ONCE) {
-            uint words[OTHERS_AT_ONCE * OTHER_WORDS];
-            load_keys(words, streamed + n * FRAGMENT_OTHERS * STREAMED_STRIDE(dim) + d,
-                      STREAMED_STRIDE(dim), lane);
+            uint words[OPERAND_PARTS][OTHERS_AT_ONCE * OTHER_WORDS];
             UNROLL
-            for (int m = 0; m < OTHERS_AT_ONCE; m++)
-                multiply_add(products + (n + m) * FRAGMENT_SUMS, owned_words,
-                             words + m * OTHER_WORDS, lane, exchange);
+            for (int part = 0; part < parts; part++)
+                load_keys(words[part],
+                          streamed + part * STREAMED_ELEMENTS(dim) +
+                              n * FRAGMENT_OTHERS * STREAMED_STRIDE(dim) + d,
+                          STREAMED_STRIDE(dim), lane);
+            multiply_parts(parts, products + n * FRAGMENT_SUMS, owned_words, words, lane, exchange);
         }
         IN_ORDER();
     }
@@ -280,35 +328,37 @@ INLINE void weigh_gradients(const bool owns_keys, const bool partial, const floa
 
 /* ---- second product -------------------------------------------------------------------------- */
 
-/* sums += weights times a slab of streamed rows of dim elements, in one or, of OTHERS_AT_ONCE, two tiles of
- * dims from d on. */
-INLINE void add_tiles(const __local ushort *tile, const int dim, const int slab, const int d,
-                      const uint weight_words[QUERY_WORDS], float *sums, const int lane,
-                      __local float *exchange)
+/* sums += weights times a slab of streamed rows of dim elements, of both the first `parts` parts, in one or, of
+ * OTHERS_AT_ONCE, two tiles of dims from d on. */
+INLINE void add_tiles(const int parts, const __local ushort *tile, const int dim, const int slab,
+                      const int d, uint weight_words[OPERAND_PARTS][QUERY_WORDS], float *sums,
+                      const int lane, __local float *exchange)
 {
-    uint words[OTHERS_AT_ONCE * OTHER_WORDS];
+    uint words[OPERAND_PARTS][OTHERS_AT_ONCE * OTHER_WORDS];
 
+    UNROLL
+    for (int part = 0; part < parts; part++) {
+        const __local ushort *const values = tile + part * STREAMED_ELEMENTS(dim);
 #if PACKED_VALUES
-    UNROLL
-    for (int w = 0; w < OTHER_WORDS; w += PACKED_RUN / 2)
-        load_run(words + w,
-                 tile +
-                     packed_at(DIMS(dim), slab, d + other_column(lane), other_depth(lane, 2 * w)),
-                 PACKED_RUN / 2);
+        UNROLL
+        for (int w = 0; w < OTHER_WORDS; w += PACKED_RUN / 2)
+            load_run(words[part] + w,
+                     values + packed_at(DIMS(dim), slab, d + other_column(lane),
+                                        other_depth(lane, 2 * w)),
+                     PACKED_RUN / 2);
 #else
-    load_values(words, tile + slab * FRAGMENT_DEPTH * STREAMED_STRIDE(dim) + d,
-                STREAMED_STRIDE(dim), lane);
+        load_values(words[part], values + slab * FRAGMENT_DEPTH * STREAMED_STRIDE(dim) + d,
+                    STREAMED_STRIDE(dim), lane);
 #endif
-    UNROLL
-    for (int m = 0; m < OTHERS_AT_ONCE; m++)
-        multiply_add(sums + m * FRAGMENT_SUMS, weight_words, words + m * OTHER_WORDS, lane,
-                     exchange);
+    }
+    multiply_parts(parts, sums, weight_words, words, lane, exchange);
 }
 
 #if HAS_TILE_PRODUCTS
-/* Weights, or the gradients of scores, become rounded operands. */
-INLINE void round_rows(const float weights[STREAMED_SUMS], uint words[STREAMED_SLABS][QUERY_WORDS],
-                       const int lane, __local float *exchange)
+/* Weights, or the gradients of scores, become rounded operands, in parts. */
+INLINE void round_rows(const float weights[STREAMED_SUMS],
+                       uint words[OPERAND_PARTS * STREAMED_SLABS][QUERY_WORDS], const int lane,
+                       __local float *exchange)
 {
     float rest[STREAMED_SUMS]; /* the caller may need the weights again */
 
@@ -316,34 +366,86 @@ INLINE void round_rows(const float weights[STREAMED_SUMS], uint words[STREAMED_S
     for (int x = 0; x < STREAMED_SUMS; x++)
         rest[x] = weights[x];
     UNROLL
+    for (int part = 0; part < OPERAND_PARTS; part++)
+        UNROLL
     for (int slab = 0; slab < STREAMED_SLABS; slab++)
-        take_weights(words[slab], rest, slab, lane, exchange);
+        take_weights(words[part * STREAMED_SLABS + slab], rest, slab, lane, exchange);
 }
 #endif
 
-/* sums += weights, rounded to elements, times streamed rows of dim elements, in this sub-group's dims; complete behind
- * SUMS_COMPLETE(). */
-INLINE void add_fragment_rows(const __local ushort *tile, const int dim, const int dim_group,
-                              float weights[STREAMED_SUMS], float *sums, const int lane,
-                              __local float *exchange)
+#if OPERAND_PARTS > 1
+/* Adds Infs and NaNs among the weights times the first parts of streamed rows, and leaves 0 in their place: with the
+ * other parts, of either sign or 0, they would make NaNs. */
+INLINE void add_infinite_weights(const __local ushort *tile, const int dim, const int dim_group,
+                                 float weights[STREAMED_SUMS], float *sums, const int lane,
+                                 __local float *exchange)
 {
+    float infinite[STREAMED_SUMS];
+
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++) {
+        const bool finite = weights[x] * 0.0f == 0.0f;
+        infinite[x] = finite ? 0.0f : weights[x];
+        weights[x] = finite ? weights[x] : 0.0f;
+    }
 #if HAS_TILE_PRODUCTS
     uint words[STREAMED_SLABS][QUERY_WORDS];
+    UNROLL
+    for (int slab = 0; slab < STREAMED_SLABS; slab++)
+        take_weights(words[slab], infinite, slab, lane, exchange);
+    add_rows_of_tile(words, 1, BLOCK_STREAMED, tile, dim, sums, lane, exchange);
+#else
+    const int tiles = DIM_TILES(dim);
+    UNROLL
+    for (int slab = 0; slab < STREAMED_SLABS; slab++) {
+        uint words[OPERAND_PARTS][QUERY_WORDS];
+        take_weights(words[0], infinite, slab, lane, exchange);
+        UNROLL
+        for (int n = 0; n < (EMULATE ? tiles : MAX_DIM_TILES); n += OTHERS_AT_ONCE)
+            if (EMULATE || n < tiles) /* no barrier in an `if` */
+                add_tiles(1, tile, dim, slab, (dim_group * tiles + n) * FRAGMENT_OTHERS, words,
+                          sums + n * FRAGMENT_SUMS, lane, exchange);
+        IN_ORDER();
+    }
+#endif
+}
+
+/* PoCL 3.1 miscompiles a barrier in an `if`. */
+#define ADD_INFINITE_WEIGHTS(again, tile, dim, dim_group, weights, sums)                           \
+    do {                                                                                           \
+        if (EMULATE || (again))                                                                    \
+            add_infinite_weights(tile, dim, dim_group, weights, sums, lane, exchange);             \
+    } while (0)
+#else
+#define ADD_INFINITE_WEIGHTS(again, tile, dim, dim_group, weights, sums)
+#endif
+
+/* sums += weights, rounded to elements, times streamed rows of dim elements, in this sub-group's dims; complete behind
+ * SUMS_COMPLETE(). again: this is the second pass. */
+INLINE void add_fragment_rows(const bool again, const __local ushort *tile, const int dim,
+                              const int dim_group, float weights[STREAMED_SUMS], float *sums,
+                              const int lane, __local float *exchange)
+{
+    ADD_INFINITE_WEIGHTS(again, tile, dim, dim_group, weights, sums);
+#if HAS_TILE_PRODUCTS
+    uint words[OPERAND_PARTS * STREAMED_SLABS][QUERY_WORDS];
 
     round_rows(weights, words, lane, exchange);
-    begin_sums_of_tile(words, 1, BLOCK_STREAMED, tile, dim, sums, lane, exchange);
+    begin_part_sums(words, BLOCK_STREAMED, tile, STREAMED_ELEMENTS(dim), dim, sums, lane, exchange);
 #else
     const int tiles = DIM_TILES(dim);
 
     UNROLL
     for (int slab = 0; slab < STREAMED_SLABS; slab++) {
-        uint weight_words[QUERY_WORDS];
-        take_weights(weight_words, weights, slab, lane, exchange);
+        uint weight_words[OPERAND_PARTS][QUERY_WORDS];
+        UNROLL
+        for (int part = 0; part < OPERAND_PARTS; part++)
+            take_weights(weight_words[part], weights, slab, lane, exchange);
         UNROLL
         for (int n = 0; n < (EMULATE ? tiles : MAX_DIM_TILES); n += OTHERS_AT_ONCE)
             if (EMULATE || n < tiles) /* no barrier in an `if` */
-                add_tiles(tile, dim, slab, (dim_group * tiles + n) * FRAGMENT_OTHERS, weight_words,
-                          sums + n * FRAGMENT_SUMS, lane, exchange);
+                add_tiles(OPERAND_PARTS, tile, dim, slab, (dim_group * tiles + n) * FRAGMENT_OTHERS,
+                          weight_words, sums + n * FRAGMENT_SUMS, lane, exchange);
         IN_ORDER();
     }
 #endif
@@ -395,7 +497,8 @@ INLINE void store_fragment_gradients(const float *sums, const int dim, const boo
 #if KEYS_OF_SUMS % 2 == 0 && O_DTYPE == DTYPE
             if (unit && dim % 2 == 0) {
                 if (x % 2 == 0)
-                    store_pair(own < used ? pack_pair(sums[x] * factor, sums[x + 1] * factor) : 0,
+                    store_pair(own < used ? SUM_PAIR(sums[x] * factor, sums[x + 1] * factor)
+                                          : NO_SUMS,
                                rows_aligned(to, row_step, 2), row + d);
                 continue;
             }

@@ -140,6 +140,18 @@ static inline void store_pair(const uint pair, const bool aligned, __global o_st
         ((__global ushort *)to)[1] = (ushort)(pair >> 16);
     }
 }
+#define SUM_PAIR pack_pair
+#define NO_SUMS 0
+#elif O_DTYPE == DTYPE
+static inline void store_pair(const float2 pair, const bool aligned, __global o_storage *to)
+{
+    if (aligned)
+        *(__global float2 *)to = pair;
+    else
+        vstore2(pair, 0, to);
+}
+#define SUM_PAIR (float2)
+#define NO_SUMS ((float2)0.0f)
 #endif
 
 /* Stores an element of a gradient. */

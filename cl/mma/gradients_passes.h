@@ -82,11 +82,15 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             const bool partial = hides_some(args, t, BLOCK_STREAMED, BLOCK_OWNED);
 #if WEIGHTS_FIRST
             FINISH(p, 1);
+            REPLACE_PRODUCTS(again, false, &here, p);
             weigh_scores(true, partial, args, t, here.first_row, 0, statistics[number], p, lane);
             if (again)
                 PRODUCTS_WAIT(0);
+            REPLACE_PRODUCTS(again, true, &here, ds);
 #else
             FINISH_BOTH(p, ds);
+            REPLACE_PRODUCTS(again, false, &here, p);
+            REPLACE_PRODUCTS(again, true, &here, ds);
             gradients_of_fragment(true, false, partial, args, t, here.first_row, 0,
                                   statistics[number], p, ds, slope_sums, bias_sums, lane, kept);
 #endif
@@ -97,12 +101,12 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
                 copies_wait();
             }
             RESTAGE_BARRIER(again); /* values are complete */
-            add_fragment_rows(here.v, DIM_V, here.dim_group, p, sums_v, lane, exchange);
+            add_fragment_rows(again, here.v, DIM_V, here.dim_group, p, sums_v, lane, exchange);
 #if WEIGHTS_FIRST
             FINISH(ds, 1);
             weigh_gradients(true, partial, 0, statistics[number], p, ds, lane);
 #endif
-            add_fragment_rows(here.qk, DIM_QK, here.dim_group, ds, sums_k, lane, exchange);
+            add_fragment_rows(again, here.qk, DIM_QK, here.dim_group, ds, sums_k, lane, exchange);
             SUMS_COMPLETE(sums_v, DIM_V);
             SUMS_COMPLETE(sums_k, DIM_QK);
             ADVANCE(next);
@@ -165,12 +169,16 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);
 #if WEIGHTS_FIRST
         FINISH(p, 1);
+        REPLACE_PRODUCTS(again, false, &here, p);
         weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p, lane);
         WEIGHTS_HERE(p + STREAMED_SUMS - 2);
         FINISH(ds, 0);
+        REPLACE_PRODUCTS(again, true, &here, ds);
         weigh_gradients(false, partial, statistics, 0, p, ds, lane);
 #else
         FINISH_BOTH(p, ds);
+        REPLACE_PRODUCTS(again, false, &here, p);
+        REPLACE_PRODUCTS(again, true, &here, ds);
         gradients_of_fragment(false, false, partial, args, t, here.first_row, statistics, 0, p, ds,
                               slope_sums, bias_sums, lane, kept);
 #endif
@@ -180,7 +188,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
             copies_wait();
         }
         RESTAGE_BARRIER(again); /* values are complete */
-        add_fragment_rows(here.qk, DIM_QK, here.dim_group, ds, sums_q, lane, exchange);
+        add_fragment_rows(again, here.qk, DIM_QK, here.dim_group, ds, sums_q, lane, exchange);
         SUMS_COMPLETE(sums_q, DIM_QK);
         ADVANCE(next);
     }

@@ -43,7 +43,7 @@ INLINE void make_streamed_finite(__local ushort *tile, const int elements,
     } while (0)
 
 /* 1 if all copies of these streamed rows run in the background. */
-#define IS_COPIED(m, dim, unit) (WIDTH(unit, dim) == 8 && (m).aligned)
+#define IS_COPIED(m, dim, unit) (IS_WIDE(unit, dim) && (m).aligned)
 
 #define USE_PLACE(u) place_of_stage(here, tiles, (u).place)
 
@@ -109,18 +109,20 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
                 STAGE_STREAMED(TILE_QUERIES(t), here.qk, DIM_QK, UNIT_Q);
                 stage_statistics(args, t, statistics[u.place]);
             });
-            begin_first(&here, p, lane, exchange);
+            begin_first(OPERAND_PARTS, &here, p, lane, exchange);
             HALF_HERE(u, 1, STAGE_STREAMED(TILE_GRADIENTS(t), here.v, DIM_V, UNIT_DO));
-            begin_second(&here, ds, lane, exchange);
+            begin_second(OPERAND_PARTS, &here, ds, lane, exchange);
             FINISH(p, 1);
+            REPLACE_PRODUCTS(again, false, &here, p);
             weigh_scores(true, partial, args, t, here.first_row, 0, statistics[u.place], p, lane);
             WEIGHTS_HERE(p + STREAMED_SUMS - 2);
             FINISH(ds, 0);
-            MAKE_FINITE(here.qk, BLOCK_STREAMED * DIM_QK);
-            MAKE_FINITE(here.v, BLOCK_STREAMED * DIM_V);
+            REPLACE_PRODUCTS(again, true, &here, ds);
+            MAKE_FINITE(here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
+            MAKE_FINITE(here.v, OPERAND_PARTS * BLOCK_STREAMED * DIM_V);
             weigh_gradients(true, partial, 0, statistics[u.place], p, ds, lane);
-            add_fragment_rows(here.v, DIM_V, 0, p, sums_v, lane, exchange);
-            add_fragment_rows(here.qk, DIM_QK, 0, ds, sums_k, lane, exchange);
+            add_fragment_rows(again, here.v, DIM_V, 0, p, sums_v, lane, exchange);
+            add_fragment_rows(again, here.qk, DIM_QK, 0, ds, sums_k, lane, exchange);
             SUMS_COMPLETE(sums_v, DIM_V);
             SUMS_COMPLETE(sums_k, DIM_QK);
             HALF_READ(u, 0);
@@ -166,11 +168,15 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
 #define WEIGH_KEYS(t, at_place, more)                                                              \
     do {                                                                                           \
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);                     \
+        const struct place weighed = USE_PLACE(at_place);                                          \
+        REPLACE_PRODUCTS(again, false, &weighed, p);                                               \
         weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p, lane);             \
         WEIGHTS_HERE(p + STREAMED_SUMS - 2);                                                       \
         FINISH(ds, more);                                                                          \
+        REPLACE_PRODUCTS(again, true, &weighed, ds);                                               \
         HALF_READ(at_place, 1);                                                                    \
         weigh_gradients(false, partial, statistics, 0, p, ds, lane);                               \
+        (void)weighed;                                                                             \
     } while (0)
 
 /* Sums dq likewise. A tile's products for dq overlap with the next tile's first ones. */
@@ -183,19 +189,20 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
     __local ulong *const barriers = stream->barriers;
     struct use u = stream->next;
     float p[STREAMED_SUMS], ds[STREAMED_SUMS];
-    uint words[STREAMED_SLABS][QUERY_WORDS];
+    uint words[OPERAND_PARTS * STREAMED_SLABS][QUERY_WORDS];
 
     t = keys_from(t, next_keys(args, t, begin, begin, end), end);
     if (t.j0 >= end)
         return;
     here = USE_PLACE(u);
     HALF_HERE(u, 0, STAGE_STREAMED(TILE_KEYS(t), here.qk, DIM_QK, UNIT_K));
-    begin_first(&here, p, lane, exchange);
+    begin_first(OPERAND_PARTS, &here, p, lane, exchange);
     HALF_HERE(u, 1, STAGE_STREAMED(TILE_VALUES(t), here.v, DIM_V, UNIT_V));
-    begin_second(&here, ds, lane, exchange);
+    begin_second(OPERAND_PARTS, &here, ds, lane, exchange);
     FINISH(p, 1);
     WEIGH_KEYS(t, u, 0);
-    MAKE_FINITE(here.qk, BLOCK_STREAMED * DIM_QK);
+    MAKE_FINITE(here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
+    ADD_INFINITE_WEIGHTS(again, here.qk, DIM_QK, 0, ds, sums_q);
     round_rows(ds, words, lane, exchange);
     for (;;) {
         const struct use then = next_use(u);
@@ -204,21 +211,24 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
         if (t.j0 >= end)
             break;
         HALF_HERE(then, 0, STAGE_STREAMED(TILE_KEYS(t), there.qk, DIM_QK, UNIT_K));
-        begin_first(&there, p, lane, exchange);
+        begin_first(OPERAND_PARTS, &there, p, lane, exchange);
         HALF_HERE(then, 1, STAGE_STREAMED(TILE_VALUES(t), there.v, DIM_V, UNIT_V));
-        begin_second(&there, ds, lane, exchange);
-        begin_sums_of_tile(words, 1, BLOCK_STREAMED, here.qk, DIM_QK, sums_q, lane, exchange);
+        begin_second(OPERAND_PARTS, &there, ds, lane, exchange);
+        begin_part_sums(words, BLOCK_STREAMED, here.qk, STREAMED_ELEMENTS(DIM_QK), DIM_QK, sums_q,
+                        lane, exchange);
         FINISH(p, 2);
         WEIGH_KEYS(t, then, 1);
         WEIGHTS_HERE(ds + STREAMED_SUMS - 2);
         SUMS_COMPLETE(sums_q, DIM_QK);
         HALF_READ(u, 0);
-        MAKE_FINITE(there.qk, BLOCK_STREAMED * DIM_QK);
+        MAKE_FINITE(there.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
+        ADD_INFINITE_WEIGHTS(again, there.qk, DIM_QK, 0, ds, sums_q);
         round_rows(ds, words, lane, exchange);
         here = there;
         u = then;
     }
-    begin_sums_of_tile(words, 1, BLOCK_STREAMED, here.qk, DIM_QK, sums_q, lane, exchange);
+    begin_part_sums(words, BLOCK_STREAMED, here.qk, STREAMED_ELEMENTS(DIM_QK), DIM_QK, sums_q, lane,
+                    exchange);
     SUMS_COMPLETE(sums_q, DIM_QK);
     HALF_READ(u, 0);
     stream->next = next_use(u);

@@ -365,6 +365,56 @@ INLINE void begin_tile_products(const __local ushort *rows, const int first, con
     PRODUCTS_UNDER_WAY();
 }
 
+/* The same with all pairs of `parts` parts that count, the small ones first; row_part and part: elements from one part
+ * of a tile to the next. */
+INLINE void begin_part_products(const int parts, const __local ushort *rows, const int row_part,
+                                const int first, const int all_rows, const int columns,
+                                const __local ushort *tile, const int part, const int others,
+                                float *sums, const int lane, __local float *exchange)
+{
+    SUMS_HERE(sums, others / 2);
+    PRODUCTS_BEGIN();
+    UNROLL
+    for (int both = parts - 1; both >= 0; both--)
+        UNROLL
+    for (int n = 0; n <= both; n++)
+        UNROLL
+    for (int column = 0; column < columns; column += FRAGMENT_DEPTH)
+        multiply_warpgroup_tiles(
+            sums, others, rows,
+            tile_descriptor(rows, all_rows,
+                            n * row_part * 2 + (column / 64 * all_rows + first) * 128 +
+                                column % 64 * 2),
+            tile,
+            tile_descriptor(tile, others,
+                            (both - n) * part * 2 + column / 64 * others * 128 + column % 64 * 2),
+            false, both < parts - 1 || n > 0 || column > 0, lane, exchange);
+    PRODUCTS_UNDER_WAY();
+}
+
+/* sums += weights in parts times the parts of a tile of tile_rows x dims, likewise. */
+INLINE void begin_part_sums(uint operands[][QUERY_WORDS], const int tile_rows,
+                            const __local ushort *tile, const int part, const int dims, float *sums,
+                            const int lane, __local float *exchange)
+{
+    const int slabs = tile_rows / FRAGMENT_DEPTH;
+
+    SUMS_HERE(sums, dims / 2);
+    OPERANDS_HERE(operands, OPERAND_PARTS * slabs);
+    PRODUCTS_BEGIN();
+    UNROLL
+    for (int both = OPERAND_PARTS - 1; both >= 0; both--)
+        UNROLL
+    for (int n = 0; n <= both; n++)
+        UNROLL
+    for (int slab = 0; slab < slabs; slab++)
+        multiply_tile(
+            sums, dims, operands[n * slabs + slab], tile,
+            tile_descriptor(tile, tile_rows, (both - n) * part * 2 + slab * FRAGMENT_DEPTH * 128),
+            true, true, lane, exchange);
+    PRODUCTS_UNDER_WAY();
+}
+
 /* sums += 64 rows of a tile of all_rows x tile_rows, from `first` on, times a tile of tile_rows x
  * columns. Asynchronous until PRODUCTS_WAIT(). */
 INLINE void begin_tile_sums(const __local ushort *rows, const int first, const int all_rows,

@@ -12,7 +12,7 @@
 #include <clattn/device.h>
 #include <clattn/problem.h>
 
-enum { CA_MAX_STAGES = 7, CA_ONLY_IF_FORCED = -1 };
+enum { CA_MAX_STAGES = 8, CA_ONLY_IF_FORCED = -1 };
 
 /* Operands of the scores of a forward or backward kernel, besides q and k. */
 #define CA_SCORE_OPERANDS                                                                          \

@@ -13,6 +13,9 @@
 #define INSTRUCTION_DPAS_16 6
 #define INSTRUCTION_WGMMA 7
 
+/* f32 is multiplied in parts of bf16, whose sum it is; elements of 16 bits are their only part. */
+#define OPERAND_PARTS (DTYPE == DTYPE_F32 ? 3 : 1)
+
 /* With EMULATE, the words that a sub-group exchanges between its lanes. */
 #define EXCHANGE_QUERY (FRAGMENT_QUERIES * FRAGMENT_DEPTH)
 #define EXCHANGE_OTHER (FRAGMENT_OTHERS * FRAGMENT_DEPTH)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "families/fragments.h"
 #include "families/block_sizes.h"
+#include "families/fragment_sizes.h"
 #include "problem/operations.h"
 #include "problem/tensors.h"
 
@@ -67,6 +68,13 @@ int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, siz
     return weight * scores + 4 * outputs + 2 * queries + (sums ? 200 : 0) > f->most_pressure[more];
 }
 
+size_t ca_operand_parts(const clattn_problem *p)
+{
+    const int DTYPE = (int)ca_problem_own_dtype(p), DTYPE_F32 = CLATTN_F32;
+
+    return OPERAND_PARTS;
+}
+
 int ca_both_quantized(const clattn_problem *p)
 {
     return ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN &&
@@ -103,9 +111,9 @@ const char *ca_mma_parts_refusal(const clattn_problem *p)
 
 const char *ca_mma_gradient_refusal(const clattn_problem *p)
 {
-    const char *const why = ca_mma_refusal(p);
+    const char *const why = refusal_of_operands(p);
 
-    if (!why && p->strict)
+    if (!why && p->strict && p->dtype != CLATTN_F32)
         return "weights and gradients of scores are rounded to the dtype, which a strict problem "
                "does not allow";
     return why;

@@ -49,6 +49,9 @@ int ca_wgmma_holds(size_t local_bytes, size_t groups);
 int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, size_t scores,
                        size_t outputs, size_t queries);
 
+/* The parts of 16 bits that an element of the operands is multiplied in: OPERAND_PARTS of fragment_sizes.h. */
+size_t ca_operand_parts(const clattn_problem *p);
+
 /* Returns whether keys and values are quantized. */
 int ca_both_quantized(const clattn_problem *p);
 

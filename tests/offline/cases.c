@@ -69,6 +69,8 @@ static const struct {
     {NULL, "fwd f32 b1 h4 q100 k100 d59/111 q=sdbh k=bhds v=dbhs"},
     {NULL, "bwd f32 b1 h16 q2048 k2048 d64"},
     {NULL, "bwd f32 b1 h16 q2048 k2048 d128 causal=br"},
+    {"backward_gpu UNIT=warpgroup", "bwd f32 b1 h16 q4096 k4096 d64 causal=br"},
+    {"backward_gpu UNIT=warpgroup", "bwd f32 b1 h16 q4096 k4096 d128"},
     {NULL, "bwd f16 b1 h32/8 q4096 k4096 d128 causal=tl"},
     {NULL, "bwd f32 b2 h8 q512 k512 d64 mask=bk dropout=0.1"},
     {NULL, "bwd bf16 b2 h8 q512 k512 d40 bias=f32:hqk dbias"},

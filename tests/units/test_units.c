@@ -218,6 +218,15 @@ Test(units, infinities_in_gradients) {
         {"backward_gpu UNIT=mma",
          "INSTRUCTION=1 SUB_GROUPS=2 DIM_GROUPS=1 M_FRAGMENTS=2 BLOCK_STREAMED=16",
          "bwd f16 h2 q40 k70 d16 window=8,4"},
+        {"backward_gpu UNIT=mma", "INSTRUCTION=1 SUB_GROUPS=1 DIM_GROUPS=1 BLOCK_STREAMED=16",
+         "bwd f32 h2 q40 k70 d16 window=8,4"},
+        {"backward_gpu UNIT=mma", "INSTRUCTION=4 SUB_GROUPS=1 DIM_GROUPS=2 BLOCK_STREAMED=16",
+         "bwd f32 h2 q40 k70 d16 causal=br dropout=0.2"},
+        {"backward_gpu UNIT=warpgroup", "SUB_GROUPS=4 BLOCK_STREAMED=32 EXP=2 EMULATE=1",
+         "bwd f32 h2 q70 k80 d64 window=8,4"},
+        {"backward_gpu UNIT=warpgroup",
+         "SUB_GROUPS=4 BLOCK_STREAMED=32 STAGES=2 PRODUCER=1 EXP=2 EMULATE=1",
+         "bwd f32 h2 q70 k80 d64 window=8,4"},
         {"backward_gpu UNIT=warpgroup", "SUB_GROUPS=4 BLOCK_STREAMED=32 EXP=2 EMULATE=1",
          "bwd f16 h2 q70 k80 d64 window=8,4"},
         {"backward_gpu UNIT=warpgroup",
@@ -247,23 +256,66 @@ Test(units, infinities_in_gradients) {
 /* Where a key is infinite the scores of all that see it are, some of them -Inf with a weight of 0, and 0
  * times Inf is NaN; who does not see it has finite gradients. */
 Test(units, infinite_key) {
-    struct trial t = trial_of("backward_gpu UNIT=mma", "bwd f16 h1 q40 k70 d16 window=8,4",
-                              "INSTRUCTION=1 SUB_GROUPS=1 DIM_GROUPS=1 BLOCK_STREAMED=16", 3);
+    static const char *const problems[] = {"bwd f16 h1 q40 k70 d16 window=8,4",
+                                           "bwd f32 h1 q40 k70 d16 window=8,4"};
     struct fixture f;
 
     fixture_open(&f);
     fixture_need_groups(&f);
-    if (!is_taken(&f, &t.problem, t.family, t.tunables))
-        cr_assert_fail();
-    trial_fill(&t);
-    trial_set_ordinary(&t, TENSOR_K, 5);
-    trial_set(&t, TENSOR_K, 0, 0, 20, 4, INFINITY);
-    trial_data_fill_results(&t);
-    trial_run(&f, &t);
-    for (size_t i = 0; i < 40; i++)
-        cr_assert(isnan(trial_value(&t, TENSOR_DQ, 0, 0, i, 4)) == (i >= 16 && i <= 28), "row %zu",
-                  i);
-    trial_free(&t);
+    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
+        struct trial t = trial_of("backward_gpu UNIT=mma", problems[n],
+                                  "INSTRUCTION=1 SUB_GROUPS=1 DIM_GROUPS=1 BLOCK_STREAMED=16", 3);
+        if (!is_taken(&f, &t.problem, t.family, t.tunables))
+            cr_assert_fail();
+        trial_fill(&t);
+        trial_set_ordinary(&t, TENSOR_K, 5);
+        trial_set(&t, TENSOR_K, 0, 0, 20, 4, INFINITY);
+        trial_data_fill_results(&t);
+        trial_run(&f, &t);
+        for (size_t i = 0; i < 40; i++)
+            cr_assert(isnan(trial_value(&t, TENSOR_DQ, 0, 0, i, 4)) == (i >= 16 && i <= 28),
+                      "row %zu", i);
+        trial_free(&t);
+    }
+    fixture_close(&f);
+}
+
+/* An infinite key of which every query that sees it makes a score of -Inf has a weight of 0 and gradients of 0. In f32
+ * the parts of its products with q are infinities and NaNs. */
+Test(units, infinite_key_without_weight) {
+    static const struct {
+        const char *family, *tunables, *problem;
+    } cases[] = {{"backward_gpu UNIT=mma",
+                  "INSTRUCTION=1 SUB_GROUPS=1 DIM_GROUPS=1 BLOCK_STREAMED=16",
+                  "bwd f32 h1 q40 k70 d16"},
+                 {"backward_gpu UNIT=warpgroup", "SUB_GROUPS=4 BLOCK_STREAMED=32 EXP=2 EMULATE=1",
+                  "bwd f32 h1 q40 k70 d64"},
+                 {"backward_gpu UNIT=warpgroup",
+                  "SUB_GROUPS=4 BLOCK_STREAMED=32 STAGES=2 PRODUCER=1 EXP=2 EMULATE=1",
+                  "bwd f32 h1 q40 k70 d64"}};
+    struct fixture f;
+
+    fixture_open(&f);
+    fixture_need_groups(&f);
+    unit_need_emulation(&f);
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        struct trial t = trial_of(cases[n].family, cases[n].problem, cases[n].tunables, 3);
+        trial_fill(&t);
+        trial_set_ordinary(&t, TENSOR_Q, 4);
+        trial_set_ordinary(&t, TENSOR_K, 5);
+        for (size_t i = 0; i < 40; i++)
+            trial_set(&t, TENSOR_Q, 0, 0, i, 4, -1.0 - 0.1 * (double)i);
+        trial_set(&t, TENSOR_K, 0, 0, 20, 4, INFINITY);
+        trial_data_fill_results(&t);
+        trial_run(&f, &t);
+        for (size_t j = 0; j < 70; j++)
+            for (size_t d = 0; d < 16; d++) {
+                const double x = trial_value(&t, TENSOR_DK, 0, 0, j, d);
+                cr_assert(j == 20 ? x == 0.0 : isfinite(x), "case %zu, dk[%zu, %zu] is %g", n, j, d,
+                          x);
+            }
+        trial_free(&t);
+    }
     fixture_close(&f);
 }
 

@@ -219,6 +219,16 @@ static const struct unit_program backward_mma[] = {
      "INSTRUCTION=6 SUB_GROUPS=2 DIM_GROUPS=1 BLOCK_STREAMED=32"},
     {"bf16 d40/8 blocks=16x16:20 mask=qk",
      "INSTRUCTION=1 SUB_GROUPS=1 DIM_GROUPS=2 BLOCK_STREAMED=16"},
+    {"f32 d24/40 causal=br klen qlen sinks dsinks",
+     "INSTRUCTION=1 SUB_GROUPS=2 DIM_GROUPS=1 BLOCK_STREAMED=32 STAGES=2"},
+    {"f32 d20/33 mask=bqk bias=f16:hqk dbias q=sdbh k=bhds",
+     "INSTRUCTION=2 SUB_GROUPS=1 DIM_GROUPS=2 BLOCK_STREAMED=16"},
+    {"f32 d64 dropout=0.3 softcap=4 alibi dslopes",
+     "INSTRUCTION=3 SUB_GROUPS=1 DIM_GROUPS=1 BLOCK_STREAMED=32"},
+    {"f32 d9/8 totalq=260 totalkv=300 strict",
+     "INSTRUCTION=4 SUB_GROUPS=2 DIM_GROUPS=1 BLOCK_STREAMED=32"},
+    {"f32 d40 blocks=16x16:20 q=bshd do=bshd dq=bshd",
+     "INSTRUCTION=6 SUB_GROUPS=2 DIM_GROUPS=2 BLOCK_STREAMED=32"},
     {"f16 d16 causal=br totalq=60 totalkv=80 sinks dsinks alibi dslopes",
      "INSTRUCTION=1 SUB_GROUPS=2 DIM_GROUPS=1 BLOCK_STREAMED=16 STAGES=2"},
     {"f16 d24 causal=br klen qlen mask=qk sinks dsinks",
@@ -236,6 +246,10 @@ static const struct unit_program backward_warpgroup[] = {
     {"bf16 d128 totalq=260 totalkv=300", "BLOCK_STREAMED=128 STAGES=2"},
     {"f16 d64 blocks=16x16:20", "BLOCK_STREAMED=64 STAGES=2"},
     {"f16 d64/128 causal=br klen qlen alibi", "BLOCK_STREAMED=32 STAGES=3 PRODUCER=1"},
+    {"f32 d64/128 causal=br klen qlen sinks dsinks", "BLOCK_STREAMED=32 STAGES=1"},
+    {"f32 d64 causal=br alibi q=bshd k=bshd do=bshd dk=bshd",
+     "BLOCK_STREAMED=64 STAGES=2 PRODUCER=1"},
+    {"f32 d64 softcap=4 dropout=0.2 mask=bqk", "BLOCK_STREAMED=32 STAGES=1"},
 };
 
 /* Odd dims, and tiles whose queries and keys end within a pair. */

@@ -179,6 +179,12 @@ static size_t block_owned(const size_t *values)
     return values[BLOCK_OWNED_INDEX];
 }
 
+static size_t operand_parts(const clattn_problem *p)
+{
+    (void)p;
+    return 1;
+}
+
 #define owned_keys block_owned
 #include "families/backward_gpu/backward_gpu_stages.h"
 

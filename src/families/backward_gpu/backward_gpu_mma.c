@@ -95,9 +95,10 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
     const size_t places = (p->block_q > 0) + (p->total_q > 0 || p->total_kv > 0);
     const size_t operands = wide ? 62 : 82;
     const size_t others = !twice ? operands : p->dtype == CLATTN_BF16 ? 140 : 100;
+    const size_t parts = p->dtype == CLATTN_F32 ? (twice ? 100 : 24) : 0; /* of operands */
 
     return sum_words(p, values) + (twice ? 2 : 1) * products + pairs * (products + 16) +
-           scores * 16 + places * 32 + others;
+           scores * 16 + places * 32 + others + parts;
 }
 
 /* The least blocks are taken as they are: there is nothing else to choose. Of the other instructions
@@ -212,17 +213,35 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, values);
 }
 
+#define operand_parts ca_operand_parts
 #include "families/backward_gpu/backward_gpu_stages.h"
+#include "families/backward_gpu/backward_gpu_parts.h"
+
+/* Parts fill local memory: on devices where it holds fewer than four sub-groups' rows of f32, not all of a compute unit's
+ * register files would have work. */
+static int preference(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const int with = ca_mma_preference(p, dev);
+    size_t values[NUM_TUNABLES];
+
+    if (operand_parts(p) > 1 && with != CA_ONLY_IF_FORCED) {
+        ca_tunables_default(tunables, NUM_TUNABLES, values);
+        adapt(p, dev, values);
+        if (sub_groups(values) < 4)
+            return BEHIND_OTHERS;
+    }
+    return preference_with(p, dev, with);
+}
 
 const struct ca_family ca_backward_gpu_mma = {
     CA_UNIT_OF("backward_gpu", "mma"),
     .operation = CLATTN_BACKWARD,
     .source = ca_source_backward_gpu_mma,
     OWN_MEMBERS,
-    CA_STAGES(BACKWARD_STAGES),
+    CA_STAGES(BACKWARD_PARTS, BACKWARD_STAGES),
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .options = more_options,
-    .preference = ca_mma_preference,
+    .preference = preference,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backward_gpu_mma: dq, dk and dv by matrix instructions, in f16 and bf16, in two passes over the pairs; see
- * clattn/problem.h for the formulas. Neither scores nor their gradients reach memory.
+/* backward_gpu_mma: dq, dk and dv by matrix instructions, in two passes over the pairs; see clattn/problem.h for the
+ * formulas. Neither scores nor their gradients reach memory.
  *
  * Stages    those of src/families/backward_gpu/backward_gpu_item.cl, with the same workspace (cl/gpu/backward_tile.h):
  *           backward_rows, backward_keys (dk and dv, for blocks of owned keys), backward_queries (dq, for
@@ -15,7 +15,11 @@
  *           dims, where one could not hold all sums in registers. With M_FRAGMENTS > 1 sub-groups have more owned
  *           rows, and two of them divide the products of the same keys (cl/mma/gradients_wide.h).
  * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
- * Sums      f32. p and ds are rounded to 16 bits once, as in FlashAttention: in f16 a ds over 65504 is
+ * Parts     f32 is multiplied as three parts of bf16, by six products for one (cl/mma/f32_parts.h): a stage before all
+ *           others, backward_parts, writes those of q, k, v and do to the workspace (cl/mma/gradients_parts.h), and p
+ *           and ds are split in registers. In the second pass (see Masked) products that Infs made NaNs are those of
+ *           first parts, and so are products of infinite p and ds.
+ * Sums      f32. In f16 and bf16 p and ds are rounded to 16 bits once, as in FlashAttention: in f16 a ds over 65504 is
  *           infinite. The terms of dbias and dslopes are not rounded.
  * NDRange   local THREADS = FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS everywhere.
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
@@ -39,7 +43,7 @@
     !defined(M_FRAGMENTS) || !defined(BLOCK_STREAMED) || !defined(STAGES) || !defined(EXP)
 #error "backward_gpu_mma.cl must be built with all of its tunables defined"
 #endif
-#if DTYPE == DTYPE_F32 || HAS_STRICT
+#if DTYPE != DTYPE_F32 && HAS_STRICT
 #error "backward_gpu_mma.cl takes f16 and bf16 in standard precision alone"
 #endif
 
@@ -61,6 +65,7 @@
 #include "gpu/pair_dropout.h"
 #include "mma/fragment_tile.h"
 #include "mma/fragment_dropout.h"
+#include "mma/gradients_parts.h"
 #include "mma/fragment_gradients.h"
 
 /* ---- what the kernels share ------------------------------------------------------------------ */
@@ -99,7 +104,7 @@ INLINE struct place find_place(__local uint4 *tiles)
         struct matrix m = owned;                                                                   \
         m.p += here.first_row / 64 * 64 * m.row_step;                                              \
         m.rows -= here.first_row / 64 * 64;                                                        \
-        STAGE_ROWS(m, tile, OWNED_STRIDE(dim), 64, COLUMNS(dim), dim, unit);                       \
+        FILL_PARTS(m, tile, OWNED_STRIDE(dim), 64, COLUMNS(dim), dim, unit, OWNED_ELEMENTS(dim));  \
     } while (0)
 #else
 #define OWNED_COMPLETE() /* the barrier of the first streamed rows completes them too */
@@ -115,57 +120,7 @@ INLINE struct place find_place(__local uint4 *tiles)
         }                                                                                          \
     } while (0)
 
-#if HAS_TILE_PRODUCTS
-/* The warpgroup's owned rows, and the number of rows of their tile. */
-#define FIRST_OWNED (PRODUCER ? 0 : warpgroup_rows(here->first_row))
-#define OWNED_TILE (PRODUCER ? 64 : BLOCK_OWNED)
-
-INLINE void begin_first(const struct place *here, float s[STREAMED_SUMS], const int lane,
-                        __local float *exchange)
-{
-    begin_tile_products(here->owned_qk, FIRST_OWNED, OWNED_TILE, DIM_QK, here->qk, BLOCK_STREAMED,
-                        false, s, lane, exchange);
-}
-
-INLINE void begin_second(const struct place *here, float dp[STREAMED_SUMS], const int lane,
-                         __local float *exchange)
-{
-    begin_tile_products(here->owned_v, FIRST_OWNED, OWNED_TILE, DIM_V, here->v, BLOCK_STREAMED,
-                        false, dp, lane, exchange);
-}
-#endif
-
-/* The products of the sub-group's owned rows with the streamed ones; complete behind FINISH_BOTH(). */
-INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float dp[STREAMED_SUMS],
-                       const int lane, __local float *exchange)
-{
-#if HAS_TILE_PRODUCTS
-    begin_first(here, s, lane, exchange);
-    begin_second(here, dp, lane, exchange);
-#else
-    multiply_fragment_rows(here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk,
-                           DIM_QK, s, lane, exchange);
-    multiply_fragment_rows(here->owned_v + here->first_row * OWNED_STRIDE(DIM_V), here->v, DIM_V,
-                           dp, lane, exchange);
-#endif
-}
-#if HAS_TILE_PRODUCTS
-#define FINISH_BOTH(s, dp)                                                                         \
-    do {                                                                                           \
-        PRODUCTS_WAIT(0);                                                                          \
-        SUMS_HERE(s, STREAMED_SUMS);                                                               \
-        SUMS_HERE(dp, STREAMED_SUMS);                                                              \
-    } while (0)
-#else
-#define FINISH_BOTH(s, dp)
-#endif
-
-/* After begin_both() with WEIGHTS_FIRST: waits for all products but the latest groups. */
-#define FINISH(sums, latest)                                                                       \
-    do {                                                                                           \
-        PRODUCTS_WAIT(latest);                                                                     \
-        SUMS_HERE(sums, STREAMED_SUMS);                                                            \
-    } while (0)
+#include "mma/gradients_products.h"
 
 /* The place of streamed rows of stage `number`. */
 INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, const int number)
@@ -571,6 +526,8 @@ backward_bias(PARAMETERS_backward_bias)
             LOCAL_BARRIER(); /* all rows are complete */
             begin_both(&here, p, ds, lane, exchange);
             FINISH_BOTH(p, ds);
+            REPLACE_PRODUCTS(true, false, &here, p);
+            REPLACE_PRODUCTS(true, true, &here, ds);
             gradients_of_fragment(false, true, true, args, t, first_row, statistics, 0, p, ds,
                                   unused, unused, lane, kept);
             UNROLL

@@ -15,8 +15,8 @@
     (ROUND_UP(dim, DIM_GROUPS * OTHERS_AT_ONCE * FRAGMENT_OTHERS) / DIM_GROUPS / FRAGMENT_OTHERS)
 #define DIMS(dim) (DIM_TILES(dim) * DIM_GROUPS * FRAGMENT_OTHERS)
 
-/* Local memory, counted in elements. Streamed rows are stored row-major for the first product and,
- * with PACKED_VALUES, repacked in the same memory for the second. */
+/* Local memory, counted in elements; each part of a matrix has a tile of its own. Streamed rows are stored row-major
+ * for the first product and, with PACKED_VALUES, repacked in the same memory for the second. */
 #define COLUMNS(dim) ROUND_UP(dim, FRAGMENT_DEPTH)
 #define OWNED_STRIDE(dim) (COLUMNS(dim) + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
 #define STREAMED_COLUMNS(dim) (PACKED_VALUES ? COLUMNS(dim) : MAX(COLUMNS(dim), DIMS(dim)))
@@ -25,8 +25,9 @@
     (BLOCK_STREAMED * (PACKED_VALUES ? MAX(STREAMED_STRIDE(dim), DIMS(dim)) : STREAMED_STRIDE(dim)))
 #define OWNED_ELEMENTS(dim) (BLOCK_OWNED * OWNED_STRIDE(dim))
 /* With two STAGES a tile of streamed rows arrives while one is multiplied. */
-#define STAGE_ELEMENTS (STREAMED_ELEMENTS(DIM_QK) + STREAMED_ELEMENTS(DIM_V))
-#define LOCAL_ELEMENTS (OWNED_ELEMENTS(DIM_QK) + OWNED_ELEMENTS(DIM_V) + STAGES * STAGE_ELEMENTS)
+#define STAGE_ELEMENTS (OPERAND_PARTS * (STREAMED_ELEMENTS(DIM_QK) + STREAMED_ELEMENTS(DIM_V)))
+#define LOCAL_ELEMENTS                                                                             \
+    (OPERAND_PARTS * (OWNED_ELEMENTS(DIM_QK) + OWNED_ELEMENTS(DIM_V)) + STAGES * STAGE_ELEMENTS)
 
 /* Statistics of streamed rows and two flags lie beside the tiles. */
 #define LOCAL_BYTES                                                                                \

@@ -2,6 +2,7 @@
 /* Sizes that all units of backward_gpu have in common, for kernels and the host. */
 #ifndef CLATTN_BACKWARD_GPU_SIZES_H
 #define CLATTN_BACKWARD_GPU_SIZES_H
+#include "families/f32_part_sizes.h"
 #include "families/sizes.h"
 
 /* Work-items that share a row in backward_rows. */
@@ -11,5 +12,9 @@
 #define MARK_OF(owned, streamed) MIN(owned, streamed)
 #define MARK_M MARK_OF(OWNED_KEYS, BLOCK_STREAMED)
 #define MARK_N MARK_M
+
+/* Words of the parts of `rows` rows of q and do, and of k and v, of whole pieces of 16 bytes; and those before the first
+ * piece, since a workspace may begin at any word. */
+#define PARTS_WORDS(rows) (3 + (rows)*3 * (PART_LINE(DIM_QK) + PART_LINE(DIM_V)) / 2)
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stages of a unit of backward_gpu (listed in src/families/backward_gpu/backward_gpu_item.cl), for its C file:
  *
- *   BACKWARD_STAGES     for struct ca_family
+ *   BACKWARD_STAGES     for struct ca_family; behind BACKWARD_PARTS, of units that multiply f32 in parts
  *   workspace_bytes()   likewise
  *
  * Before including this: block_owned(values), the queries of a group, owned_keys(values), its keys, work_items(values), those of
- * a group, and the tunable BLOCK_STREAMED, the others in a tile. */
+ * a group, the tunable BLOCK_STREAMED, the others in a tile, and operand_parts(p), the parts of an element. */
 #include "base/sizes.h"
 #include "families/backward_gpu/backward_gpu_sizes.h"
 #include "families/block_bits.h"
@@ -81,13 +81,22 @@ static struct ca_ndrange sums_ndrange(const clattn_problem *p, const size_t *val
     return ca_groups(head_sums + elements, work_items(values));
 }
 
+/* Words of the parts of q, do, k and v. */
+static size_t parts_words(const clattn_problem *p)
+{
+    const size_t DIM_QK = p->dim_qk, DIM_V = p->dim_v;
+    const size_t rows = p->batch * (p->heads * p->seq_q + p->kv_heads * p->seq_kv);
+
+    return operand_parts(p) == 1 ? 0 : PARTS_WORDS(rows);
+}
+
 static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->heads * p->seq_kv;
+    const size_t words = ROW_STATISTICS * rows + (p->dslopes ? rows : 0) +
+                         (sums_keys(p) ? rows : 0) + (sums_queries(p) ? keys : 0);
 
-    return (ROW_STATISTICS * rows + (p->dslopes ? rows : 0) + (sums_keys(p) ? rows : 0) +
-            (sums_queries(p) ? keys : 0)) *
-               sizeof(cl_float) +
+    return (words + parts_words(p)) * sizeof(cl_float) +
            ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
            ca_pair_marks_bytes(p, mark_rows(values), mark_rows(values));
 }

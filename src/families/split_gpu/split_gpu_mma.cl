@@ -15,7 +15,8 @@
  * K and V lie side by side in local memory; where the device copies to it in the background, V arrives
  * during 1. and the next K during 2. and 3. With KV_PARTS they take turns in one place, in that many parts:
  * columns of K, keys of V. With BYTES quantized keys and values arrive as bytes, while the tile before is
- * computed, and are decoded in that place (mma/quantized_bytes.h).
+ * computed, and are decoded in that place (mma/quantized_bytes.h). With BYTES of 2 each sub-group has keys of its own,
+ * and decodes them in registers (mma/split_decoded.h).
  *
  * Fragments cl/mma/fragment.h: the layouts of an instruction, which EMULATE replaces by local memory.
  * Sums      f32. Weights are rounded as fused_gpu_mma's are; those of strict problems in two or three parts.

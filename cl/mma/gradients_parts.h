@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* f32 gradients: q, k, v and do as parts (mma/f32_parts.h) in the workspace, behind the sums of a bias. The parts of a
+ * tensor follow each other. Each is row-major, (batch, heads, longest sequence, dim), with rows of PART_LINE(dim)
+ * elements, 0 from dim on: pieces of 16 bytes.
+ *
+ * A part of backward_gpu_mma.cl, which includes it before its kernels. */
+#pragma once
+
+#if OPERAND_PARTS > 1
+#include "mma/f32_parts.h"
+
+/* Rows of q and do, and of k and v, in all batches. */
+INLINE long part_rows_q(const struct arguments *args)
+{
+    return args->shape->batch * args->shape->heads * longest_q(args);
+}
+
+INLINE long part_rows_kv(const struct arguments *args)
+{
+    return args->shape->batch * args->shape->kv_heads * longest_kv(args);
+}
+
+/* The first elements of each tensor's parts. */
+INLINE __global ushort *parts_of_q(const struct arguments *args)
+{
+    __global float *const begin = args->workspace + bias_sums_end(args);
+
+    return (__global ushort *)((__global uchar *)begin + (-(size_t)begin & 15));
+}
+
+INLINE __global ushort *parts_of_do(const struct arguments *args)
+{
+    return parts_of_q(args) + OPERAND_PARTS * part_rows_q(args) * PART_LINE(DIM_QK);
+}
+
+INLINE __global ushort *parts_of_k(const struct arguments *args)
+{
+    return parts_of_do(args) + OPERAND_PARTS * part_rows_q(args) * PART_LINE(DIM_V);
+}
+
+INLINE __global ushort *parts_of_v(const struct arguments *args)
+{
+    return parts_of_k(args) + OPERAND_PARTS * part_rows_kv(args) * PART_LINE(DIM_QK);
+}
+
+/* The matrix of `rows` rows from number `row` on, of part_rows rows in a part. */
+INLINE struct matrix matrix_of_parts(const __global ushort *parts, const int dim,
+                                     const long part_rows, const long row, const int rows)
+{
+    const struct matrix m = {parts + row * PART_LINE(dim),
+                             PART_LINE(dim),
+                             1,
+                             part_rows * PART_LINE(dim),
+                             PART_LINE(dim),
+                             rows,
+                             8,
+                             true};
+
+    return m;
+}
+
+INLINE struct matrix q_rows(const struct arguments *args, const long b, const long h, const long i,
+                            const int rows)
+{
+    return matrix_of_parts(parts_of_q(args), DIM_QK, part_rows_q(args), row_of(args, b, h, i),
+                           rows);
+}
+
+INLINE struct matrix do_rows(const struct arguments *args, const long b, const long h, const long i,
+                             const int rows)
+{
+    return matrix_of_parts(parts_of_do(args), DIM_V, part_rows_q(args), row_of(args, b, h, i),
+                           rows);
+}
+
+INLINE struct matrix k_rows(const struct arguments *args, const long b, const long kv_head,
+                            const long j, const int rows)
+{
+    return matrix_of_parts(parts_of_k(args), DIM_QK, part_rows_kv(args),
+                           (b * args->shape->kv_heads + kv_head) * longest_kv(args) + j, rows);
+}
+
+INLINE struct matrix v_rows(const struct arguments *args, const long b, const long kv_head,
+                            const long j, const int rows)
+{
+    return matrix_of_parts(parts_of_v(args), DIM_V, part_rows_kv(args),
+                           (b * args->shape->kv_heads + kv_head) * longest_kv(args) + j, rows);
+}
+
+/* Writes the parts of piece number `piece` of the rows of a head, from row number first_row of each part on. */
+INLINE void write_parts(const __global float *head, const long row_step, const long step,
+                        const long rows, const int dim, __global ushort *planes,
+                        const long part_rows, const long first_row, const long piece)
+{
+    const struct parts parts = {0, planes, part_rows, PART_LINE(dim)};
+    const int pieces = PART_LINE(dim) / 8;
+    const long row = piece / pieces;
+    const int d = (int)(piece % pieces) * 8;
+    const __global float *const from = head + row * row_step + d * step;
+    float x[8];
+
+    if (row >= rows)
+        return;
+    if (step == 1 && d + 8 <= dim && rows_aligned_of(DTYPE_F32, head, row_step, 4)) {
+        vstore4(((const __global float4 *)from)[0], 0, x);
+        vstore4(((const __global float4 *)from)[1], 1, x);
+    } else {
+        UNROLL
+        for (int n = 0; n < 8; n++)
+            x[n] = d + n < dim ? from[n * step] : 0.0f;
+    }
+    split_eight(x, &parts, (first_row + row) * PART_LINE(dim) + d);
+}
+
+/* Groups are numbered by (pieces, heads of q, do, k and v, batches). */
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
+backward_parts(PARAMETERS_backward_parts)
+{
+    struct arguments arguments = ARGUMENTS_backward_parts;
+    const struct arguments *const args = enter_sequence(&arguments, get_group_id(2));
+    const long b = get_group_id(2), piece = get_global_id(0);
+    const long heads = args->shape->heads, kv_heads = args->shape->kv_heads;
+    const bool of_queries = get_group_id(1) < 2 * heads;
+    const long head = of_queries ? get_group_id(1) : get_group_id(1) - 2 * heads;
+    const long h = head % (of_queries ? heads : kv_heads);
+    const bool is_first = head == h; /* q or k, not do or v */
+    const long first_row =
+        of_queries ? row_of(args, b, h, 0) : (b * kv_heads + h) * longest_kv(args);
+
+#define WRITE_PARTS(name, steps, step, seq, dim, parts, part_rows)                                 \
+    write_parts(args->name + row_offset(args->shape->steps, b, h, 0), args->shape->steps[2], step, \
+                args->shape->seq, dim, parts(args), part_rows(args), first_row, piece)
+    if (of_queries && is_first)
+        WRITE_PARTS(q, q_stride, Q_STEP, seq_q, DIM_QK, parts_of_q, part_rows_q);
+    else if (of_queries)
+        WRITE_PARTS(d_o, d_o_stride, DO_STEP, seq_q, DIM_V, parts_of_do, part_rows_q);
+    else if (is_first)
+        WRITE_PARTS(k, k_stride, K_STEP, seq_kv, DIM_QK, parts_of_k, part_rows_kv);
+    else
+        WRITE_PARTS(v, v_stride, V_STEP, seq_kv, DIM_V, parts_of_v, part_rows_kv);
+}
+#endif

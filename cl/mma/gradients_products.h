@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The first products of gradients, of a sub-group's owned rows with the streamed ones: q k^T and do v^T.
+ *
+ * A part of backward_gpu_mma.cl, which includes it behind struct place. */
+#pragma once
+
+#if HAS_TILE_PRODUCTS
+/* The warpgroup's owned rows, and the number of rows of their tile. */
+#define FIRST_OWNED (PRODUCER ? 0 : warpgroup_rows(here->first_row))
+#define OWNED_TILE (PRODUCER ? 64 : BLOCK_OWNED)
+
+/* The products of the sub-group's owned rows with the streamed ones, of `parts` parts each, are under way: q k^T, and
+ * do v^T. */
+INLINE void begin_first(const int parts, const struct place *here, float s[STREAMED_SUMS],
+                        const int lane, __local float *exchange)
+{
+    begin_part_products(parts, here->owned_qk, OWNED_ELEMENTS(DIM_QK), FIRST_OWNED, OWNED_TILE,
+                        DIM_QK, here->qk, STREAMED_ELEMENTS(DIM_QK), BLOCK_STREAMED, s, lane,
+                        exchange);
+}
+
+INLINE void begin_second(const int parts, const struct place *here, float dp[STREAMED_SUMS],
+                         const int lane, __local float *exchange)
+{
+    begin_part_products(parts, here->owned_v, OWNED_ELEMENTS(DIM_V), FIRST_OWNED, OWNED_TILE, DIM_V,
+                        here->v, STREAMED_ELEMENTS(DIM_V), BLOCK_STREAMED, dp, lane, exchange);
+}
+#else
+INLINE void begin_first(const int parts, const struct place *here, float s[STREAMED_SUMS],
+                        const int lane, __local float *exchange)
+{
+    multiply_fragment_rows(parts, here->owned_qk + here->first_row * OWNED_STRIDE(DIM_QK), here->qk,
+                           DIM_QK, s, lane, exchange);
+}
+
+INLINE void begin_second(const int parts, const struct place *here, float dp[STREAMED_SUMS],
+                         const int lane, __local float *exchange)
+{
+    multiply_fragment_rows(parts, here->owned_v + here->first_row * OWNED_STRIDE(DIM_V), here->v,
+                           DIM_V, dp, lane, exchange);
+}
+#endif
+
+/* The products of the sub-group's owned rows with the streamed ones; complete behind FINISH_BOTH(). */
+INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float dp[STREAMED_SUMS],
+                       const int lane, __local float *exchange)
+{
+    begin_first(OPERAND_PARTS, here, s, lane, exchange);
+    begin_second(OPERAND_PARTS, here, dp, lane, exchange);
+}
+#if HAS_TILE_PRODUCTS
+#define FINISH_BOTH(s, dp)                                                                         \
+    do {                                                                                           \
+        PRODUCTS_WAIT(0);                                                                          \
+        SUMS_HERE(s, STREAMED_SUMS);                                                               \
+        SUMS_HERE(dp, STREAMED_SUMS);                                                              \
+    } while (0)
+#else
+#define FINISH_BOTH(s, dp)
+#endif
+
+/* Waits for all groups of products but the latest ones. */
+#if HAS_TILE_PRODUCTS
+#define FINISH(sums, latest)                                                                       \
+    do {                                                                                           \
+        PRODUCTS_WAIT(latest);                                                                     \
+        SUMS_HERE(sums, STREAMED_SUMS);                                                            \
+    } while (0)
+#else
+#define FINISH(sums, latest)
+#endif
+
+#if OPERAND_PARTS > 1
+/* Products that are NaNs become those of first parts: the other parts of an Inf, and its products with them, are not
+ * those of f32. of_v: products do v^T, not q k^T. */
+INLINE void replace_products(const bool of_v, const struct place *here,
+                             float products[STREAMED_SUMS], const int lane, __local float *exchange)
+{
+    struct place there = *here;
+    float first[STREAMED_SUMS];
+    int moved =
+        0; /* unknown to the compiler, so that it does not find addresses before the loop and keep them */
+
+#if HAS_TILE_PRODUCTS && !EMULATE
+    __asm volatile("" : "+r"(moved));
+#endif
+    there.owned_qk += moved;
+    there.owned_v += moved;
+    there.qk += moved;
+    there.v += moved;
+    FINISH(products, 0);
+    if (of_v)
+        begin_second(1, &there, first, lane, exchange);
+    else
+        begin_first(1, &there, first, lane, exchange);
+    FINISH(first, 0);
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++)
+        products[x] = products[x] != products[x] ? first[x] : products[x];
+}
+
+/* In the second pass. (PoCL 3.1 miscompiles a barrier in an `if`.) */
+#define REPLACE_PRODUCTS(again, of_v, here, products)                                              \
+    do {                                                                                           \
+        if (EMULATE || (again))                                                                    \
+            replace_products(of_v, here, products, lane, exchange);                                \
+    } while (0)
+#else
+#define REPLACE_PRODUCTS(again, of_v, here, products)
+#endif
