@@ -58,6 +58,7 @@ UNARY(tanh)
 TERNARY(fma)
 TERNARY(mad)
 
+float FUNCTION fmin(float, float);
 float FUNCTION fmax(float, float);
 #define FMAX_OF(n, unused)                                                                         \
     float##n FUNCTION fmax(float##n, float##n);                                                    \

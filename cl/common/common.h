@@ -45,9 +45,6 @@ struct arguments {
     const struct attention_shape *shape;
     const struct attention_offsets *at;
     ARGUMENTS_MEMBERS
-#if HAS_TOTAL_Q || HAS_TOTAL_KV
-    struct attention_shape of_sequence; /* shape points here in a sequence: enter_sequence() */
-#endif
 };
 
 /* Declares what dropout keeps of a tile, in a kernel's local memory: `kept`, null without dropout. */

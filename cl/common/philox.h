@@ -57,8 +57,10 @@ __attribute__((always_inline)) static inline void multiply_wide(const words *x, 
                                                                 words *low, words *high)
 {
 #if RANDOM_LANES == 1
-    *high = mul_hi(*x, m);
-    *low = *x * m;
+    const ulong product = (ulong)*x * m; /* NVIDIA's GPUs have one instruction for both */
+
+    *high = (uint)(product >> 32);
+    *low = (uint)product;
 #else
     const words of_lower = AS_WORDS((AS_PRODUCTS(*x) & 0xffffffffUL) * (ulong)m);
     const words of_upper = AS_WORDS((AS_PRODUCTS(*x) >> 32) * (ulong)m);
@@ -68,43 +70,36 @@ __attribute__((always_inline)) static inline void multiply_wide(const words *x, 
 #endif
 }
 
-/* Rounds first .. 9 (constant) on the four words of each counter, in their place. */
-__attribute__((always_inline)) static inline void philox_rounds(const int first, words *counter,
-                                                                const ulong seed)
+/* Round number `round` (constant) on the four words of each counter, in their place. */
+__attribute__((always_inline)) static inline void philox_round(const int round, words *counter,
+                                                               const ulong seed)
 {
-    uint key_0 = (uint)seed + first * 0x9e3779b9u;
-    uint key_1 = (uint)(seed >> 32) + first * 0xbb67ae85u;
-    words x0 = counter[0], x1 = counter[1], x2 = counter[2], x3 = counter[3];
+    const uint key_0 = (uint)seed + round * 0x9e3779b9u;
+    const uint key_1 = (uint)(seed >> 32) + round * 0xbb67ae85u;
+    words low_0, low_2, high_0, high_2;
 
-#pragma unroll
-    for (int round = first; round < 10; round++) {
-        words low_0, low_2, high_0, high_2;
-        multiply_wide(&x0, 0xd2511f53u, &low_0, &high_0);
-        multiply_wide(&x2, 0xcd9e8d57u, &low_2, &high_2);
-        x0 = high_2 ^ x1 ^ key_0;
-        x2 = high_0 ^ x3 ^ key_1;
-        x1 = low_2;
-        x3 = low_0;
-        key_0 += 0x9e3779b9u;
-        key_1 += 0xbb67ae85u;
-    }
-    counter[0] = x0;
-    counter[1] = x1;
-    counter[2] = x2;
-    counter[3] = x3;
+    multiply_wide(&counter[0], 0xd2511f53u, &low_0, &high_0);
+    multiply_wide(&counter[2], 0xcd9e8d57u, &low_2, &high_2);
+    counter[0] = high_2 ^ counter[1] ^ key_0;
+    counter[2] = high_0 ^ counter[3] ^ key_1;
+    counter[1] = low_2;
+    counter[3] = low_0;
 }
 
 /* The four words of each counter, in its place. */
 __attribute__((always_inline)) static inline void philox(words *counter, const ulong seed)
 {
-    philox_rounds(0, counter, seed);
+#pragma unroll
+    for (int round = 0; round < 10; round++)
+        philox_round(round, counter, seed);
 }
 
-/* philox() of counters that differ in their second word alone: only two of the first three rounds'
- * six products differ, and that of the second round does not depend on the first word. */
-__attribute__((always_inline)) static inline void philox_of_row(const uint x0, const words x1,
-                                                                const uint x2, const uint x3,
-                                                                const ulong seed, words *counter)
+/* The first three rounds of counters that differ in their second word alone: only two of the six
+ * products differ, and that of the second round does not depend on the first word. */
+enum { PHILOX_ROUNDS_OF_ROW = 3 };
+__attribute__((always_inline)) static inline void philox_begin_row(const uint x0, const words x1,
+                                                                   const uint x2, const uint x3,
+                                                                   const ulong seed, words *counter)
 {
     const uint m0 = 0xd2511f53u, m2 = 0xcd9e8d57u, step_0 = 0x9e3779b9u, step_1 = 0xbb67ae85u;
     const uint key_0 = (uint)seed, key_1 = (uint)(seed >> 32);
@@ -121,5 +116,15 @@ __attribute__((always_inline)) static inline void philox_of_row(const uint x0, c
     counter[1] = low_b;
     counter[2] = low_a ^ (mul_hi(e, m0) ^ (key_1 + 2 * step_1));
     counter[3] = (words)(e * m0);
-    philox_rounds(3, counter, seed);
+}
+
+/* philox() of such counters. */
+__attribute__((always_inline)) static inline void philox_of_row(const uint x0, const words x1,
+                                                                const uint x2, const uint x3,
+                                                                const ulong seed, words *counter)
+{
+    philox_begin_row(x0, x1, x2, x3, seed, counter);
+#pragma unroll
+    for (int round = PHILOX_ROUNDS_OF_ROW; round < 10; round++)
+        philox_round(round, counter, seed);
 }

@@ -50,13 +50,17 @@ INLINE long queries_of(const struct arguments *args, const long b)
 }
 #endif
 
-/* Makes a kernel's arguments those of sequence b, or of the last one, and returns them; without packed
- * batches they are as they were. */
-INLINE const struct arguments *enter_sequence(struct arguments *args, const long b)
+/* Declares `name`: a kernel's arguments, which become those of sequence b, or of the last one; without packed
+ * batches they are as they were. The shape of the sequence is a variable of its own: arguments that pointed
+ * into themselves would stay in memory, once for each thread. */
+#define ENTER_SEQUENCE(name, own, b)                                                               \
+    struct attention_shape shape_of_sequence;                                                      \
+    const struct arguments *const name = enter_sequence(own, &shape_of_sequence, b)
+INLINE const struct arguments *enter_sequence(struct arguments *args, struct attention_shape *shape,
+                                              const long b)
 {
 #if HAS_TOTAL_Q || HAS_TOTAL_KV
     const long sequence = min(b, args->shape->batch - 1);
-    struct attention_shape *shape = &args->of_sequence;
     long first;
 
     *shape = *args->shape;

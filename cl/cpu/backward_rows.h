@@ -51,7 +51,7 @@ NOINLINE void find_missing(const struct arguments *restrict args, const struct h
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_rows(PARAMETERS_backward_rows)
 {
     struct arguments arguments = ARGUMENTS_backward_rows;
-    const struct arguments *const args = enter_sequence(&arguments, get_global_id(2));
+    ENTER_SEQUENCE(args, &arguments, get_global_id(2));
     const long i = get_global_id(0) * BLOCK_M;
     const int count = (int)clamp(args->shape->seq_q - i, 0L, (long)BLOCK_M);
     float sums[BLOCK_M];

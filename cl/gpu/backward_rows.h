@@ -106,7 +106,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
 backward_rows(PARAMETERS_backward_rows)
 {
     struct arguments arguments = ARGUMENTS_backward_rows;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(2));
+    ENTER_SEQUENCE(args, &arguments, get_group_id(2));
     __local float deltas[ROW_LANES][GROUP_ROWS];
     __local float partial[THREADS][ROWS_AT_ONCE];
     __local int large[GROUP_ROWS]; /* the group's rows with a large lse, in any order */

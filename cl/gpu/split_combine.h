@@ -25,9 +25,9 @@ __kernel __attribute__((reqd_work_group_size(COMBINE_THREADS, 1, 1))) void
 combine(PARAMETERS_combine)
 {
     struct arguments arguments = ARGUMENTS_combine;
-    const struct arguments *const args =
-        enter_sequence(&arguments, get_group_id(0) / COMBINE_TILES / longest_q(&arguments) /
-                                       arguments.shape->heads);
+    ENTER_SEQUENCE(args, &arguments,
+                   get_group_id(0) / COMBINE_TILES / longest_q(&arguments) /
+                       arguments.shape->heads);
     __local float row_maxima[SPLIT_K], row_sums[SPLIT_K], rescales[SPLIT_K], sums[COMBINE_THREADS];
     const int thread = get_local_id(0), tiles = COMBINE_TILES;
     const long row = get_group_id(0) / tiles, i = row % longest_q(args);

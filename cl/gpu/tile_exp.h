@@ -9,12 +9,13 @@
 
 #define EXP_BUILTIN 0
 #define EXP_NATIVE 1
+#define EXP_SHARED 3
 #ifndef NATIVE_EXP2
 #define NATIVE_EXP2 native_exp2
 #endif
 #if EXP == EXP_BUILTIN
 #define EXP2(x) exp2(x)
-#elif EXP == EXP_NATIVE
+#elif EXP == EXP_NATIVE || EXP == EXP_SHARED
 #define EXP2(x) NATIVE_EXP2(x)
 #else
 #define EXP2(x) polynomial_exp2(x)
@@ -35,4 +36,25 @@ static inline float polynomial_exp2(const float x)
     y = MULTIPLY_ADD(y, f, 1.0f);
     return y * as_float(as_uint(shifted) << 23);
 }
+#endif
+
+/* The exponential of the n-th of a thread's weights (constant). With EXP_SHARED the unit of native_exp2 computes
+ * three of four, and multiply-adds the fourth to 44 u (u = 2^-24) of its value, as FlashAttention-4 does: that unit
+ * takes as long for all as the tensor cores for products of 64 dims. */
+#if EXP == EXP_SHARED
+#define EXP2_OF(n, x) ((n) % 4 == 3 ? short_polynomial_exp2(x) : EXP2(x))
+static inline float short_polynomial_exp2(const float x)
+{
+    const float least = x < -127.0f ? -127.0f : x; /* a NaN stays one */
+    const float shifted = least + 12583039.0f;     /* as in polynomial_exp2() */
+    const float f = least - (shifted - 12583039.0f);
+    float y = 9.57010170e-3f;
+    y = MULTIPLY_ADD(y, f, 5.59178603e-2f);
+    y = MULTIPLY_ADD(y, f, 2.40247448e-1f);
+    y = MULTIPLY_ADD(y, f, 6.93121815e-1f);
+    y = MULTIPLY_ADD(y, f, 9.99999261e-1f);
+    return y * as_float(as_uint(shifted) << 23);
+}
+#else
+#define EXP2_OF(n, x) EXP2(x)
 #endif

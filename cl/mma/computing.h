@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The threads of a work-group, of which COMPUTING compute, as the kernel says. With PRODUCER another warpgroup fills
- * tiles (mma/warpgroup_producer.h), and each warpgroup fills its own rows with 128 threads. */
+ * tiles (mma/warpgroup_producer.h), with two DRAWERS one more draws random numbers, and each warpgroup fills its own rows with 128 threads. */
 #pragma once
 #include "gpu/local_barrier.h"
 
@@ -8,7 +8,7 @@
 #define FILL_THREADS 128
 #define FILL_THREAD (THIS_THREAD % FILL_THREADS)
 #define MOST_COPIES 16
-#define THREADS (COMPUTING + (EMULATE ? 0 : FILL_THREADS))
+#define THREADS (COMPUTING + (EMULATE ? 0 : FILL_THREADS * MAX(DRAWERS, 1)))
 #else
 #define THREADS COMPUTING
 #endif

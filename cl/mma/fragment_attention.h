@@ -103,6 +103,7 @@ INLINE float weight_scale_of(const float weight_exponent)
 #endif
 
 #if HAS_TILE_PRODUCTS
+#define REST_OF_DIMS (DIMS % 128)
 #include "mma/warpgroup_tile.h"
 #else
 #define OVERLAP 0
@@ -254,6 +255,49 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
 }
 #endif
 
+#if HAS_SOFTCAP && HAS_TILE_PRODUCTS && DTYPE != DTYPE_F32
+#include "mma/fragment_softcap.h"
+#endif
+
+/* Products become the scores of visible pairs, but for a bias. As in score_of(), but the distance of a row's first
+ * key is converted once: a conversion for each pair took half of the time. */
+INLINE void score_products(const struct arguments *args, const struct score_tile *tiles,
+                           const int fragment_row, float s[KEY_SUMS], const int lane)
+{
+    float scale[LANE_QUERIES];
+
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        scale[n] = QUERY_TILE(n).scale;
+#if HAS_SOFTCAP && HAS_TILE_PRODUCTS && DTYPE != DTYPE_F32
+    cap_products(args->shape->softcap, scale, s);
+#define CAPPED(x, scale) (x)
+#else
+#define CAPPED(x, scale) SOFTCAPPED((scale) * (x))
+#endif
+#if HAS_ALIBI
+    float distance[LANE_QUERIES];
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        distance[n] = (float)(QUERY_TILE(n).distance + (KEY(0) - TILE_ROW(n)));
+#endif
+    UNROLL
+    for (int x = 0; x < KEY_SUMS; x++) {
+        const int here = SUM_QUERY(x % TILE_SUMS);
+#if HAS_ALIBI && HAS_TILE_PRODUCTS && DTYPE != DTYPE_F32 && !HAS_ALIBI_SYMMETRIC &&                \
+    !HAS_STRICT /* two instructions */
+        const float slope = QUERY_TILE(here).slope;
+        const float begin = slope * distance[here];
+        s[x] = CAPPED(s[x], scale[here]) + fma(slope, (float)STEP(x), begin);
+#elif HAS_ALIBI
+        s[x] = CAPPED(s[x], scale[here]) +
+               QUERY_TILE(here).slope * ALIBI_DISTANCE(distance[here] + (float)STEP(x));
+#else
+        s[x] = CAPPED(s[x], scale[here]);
+#endif
+    }
+}
+
 /* Products of a fragment of queries become scores, -inf for masked keys; a scale that waits
  * (SCALE_WAITS) is not applied. highest: the maximum of each row over all lanes that share it
  * and over earlier tiles. seen becomes 1 for rows with a visible key. partial: some keys may be
@@ -270,13 +314,8 @@ INLINE void finish_scores(const struct arguments *args, const struct score_tile 
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         waits = waits && SCALE_WAITS(QUERY_TILE(n).scale);
-    if (!waits) {
-        UNROLL
-        for (int x = 0; x < KEY_SUMS; x++) {
-            const int here = SUM_QUERY(x % TILE_SUMS);
-            s[x] = score_of(args, QUERY_TILE(here), TILE_ROW(here), KEY(x), s[x]).value;
-        }
-    }
+    if (!waits)
+        score_products(args, tiles, fragment_row, s, lane);
     if (partial) {
         UNROLL
         for (int x = 0; x < KEY_SUMS; x++) {
@@ -369,9 +408,9 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
         const int here = SUM_QUERY(x % TILE_SUMS);
-        s[x] = EXP2(exponent_of(s[x], scale[here], -base[here]));
+        s[x] = EXP2_OF(x, exponent_of(s[x], scale[here], -base[here]));
         state->row_sum[here] += s[x];
-#if HAS_DROPOUT
+#if HAS_DROPOUT && !PRODUCER /* with a producer these are words (drop_weights()) */
         if (!is_kept(kept, BLOCK_M, ROW(here), KEY(x)))
             s[x] = 0.0f;
 #endif
@@ -510,8 +549,7 @@ INLINE void load_value_operands(uint words[OTHERS_AT_ONCE * OTHER_WORDS],
                                     other_depth(lane, 2 * w)),
                  PACKED_RUN / 2);
 #else
-    load_values(words,
-                v_tile + slab * FRAGMENT_DEPTH * V_STRIDE + FIRST_DIM + n * FRAGMENT_OTHERS,
+    load_values(words, v_tile + slab * FRAGMENT_DEPTH * V_STRIDE + FIRST_DIM + n * FRAGMENT_OTHERS,
                 V_STRIDE, lane);
 #endif
 }

@@ -22,6 +22,61 @@ static inline void draw_kept_pairs(const struct arguments *args, const uint bh, 
     }
 }
 
+#if PRODUCER
+/* The same for a producer, in words for the lanes of fragments: `kept` has four words for each row, one for
+ * each of the lanes that share it. Of 16 successive keys a lane has keys 2 * c, + 1, + 8 and + 9. Shifted left by
+ * their number (and more, if a tile has fewer than 128 keys), these are the highest bits of bytes 1, 3, 0
+ * and 2. */
+INLINE void draw_kept_words(const struct arguments *args, const uint bh, const long i0,
+                            const long j0, const int queries, const int keys, __local uint4 *kept)
+{
+    for (int row = FILL_THREAD; row < queries; row += FILL_THREADS) {
+        uint bits[4] = {0, 0, 0, 0};
+#pragma unroll 1
+        for (int first = 0; first < keys; first += 16) {
+            uint drawn
+                [4][4]; /* four counters at a time: a product waits for that of its round before */
+#pragma unroll
+            for (int four = 0; four < 4; four++)
+                philox_begin_row((uint)(j0 / 4 + first / 4 + four) + (uint)args->at->dropout_j4,
+                                 (uint)(i0 + row) + (uint)args->at->dropout_i, bh,
+                                 (uint)args->at->stream, args->at->seed, drawn[four]);
+#pragma unroll
+            for (int round = PHILOX_ROUNDS_OF_ROW; round < 10; round++)
+#pragma unroll
+                for (int four = 0; four < 4; four++)
+                    philox_round(round, drawn[four], args->at->seed);
+#pragma unroll
+            for (int c = 0; c < 4; c++) {
+                uint here = 0;
+#pragma unroll
+                for (int n = 0; n < 4; n++)
+                    here |= drawn[c / 2 + n / 2 * 2][c % 2 * 2 + n % 2] < args->shape->drop_below
+                                ? 0
+                                : 1u << ((n < 2 ? 8 : 0) + n % 2 * 16);
+                bits[c] = bits[c] << 1 | here;
+            }
+        }
+        kept[row] = (uint4)(bits[0], bits[1], bits[2], bits[3]);
+    }
+}
+
+/* Both halves of a word for a pair of weights that are kept, 0 for those that are not: `bits` is a word of a
+ * lane, shifted for the 16 keys; odd: the second pair of these. */
+INLINE uint kept_halves(const uint bits, const int odd)
+{
+#if EMULATE
+    const uint first = bits >> (odd ? 7 : 15) & 1;
+    const uint second = bits >> (odd ? 23 : 31) & 1;
+    return (first ? 0xffffu : 0) | (second ? 0xffff0000u : 0);
+#else
+    uint halves;
+    __asm("prmt.b32 %0, %1, 0, %2;" : "=r"(halves) : "r"(bits), "n"(odd ? 0xaa88 : 0xbb99));
+    return halves;
+#endif
+}
+#endif
+
 INLINE bool is_kept(const __local uchar *kept, const int queries, const int row, const int key)
 {
     return kept[key / 4 * queries + row] >> key % 4 & 1;

@@ -139,6 +139,26 @@ static inline float approximate_exp2(const float x)
 }
 #define NATIVE_EXP2 approximate_exp2
 
+/* The instruction behind native_recip, to 1 ulp; x within -most .. most, and a NaN as it is. */
+static inline float approximate_reciprocal(const float x)
+{
+    float y;
+
+    __asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+#define RECIPROCAL(x) approximate_reciprocal(x)
+
+static inline float within_or_nan(const float x, const float most)
+{
+    float y;
+
+    __asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(most));
+    __asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(y), "f"(-most));
+    return y;
+}
+#define WITHIN_OR_NAN(x, most) within_or_nan(x, most)
+
 static inline uint shared_address(const __local void *p)
 {
     return (uint)(size_t)p;

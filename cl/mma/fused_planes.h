@@ -23,7 +23,8 @@
 /* All that the producer does, in both passes if there are two. */
 INLINE void produce(const struct arguments *args, const struct query_block block,
                     const struct task t, __local ushort *q_tile, volatile __local int *not_finite,
-                    volatile __local int *v_nonfinite, __local ulong *barriers)
+                    volatile __local int *v_nonfinite, const kept_rows kept,
+                    __local ulong *barriers)
 {
     struct use u = {0, 0};
     bool again = false;
@@ -60,7 +61,7 @@ INLINE void produce(const struct arguments *args, const struct query_block block
 INLINE void attend_produced(const struct arguments *args, const struct query_block block,
                             const struct task t, const int first_row, __local ushort *q_tile,
                             uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool again,
-                            volatile __local int *v_nonfinite,
+                            volatile __local int *v_nonfinite, const kept_rows kept,
                             struct fragment_state state[M_FRAGMENTS], struct stream *stream,
                             const int lane, __local float *exchange)
 {

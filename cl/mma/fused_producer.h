@@ -32,6 +32,65 @@ INLINE void give_first_turn(const int warpgroup)
         give_turn(0);
 }
 
+#if HAS_DROPOUT
+typedef __local uint4 *kept_rows;
+/* What drawer number n has drawn: each draws its part of the keys. */
+#define KEPT_OF(u, n) (kept + ((u).place * DRAWERS + (n)) * BLOCK_M)
+#define DRAW_KEPT(keys, u, n)                                                                      \
+    draw_kept_words(args, dropout_head(args, block.b, block.h), block.i0,                          \
+                    (keys).j0 + (n) * (BLOCK_N / DRAWERS), BLOCK_M, BLOCK_N / DRAWERS,             \
+                    KEPT_OF(u, n))
+#define PRODUCE_KEPT(keys, u, n)                                                                   \
+    do {                                                                                           \
+        PLACE_FREE(u, 2);                                                                          \
+        DRAW_KEPT(keys, u, n);                                                                     \
+        STORED(u, 2);                                                                              \
+    } while (0)
+
+/* The lane's words of kept weights, for each of its rows. */
+INLINE void load_kept(const __local uint4 *kept, const int first_row, const int lane,
+                      uint words[LANE_QUERIES])
+{
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        const __local uint *word =
+            (const __local uint *)(kept + first_row + lane_query(lane, n)) + lane % 4;
+        words[n] = *word;
+        if (DRAWERS == 2)
+            words[n] = words[n] << BLOCK_N / 32 | word[4 * BLOCK_M];
+    }
+}
+#define LOAD_KEPT(keys, u)                                                                         \
+    do {                                                                                           \
+        STORES_HERE(u, 2, for (int n = 0; n < DRAWERS; n++) DRAW_KEPT(keys, u, n));                \
+        load_kept(KEPT_OF(u, 0), first_row, lane, kept_words);                                     \
+    } while (0)
+
+/* Rounded weights that dropout does not keep become 0. */
+INLINE void drop_weights(TILE_WEIGHTS(weights), const uint kept_words[LANE_QUERIES])
+{
+    UNROLL
+    for (int slab = 0; slab < PART_SLABS; slab++)
+        UNROLL
+    for (int w = 0; w < QUERY_WORDS; w++) {
+        const uint halves = kept_halves(kept_words[w % 2] << (slab + 8 - PART_SLABS), w / 2);
+        UNROLL
+        for (int part = 0; part < WEIGHT_PARTS; part++)
+            weights[slab * WEIGHT_PARTS + part][w] &= halves;
+    }
+}
+#define DROP_WEIGHTS(u)                                                                            \
+    do {                                                                                           \
+        drop_weights(weights, kept_words);                                                         \
+        HALF_READ(u, 2);                                                                           \
+    } while (0)
+#else
+typedef __local uchar *kept_rows;
+#define PRODUCE_KEPT(keys, u, n)
+#define LOAD_KEPT(keys, u)
+#define DROP_WEIGHTS(u)
+#endif
+
 #define OWN_Q (q_tile + first_row / 64 * 64 * ROW_STRIDE)
 #if STREAMS_PLANES
 #include "mma/fused_planes.h"
@@ -43,7 +102,8 @@ INLINE void give_first_turn(const int warpgroup)
 /* All that the producer does, in both passes if there are two. */
 INLINE void produce(const struct arguments *args, const struct query_block block,
                     const struct task t, __local ushort *q_tile, volatile __local int *not_finite,
-                    volatile __local int *v_nonfinite, __local ulong *barriers)
+                    volatile __local int *v_nonfinite, const kept_rows kept,
+                    __local ulong *barriers)
 {
     struct use u = {0, 0};
     bool again = false;
@@ -54,6 +114,7 @@ INLINE void produce(const struct arguments *args, const struct query_block block
             PLACE_FREE(u, 0);
             STAGE_KEYS(keys, u.place);
             COPIES_ASKED(u, 0, WIDTH(UNIT_K, DIM_QK) == 8 && t.k_aligned);
+            PRODUCE_KEPT(keys, u, 0);
             PLACE_FREE(u, 1);
             STAGE_VALUES(keys, u.place, again, v_nonfinite);
             COPIES_ASKED(u, 1, WIDTH(UNIT_V, DIM_V) == 8 && t.v_aligned && !again);
@@ -63,8 +124,38 @@ INLINE void produce(const struct arguments *args, const struct query_block block
         again = !again && *not_finite;
     } while (again);
 }
+
+#if DRAWERS == 2
+/* All that the warpgroup does that draws random numbers alone. */
+INLINE void draw(const struct arguments *args, const struct query_block block,
+                 volatile __local int *not_finite, const kept_rows kept, __local ulong *barriers)
+{
+    struct use u = {0, 0};
+    bool again = false;
+
+    do {
+        for (struct keys keys = find_keys(args, block, block.begin); keys.j0 < block.end;
+             keys = find_keys(args, block, after_keys(keys))) {
+            PRODUCE_KEPT(keys, u, 1);
+            u = next_use(u);
+        }
+        GROUP_BARRIER(); /* not_finite is final */
+        again = !again && *not_finite;
+    } while (again);
+}
+#define SERVE()                                                                                    \
+    do {                                                                                           \
+        if (THIS_THREAD >= COMPUTING + FILL_THREADS)                                               \
+            draw(args, block, &not_finite, kept, barriers);                                        \
+        else                                                                                       \
+            produce(args, block, t, q_tile, &not_finite, &v_nonfinite, kept, barriers);            \
+    } while (0)
+#endif
 #endif
 
+#endif
+#ifndef SERVE
+#define SERVE() produce(args, block, t, q_tile, &not_finite, &v_nonfinite, kept, barriers)
 #endif
 
 /* Each warpgroup loads its queries to a tile of their own. With Q_RESIDENT the whole work-group
@@ -108,7 +199,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
         LOCAL_BARRIER(); /* the mbarriers are there */                                             \
     if (THIS_THREAD >= COMPUTING) {                                                                \
         FEWER_REGISTERS();                                                                         \
-        produce(args, block, t, q_tile, &not_finite, &v_nonfinite, barriers);                      \
+        SERVE();                                                                                   \
         return;                                                                                    \
     }                                                                                              \
     MORE_REGISTERS();                                                                              \
@@ -123,7 +214,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
 INLINE void attend_produced(const struct arguments *args, const struct query_block block,
                             const struct task t, const int first_row, __local ushort *q_tile,
                             uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool finite,
-                            volatile __local int *v_nonfinite,
+                            volatile __local int *v_nonfinite, const kept_rows kept,
                             struct fragment_state state[M_FRAGMENTS], struct stream *stream,
                             const int lane, __local float *exchange)
 {
@@ -134,6 +225,9 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
     struct use now = stream->next;
     float s[M_FRAGMENTS][KEY_SUMS];
     TILE_WEIGHTS(weights);
+#if HAS_DROPOUT
+    uint kept_words[LANE_QUERIES];
+#endif
 
     if (keys.j0 >= block.end)
         return;
@@ -141,9 +235,11 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
     begin_qk(own_q, 0, 64, K_TILE(now.place), q_words, s, lane, exchange);
     FINISH_QK(q_words, s, 0);
     HALF_READ(now, 0);
+    LOAD_KEPT(keys, now);
     softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent_of(false), 0, lane,
                     exchange);
     round_weights(weights, 0, s, lane, exchange);
+    DROP_WEIGHTS(now);
     for (;;) {
         const struct keys after = find_keys(args, block, after_keys(keys));
         const struct use then = next_use(now);
@@ -158,10 +254,12 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
         give_turn(warpgroup + 1);
         FINISH_QK(q_words, s, 1);
         HALF_READ(then, 0);
+        LOAD_KEPT(after, then);
         softmax_of_tile(args, &block, &after, first_row, s, state, weight_exponent_of(false), 0,
                         lane, exchange);
         HALF_READ(now, 1);
         round_weights(weights, 0, s, lane, exchange);
+        DROP_WEIGHTS(then);
         keys = after;
         now = then;
     }

@@ -117,7 +117,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
 backward_parts(PARAMETERS_backward_parts)
 {
     struct arguments arguments = ARGUMENTS_backward_parts;
-    const struct arguments *const args = enter_sequence(&arguments, get_group_id(2));
+    ENTER_SEQUENCE(args, &arguments, get_group_id(2));
     const long b = get_group_id(2), piece = get_global_id(0);
     const long heads = args->shape->heads, kv_heads = args->shape->kv_heads;
     const bool of_queries = get_group_id(1) < 2 * heads;

@@ -449,8 +449,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUT
 split(PARAMETERS_split)
 {
     struct arguments arguments = ARGUMENTS_split;
-    const struct arguments *const args = enter_sequence(
-        &arguments, get_group_id(0) / ROW_BLOCKS(&arguments) / SPLIT_K / arguments.shape->kv_heads);
+    ENTER_SEQUENCE(args, &arguments,
+                   get_group_id(0) / ROW_BLOCKS(&arguments) / SPLIT_K / arguments.shape->kv_heads);
     __local uint4 pieces[GROUP_PIECES], q_operands[Q_PIECES], factors[SUB_GROUPS * TILE_FACTORS];
     __local float statistics[SUB_GROUPS * BLOCK_M];
     __local long q_places[BLOCK_M], places[OWN_PLACES];

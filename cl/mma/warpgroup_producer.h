@@ -2,11 +2,13 @@
 /* A producer warpgroup copies tiles to STAGES buffers ("places") of local memory by cp.async; other
  * warpgroups compute. Each waits for the tile that it needs, not for the others. A place has two
  * halves, 0 and 1, with two mbarriers each: one that copies complete, one at which each sub-group
- * that has read it arrives.
+ * that has read it arrives. With dropout 2 stands for the bits of what is kept (fragment_dropout.h).
  *
  *   PLACE_FREE(use, half)            the producer waits until the half may be overwritten
  *   COPIES_ASKED(use, half, all)     the producer has asked for its copies; all: none was a plain store
+ *   STORED(use, half)                it has stored what it computed
  *   HALF_HERE(use, half, copies)     the other warpgroups wait for the copies
+ *   STORES_HERE(use, half, stores)   they wait for what was stored
  *   HALF_READ(use, half)             the other warpgroups have read the half
  *   FEWER_REGISTERS() MORE_REGISTERS()   by the producer and the others: it gives them most of its own (setmaxnreg)
  *
@@ -46,17 +48,28 @@ INLINE struct use next_use(struct use u)
 }
 
 #if !EMULATE
-/* Together, 128 * (40 + 2 * 232) or 128 * (32 + 3 * 160), these are at most the registers of a
- * multiprocessor. The host counts with them (ca_wgmma_computing_registers()). */
+/* Together, 128 * (40 + 2 * 232) or 128 * (32 + 3 * 160), with a producer that draws random numbers 128 * (56 +
+ * 2 * 224) or 128 * (56 + 3 * 152), and with two warpgroups that do 128 * (2 * 48 + 2 * 208), these are at most the
+ * registers of a multiprocessor. The host counts with them. */
+#if DRAWERS == 2
+#define PRODUCER_REGISTERS 48
+#define COMPUTING_REGISTERS 208
+#elif DRAWERS
+#define PRODUCER_REGISTERS 56
+#define COMPUTING_REGISTERS (SUB_GROUPS == 12 ? 152 : 224)
+#else
+#define PRODUCER_REGISTERS (SUB_GROUPS == 12 ? 32 : 40)
+#define COMPUTING_REGISTERS (SUB_GROUPS == 12 ? 160 : 232)
+#endif
 #define FEWER_REGISTERS()                                                                          \
     __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 %0;"                                    \
                    :                                                                               \
-                   : "n"(SUB_GROUPS == 12 ? 32 : 40)                                               \
+                   : "n"(PRODUCER_REGISTERS)                                                       \
                    : "memory")
 #define MORE_REGISTERS()                                                                           \
     __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 %0;"                                    \
                    :                                                                               \
-                   : "n"(SUB_GROUPS == 12 ? 160 : 232)                                             \
+                   : "n"(COMPUTING_REGISTERS)                                                      \
                    : "memory")
 
 INLINE void start_barrier(__local ulong *barrier, const uint arrivals)
@@ -102,7 +115,8 @@ INLINE void arrive_with_copies(__local ulong *barrier, const bool all)
 INLINE void start_barriers(__local ulong *barriers)
 {
     for (int n = 0; n < PLACES_OF_STAGES * PLACE_BARRIERS; n += 2) {
-        start_barrier(barriers + n + COPIES_COMPLETE(0), FILL_THREADS);
+        const bool drawn = n % PLACE_BARRIERS == COPIES_COMPLETE(2);
+        start_barrier(barriers + n + COPIES_COMPLETE(0), FILL_THREADS * (drawn ? DRAWERS : 1));
         start_barrier(barriers + n + COPIES_READ(0), SUB_GROUPS);
     }
 }
@@ -117,8 +131,10 @@ INLINE void wait_for_copies(__local ulong *barrier, const uint parity)
 #define BARRIER(u, which) (barriers + (u).place * PLACE_BARRIERS + (which))
 /* A barrier without arrivals so far counts as complete for the parity before. */
 #define PLACE_FREE(u, half) wait_for(BARRIER(u, COPIES_READ(half)), (u).parity ^ 1)
+#define STORED(u, half) arrive_at(BARRIER(u, COPIES_COMPLETE(half)))
 #define COPIES_ASKED(u, half, all) arrive_with_copies(BARRIER(u, COPIES_COMPLETE(half)), all)
 #define HALF_HERE(u, half, copies) wait_for_copies(BARRIER(u, COPIES_COMPLETE(half)), (u).parity)
+#define STORES_HERE(u, half, stores) wait_for(BARRIER(u, COPIES_COMPLETE(half)), (u).parity)
 #define HALF_READ(u, half)                                                                         \
     do {                                                                                           \
         if (lane == 0)                                                                             \
@@ -135,5 +151,6 @@ INLINE void wait_for_copies(__local ulong *barrier, const uint parity)
         }                                                                                          \
         LOCAL_BARRIER(); /* the copies are complete */                                             \
     } while (0)
+#define STORES_HERE(u, half, stores) HALF_HERE(u, half, stores)
 #define HALF_READ(u, half)
 #endif

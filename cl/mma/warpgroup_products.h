@@ -4,8 +4,8 @@
  * A part of fragment_attention.h, which includes it. */
 #pragma once
 
-#if PART_COLUMNS % 64 || DIMS % 64 || BLOCK_N % 32 || KV_PARTS || K_CACHE || V_CACHE
-#error "wgmma multiplies with tiles of whole blocks of 64 columns"
+#if PART_COLUMNS % 16 || DIMS % 16 || BLOCK_N % 32 || KV_PARTS || K_CACHE || V_CACHE
+#error "wgmma multiplies with tiles of whole steps of 16 columns"
 #endif
 
 /* s = q k^T, with the sub-group's rows of Q in registers if Q_RESIDENT, else those of its warpgroup from row `first` of

@@ -14,7 +14,7 @@
  *
  * With EMULATE each sub-group computes its part, and reads the tile at the descriptor's addresses.
  *
- * Who includes this defines SUB_GROUPS. */
+ * Who includes this defines SUB_GROUPS, and REST_OF_DIMS, if it is none of 0, 32 and 64. */
 #pragma once
 #include "mma/fragment_tile.h"
 
@@ -212,6 +212,35 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
     WGMMA_TILES(256, NAMES_OF_128 NAMES_4 NAMES_5 NAMES_6 NAMES_7, "%128", "%129", "%130", terms,  \
                 SUMS_256)
 
+/* Products of a tile's last columns, where REST_OF_DIMS of them are left behind multiples of 128, neither 32 nor 64. Only
+ * a program that needs it has this instruction: each takes the compiler time. */
+#define EIGHT(s, n) FOUR(s, n), FOUR(s, (n) + 4)
+#if REST_OF_DIMS == 16
+#define SUMS_OF_REST EIGHT(sums, 0)
+#define WGMMA_REST                                                                                 \
+    WGMMA(16, "%0, %1, %2, %3, %4, %5, %6, %7", "%8", "%9", "%10", "%11", "%12", "%13", "1",       \
+          SUMS_OF_REST)
+#elif REST_OF_DIMS == 48
+#define SUMS_OF_REST SUMS_32, EIGHT(sums, 16)
+#define WGMMA_REST                                                                                 \
+    WGMMA(48, NAMES_0 ", %16, %17, %18, %19, %20, %21, %22, %23", "%24", "%25", "%26", "%27",      \
+          "%28", "%29", "1", SUMS_OF_REST)
+#elif REST_OF_DIMS == 80
+#define SUMS_OF_REST SUMS_64, EIGHT(sums, 32)
+#define WGMMA_REST                                                                                 \
+    WGMMA(80, NAMES_0 NAMES_1 ", %32, %33, %34, %35, %36, %37, %38, %39", "%40", "%41", "%42",     \
+          "%43", "%44", "%45", "1", SUMS_OF_REST)
+#elif REST_OF_DIMS == 96
+#define SUMS_OF_REST SUMS_64, SIXTEEN(sums, 32)
+#define WGMMA_REST                                                                                 \
+    WGMMA(96, NAMES_0 NAMES_1 NAMES_2, "%48", "%49", "%50", "%51", "%52", "%53", "1", SUMS_OF_REST)
+#elif REST_OF_DIMS == 112
+#define SUMS_OF_REST SUMS_64, SIXTEEN(sums, 32), EIGHT(sums, 48)
+#define WGMMA_REST                                                                                 \
+    WGMMA(112, NAMES_0 NAMES_1 NAMES_2 ", %48, %49, %50, %51, %52, %53, %54, %55", "%56", "%57",   \
+          "%58", "%59", "%60", "%61", "1", SUMS_OF_REST)
+#endif
+
 /* The one of `wgmma` for `others`, 32, 64 or 128, constant. */
 #define OF_SIZE(wgmma)                                                                             \
     do {                                                                                           \
@@ -241,12 +270,18 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
         OF_SIZE(WGMMA_TILES);
 }
 
-/* sums of the warpgroup's 64 queries and `others` keys or dims: 32, 64 or 128. */
+/* sums of the warpgroup's 64 queries and `others` keys or dims: 32, 64, 128, or REST_OF_DIMS. */
 INLINE void multiply_tile(float *sums, const int others, const uint *query,
                           const __local ushort *tile, const ulong descriptor,
                           const bool rows_are_terms, const bool accumulate, const int lane,
                           __local float *exchange)
 {
+#ifdef WGMMA_REST
+    if (others == REST_OF_DIMS) {
+        WGMMA_REST;
+        return;
+    }
+#endif
     OF_SIZE(WGMMA);
 }
 #endif
@@ -281,11 +316,10 @@ INLINE void begin_sums_of_tile(uint operands[][QUERY_WORDS], const int parts, co
     UNROLL
     for (int n = 0; n < tile_rows / FRAGMENT_DEPTH * parts; n++) {
         UNROLL
-        for (int d = 0; d < dims;
-             d += dims - d < 128 ? 64 : 128) /* one product has 64 or 128 dims */
+        for (int d = 0; d < dims; d += 128) /* one product has 128 dims, or the rest */
             multiply_tile(
-                sums + d / FRAGMENT_OTHERS * FRAGMENT_SUMS, dims - d < 128 ? 64 : 128, operands[n],
-                tile,
+                sums + d / FRAGMENT_OTHERS * FRAGMENT_SUMS, dims - d < 128 ? dims - d : 128,
+                operands[n], tile,
                 tile_descriptor(tile, tile_rows,
                                 d / 64 * tile_rows * 128 + n / parts * FRAGMENT_DEPTH * 128),
                 true, true, lane, exchange);

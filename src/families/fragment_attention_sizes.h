@@ -18,9 +18,12 @@
 #define PART_KEYS (BLOCK_N / PARTS)
 
 /* Tiles in local memory, in elements: a row of each. */
-#define ROW_STRIDE (COLUMNS + (HAS_TILE_PRODUCTS && !Q_RESIDENT ? 0 : ROW_PADDING))
-#define K_STRIDE (PART_COLUMNS + (HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
-#define V_STRIDE (DIMS + (PACKED_VALUES || HAS_TILE_PRODUCTS ? 0 : ROW_PADDING))
+#define SWIZZLED_STRIDE(columns) ROUND_UP(columns, 64)
+#define ROW_STRIDE                                                                                 \
+    (HAS_TILE_PRODUCTS && !Q_RESIDENT ? SWIZZLED_STRIDE(COLUMNS) : COLUMNS + ROW_PADDING)
+#define K_STRIDE (HAS_TILE_PRODUCTS ? SWIZZLED_STRIDE(PART_COLUMNS) : PART_COLUMNS + ROW_PADDING)
+#define V_STRIDE                                                                                   \
+    (HAS_TILE_PRODUCTS ? SWIZZLED_STRIDE(DIMS) : DIMS + (PACKED_VALUES ? 0 : ROW_PADDING))
 #define P_STRIDE (BLOCK_N + ROW_PADDING)
 
 /* Factors of a tile of quantized keys or values (cl/mma/fragment_tile.h); a plain tile has none. */

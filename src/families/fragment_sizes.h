@@ -25,9 +25,11 @@
  * this many bytes. */
 #define SWIZZLE_BYTES 1024
 /* A producer's mbarriers of a place (cl/mma/warpgroup_producer.h). */
-#define PLACE_BARRIERS 4
+#define PLACE_BARRIERS (HAS_DROPOUT ? 6 : 4)
 
 /* Dropout's bits of a tile, one bit of a byte for each of four keys. */
 #define KEPT_BYTES(queries, keys) ((queries) * ((keys) / 4))
+/* The same of a producer: four words of up to 32 keys for each row, from each of the warpgroups that draw them. */
+#define KEPT_ROW_BYTES 16
 
 #endif

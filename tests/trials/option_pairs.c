@@ -111,7 +111,8 @@ static void draw_dims(struct rng *r, const size_t level, clattn_problem *p)
         p->dim_qk = p->dim_v = RNG_PICK(r, 32, 32, 64, 64, 64, 96, 128);
         break;
     case 1:
-        p->dim_qk = p->dim_v = RNG_PICK(r, 1, 2, 3, 5, 8, 9, 16, 20, 24, 40, 59, 72, 80, 111);
+        p->dim_qk = p->dim_v =
+            RNG_PICK(r, 1, 2, 3, 5, 8, 9, 16, 20, 24, 40, 40, 48, 59, 72, 72, 80, 80, 111);
         break;
     case 2:
         p->dim_qk = RNG_PICK(r, 3, 16, 20, 32, 40, 64, 64, 80, 128);

@@ -74,6 +74,12 @@ static const struct unit_program fused_warpgroup[] = {
     {"bf16 d64/128 klen q=bshd k=bshd v=bshd",
      "SUB_GROUPS=12 BLOCK_N=32 Q_RESIDENT=0 STAGES=3 OVERLAP=1 PRODUCER=2 RESIDENT_GROUPS=1 EXP=2"},
     {"bf16 d192/128 page=5 pages=60 klen alibi strict lse", "SUB_GROUPS=4 BLOCK_N=64 EXP=2"},
+    {"f16 d80/112 causal=br dropout=0.2 lse",
+     "SUB_GROUPS=8 BLOCK_N=128 Q_RESIDENT=0 STAGES=2 OVERLAP=1 PRODUCER=1 DRAWERS=2 "
+     "RESIDENT_GROUPS=1 EXP=3"},
+    {"bf16 d72/144 dropout=0.3 window=50,9 alibi klen strict",
+     "SUB_GROUPS=12 BLOCK_N=32 STAGES=3 OVERLAP=1 PRODUCER=2 DRAWERS=1 RESIDENT_GROUPS=1 EXP=2"},
+    {"f16 d48/96 softcap=2 alibi causal=br lse", "SUB_GROUPS=4 BLOCK_N=64 Q_RESIDENT=0 EXP=3"},
     {"f32 d64/128 klen qlen causal=br lse q=bhds",
      "SUB_GROUPS=8 BLOCK_N=32 Q_RESIDENT=0 STAGES=1 PRODUCER=1 RESIDENT_GROUPS=1 EXP=2"},
     {"f32 d128/64 window=70,0 mask=bqk bias=f32:hqk sinks lse",

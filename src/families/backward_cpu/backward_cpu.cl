@@ -300,7 +300,7 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_cpu(PARAMETERS_backward_cpu)
 {
     struct arguments arguments = ARGUMENTS_backward_cpu;
-    const struct arguments *const args = enter_sequence(&arguments, get_global_id(2));
+    ENTER_SEQUENCE(args, &arguments, get_global_id(2));
     const long split = get_global_id(0), kv_head = get_global_id(1);
     struct head head;
 
@@ -320,7 +320,7 @@ __kernel void backward_sum(PARAMETERS_backward_sum)
 {
     const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
     struct arguments arguments = ARGUMENTS_backward_sum;
-    const struct arguments *const args = enter_sequence(&arguments, b);
+    ENTER_SEQUENCE(args, &arguments, b);
     LEAVE_IF_BEYOND(i, args->shape->seq_q);
     const __global float *sums = args->workspace + (sum_row(args, b, h) + i) * ROW_QK;
 

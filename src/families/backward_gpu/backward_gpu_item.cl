@@ -117,9 +117,9 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
 backward_keys(PARAMETERS_backward_keys)
 {
     struct arguments arguments = ARGUMENTS_backward_keys;
-    const struct arguments *const args =
-        enter_sequence(&arguments, get_group_id(0) / BLOCKS_OF(longest_kv(&arguments)) /
-                                       (arguments.shape->heads / arguments.shape->group));
+    ENTER_SEQUENCE(args, &arguments,
+                   get_group_id(0) / BLOCKS_OF(longest_kv(&arguments)) /
+                       (arguments.shape->heads / arguments.shape->group));
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite;         /* not 0 after a masked pair had a product that is not finite */
     int stage = 0;                 /* the place of the stage that is read next */
@@ -201,8 +201,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
 backward_queries(PARAMETERS_backward_queries)
 {
     struct arguments arguments = ARGUMENTS_backward_queries;
-    const struct arguments *const args = enter_sequence(
-        &arguments, get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
+    ENTER_SEQUENCE(args, &arguments,
+                   get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
     __local float4 tiles[(STAGES > 1 ? 2 : 1) * DS_STAGE_FLOAT4S];
     float4 sums_q[THREAD_M][MAX_DIMS4];
     const struct tile t = owned_queries(args);
@@ -220,8 +220,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
 backward_queries(PARAMETERS_backward_queries)
 {
     struct arguments arguments = ARGUMENTS_backward_queries;
-    const struct arguments *const args = enter_sequence(
-        &arguments, get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
+    ENTER_SEQUENCE(args, &arguments,
+                   get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* described in backward_keys, as is `stage` */
     int stage = 0;

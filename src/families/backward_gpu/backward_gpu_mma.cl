@@ -54,6 +54,7 @@
 #define PRODUCER 0
 #endif
 #define COMPUTING (FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS)
+#define DRAWERS 0 /* a producer of gradients copies alone */
 #include "mma/computing.h"
 #define LOAD_WIDTH 8
 #include "families/backward_gpu/backward_gpu_mma_sizes.h"
@@ -300,9 +301,9 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUT
 backward_keys(PARAMETERS_backward_keys)
 {
     struct arguments arguments = ARGUMENTS_backward_keys;
-    const struct arguments *const args =
-        enter_sequence(&arguments, get_group_id(0) / KEY_BLOCKS_OF(longest_kv(&arguments)) /
-                                       (arguments.shape->heads / arguments.shape->group));
+    ENTER_SEQUENCE(args, &arguments,
+                   get_group_id(0) / KEY_BLOCKS_OF(longest_kv(&arguments)) /
+                       (arguments.shape->heads / arguments.shape->group));
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float4 statistics[STAGES][BLOCK_STREAMED];
     __local int not_finite;         /* not 0 once a result is Inf or NaN */
@@ -413,8 +414,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUT
 backward_queries(PARAMETERS_backward_queries)
 {
     struct arguments arguments = ARGUMENTS_backward_queries;
-    const struct arguments *const args = enter_sequence(
-        &arguments, get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
+    ENTER_SEQUENCE(args, &arguments,
+                   get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local int not_finite, streamed_nonfinite; /* described in backward_keys */
     DECLARE_KEPT(KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED));

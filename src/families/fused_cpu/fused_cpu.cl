@@ -354,7 +354,7 @@ INLINE void set_chunk(const struct arguments *args, const long n, struct query_b
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_cpu(PARAMETERS_fused_cpu)
 {
     struct arguments arguments = ARGUMENTS_fused_cpu;
-    const struct arguments *const args = enter_sequence(&arguments, get_global_id(2));
+    ENTER_SEQUENCE(args, &arguments, get_global_id(2));
     const long chunks = count_chunks(args), x = get_global_id(0);
     struct query_block chunk;
 

@@ -361,8 +361,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
 fused_gpu_item(PARAMETERS_fused_gpu_item)
 {
     struct arguments arguments = ARGUMENTS_fused_gpu_item;
-    const struct arguments *const args = enter_sequence(
-        &arguments, get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
+    ENTER_SEQUENCE(args, &arguments,
+                   get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int v_nonfinite;
     __local float4 row_max[BLOCK_M / 4], rescale[BLOCK_M / 4];

@@ -13,7 +13,7 @@ static size_t work_items(const size_t *values);
 static size_t register_words(const clattn_problem *p, const size_t *values);
 static int spills(const clattn_problem *p, const size_t *values);
 
-enum { PRODUCER = 0 };
+enum { PRODUCER = 0, DRAWERS = 0 };
 
 #define TUNABLES_DEF "families/fused_gpu/fused_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA

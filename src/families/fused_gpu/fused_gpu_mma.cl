@@ -28,10 +28,10 @@
  *           rows that see them.
  * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.
  * Units     mma: fragments of a sub-group. warpgroup: products of warpgroups (cl/mma/warpgroup_products.h), NVIDIA's wgmma, of
- *           Hopper. Head dims are then whole blocks of 64 columns; queries are operands in registers (Q_RESIDENT), or lie in
- *           local memory, where the tensor cores read them. Copies are requested while products run; with OVERLAP
- *           the softmax of the tile before runs then, too (cl/mma/fused_overlap.h). Planes of f32 stream through local
- *           memory one by one (cl/mma/fused_planes.h).
+ *           Hopper. Head dims are multiples of 8 then, and rows of tiles have whole blocks of 64 columns. Queries are operands
+ *           in registers (Q_RESIDENT), or lie in local memory, where the tensor cores read them. Copies are requested while
+ *           products run; with OVERLAP the softmax of the tile before runs then, too (cl/mma/fused_overlap.h).
+ *           Planes of f32 stream through local memory one by one (cl/mma/fused_planes.h); dims are then multiples of 64.
  * Tunables  src/families/fused_gpu/fused_gpu_mma.def or fused_gpu_warpgroup.def, all defined by the host; no fallbacks here. */
 #include "score/score.h"
 #include "families/units.h"
@@ -43,9 +43,10 @@
     !defined(BLOCK_N) || !defined(Q_RESIDENT) || !defined(STAGES) || !defined(EXP)
 #error "fused_gpu_mma.cl must be built with all of its tunables defined"
 #endif
-#if K_DTYPE != DTYPE || V_DTYPE != DTYPE || SCORES ||                                               \
+#if K_DTYPE != DTYPE || V_DTYPE != DTYPE || SCORES ||                                              \
     (DTYPE == DTYPE_F32 && (K_CACHE || V_CACHE || PAGE_SIZE))
-#error "fused_gpu_mma.cl takes operands of one dtype, and quantized keys and values, not with floats"
+#error                                                                                             \
+    "fused_gpu_mma.cl takes operands of one dtype, and quantized keys and values, not with floats"
 #endif
 
 #include "mma/fragment.h"
@@ -53,13 +54,14 @@
 #ifndef BYTES /* wgmma multiplies with no quantized tiles */
 #define BYTES 0
 #endif
-#if STAGES > 1 && (!HAS_COPIES || PAGE_SIZE || HAS_DROPOUT || K_CACHE || V_CACHE)
+#if !HAS_TILE_PRODUCTS
+#define PRODUCER 0
+#define DRAWERS 0
+#endif
+#if STAGES > 1 && (!HAS_COPIES || PAGE_SIZE || (HAS_DROPOUT && !PRODUCER) || K_CACHE || V_CACHE)
 #error "what a tile needs besides, places, factors and what is kept, is there once"
 #endif
 
-#if !HAS_TILE_PRODUCTS
-#define PRODUCER 0
-#endif
 #define COMPUTING (FRAGMENT_LANES * SUB_GROUPS)
 #define PLACES_OF_STAGES (DTYPE == DTYPE_F32 ? PLANE_PLACES : STAGES)
 #include "mma/computing.h"
@@ -363,14 +365,21 @@ INLINE void add_nonfinite_to_o(const struct arguments *args, const struct task *
 #include "mma/fused_bytes.h"
 #endif
 
+/* Declares what dropout keeps of a tile. */
+#if HAS_DROPOUT && PRODUCER
+#define DECLARE_TILE_KEPT() __local uint4 kept[TILE_KEPT_BYTES / KEPT_ROW_BYTES]
+#else
+#define DECLARE_TILE_KEPT() DECLARE_KEPT(TILE_KEPT_BYTES)
+#endif
+
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
 fused_gpu_mma(PARAMETERS_fused_gpu_mma)
 {
     struct arguments arguments = ARGUMENTS_fused_gpu_mma;
-    const struct arguments *const args = enter_sequence(
-        &arguments, get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
+    ENTER_SEQUENCE(args, &arguments,
+                   get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     DECLARE_BYTES();
@@ -378,13 +387,14 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     STREAM;
     __local int row_is_zero[BLOCK_M], not_finite,
         v_nonfinite; /* not 0 once an output is Inf or NaN; once an Inf or NaN of V became 0 */
-    DECLARE_KEPT(KEPT_BYTES(BLOCK_M, BLOCK_N));
+    DECLARE_TILE_KEPT();
     DECLARE_EXCHANGE(SUB_GROUPS);
     const int lane = THIS_THREAD % FRAGMENT_LANES,
               first_row = THIS_THREAD / FRAGMENT_LANES * TILE_ROWS;
     __local ushort *const q_tile = (__local ushort *)tiles;
     __local ushort *const q_rows = q_tile + first_row % STAGED_ROWS * ROW_STRIDE;
     const struct query_block block = find_query_block(args);
+    LEAVE_IF_BEYOND(block.i0, args->shape->seq_q);
     struct task t = find_task(args, block);
     struct fragment_state state[M_FRAGMENTS];
     uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS];
@@ -403,8 +413,8 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
         const float weight_exponent = weight_exponent_of(again);
         clear_rows(state);
 #if PRODUCER
-        attend_produced(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, state,
-                        &stream, lane, exchange);
+        attend_produced(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, kept,
+                        state, &stream, lane, exchange);
 #elif OVERLAP
         attend_overlapped(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, state,
                           lane, exchange);
@@ -473,4 +483,5 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     COMPUTING_BARRIER(); /* the outputs are complete */
     if (v_nonfinite)     /* only non-finite values count here */
         add_nonfinite_to_o(args, &t, row_is_zero);
+    END_KERNEL();
 }

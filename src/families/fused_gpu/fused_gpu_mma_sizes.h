@@ -19,8 +19,12 @@
 #define STREAMED_ELEMENTS (STREAMS_PLANES ? PLANE_PLACES * PLACE_ELEMENTS : STAGES * STAGE_ELEMENTS)
 #define LOCAL_ELEMENTS MAX(K_AT + STREAMED_ELEMENTS, PLANES * STAGED_ROWS * ROW_STRIDE)
 
+/* Dropout's bits: a producer draws them ahead, as words of lanes (cl/mma/fragment_dropout.h). */
+#define TILE_KEPT_BYTES                                                                            \
+    (PRODUCER ? STAGES * DRAWERS * KEPT_ROW_BYTES * BLOCK_M : KEPT_BYTES(BLOCK_M, BLOCK_N))
+
 /* Beside the tiles are two flags, and one flag for each row. */
 #define LOCAL_BYTES                                                                                \
     (LOCAL_ELEMENTS * ELEMENT_BYTES + (HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 0) + BESIDE_BYTES +     \
      (BLOCK_M + 2) * INT_BYTES + (PRODUCER ? PLANES * STAGES * PLACE_BARRIERS * LONG_BYTES : 0) +  \
-     (HAS_DROPOUT ? KEPT_BYTES(BLOCK_M, BLOCK_N) : 0) + SPARE_BYTES)
+     (HAS_DROPOUT ? TILE_KEPT_BYTES : 0) + SPARE_BYTES)

@@ -13,6 +13,7 @@
 static size_t work_items(const size_t *values);
 static size_t register_words(const clattn_problem *p, const size_t *values);
 static int spills(const clattn_problem *p, const size_t *values);
+static int has_one_stage(const clattn_problem *p, const size_t *values);
 
 static const size_t INSTRUCTION = CA_WGMMA;
 enum { M_FRAGMENTS = 1, BYTES = 0 };
@@ -24,7 +25,15 @@ enum { M_FRAGMENTS = 1, BYTES = 0 };
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-enum { SUB_GROUP = 32, QUERIES = 16, WARPGROUP = 4, BLOCK_COLUMNS = 64, LEAST_KEYS = 32 };
+enum {
+    SUB_GROUP = 32,
+    QUERIES = 16,
+    WARPGROUP = 4,
+    BLOCK_COLUMNS = 64,
+    COPIED = 8,
+    LEAST_DIM = 40,
+    LEAST_KEYS = 32
+};
 
 static int has_producer(const size_t *values)
 {
@@ -33,7 +42,9 @@ static int has_producer(const size_t *values)
 
 static size_t work_items(const size_t *values)
 {
-    return SUB_GROUP * (values[SUB_GROUPS_INDEX] + (has_producer(values) ? WARPGROUP : 0));
+    const size_t served = ca_larger(1, values[DRAWERS_INDEX]);
+
+    return SUB_GROUP * (values[SUB_GROUPS_INDEX] + (has_producer(values) ? WARPGROUP * served : 0));
 }
 
 static size_t block_m(const size_t *values)
@@ -41,20 +52,30 @@ static size_t block_m(const size_t *values)
     return QUERIES * values[SUB_GROUPS_INDEX];
 }
 
+/* Quantized keys and values are refused. A producer draws dropout's bits ahead. */
+static int has_one_stage(const clattn_problem *p, const size_t *values)
+{
+    return p->page_size || (p->dropout > 0.0f && !values[PRODUCER_INDEX]);
+}
+
 /* Words that a work-item keeps in registers throughout: scores, outputs and, if resident,
  * queries. */
 static size_t register_words(const clattn_problem *p, const size_t *values)
 {
-    const size_t queries = values[Q_RESIDENT_INDEX] ? QUERIES * p->dim_qk / 2 : 0;
+    const size_t dims_qk = ca_round_up(p->dim_qk, 16), dims_v = ca_round_up(p->dim_v, 16);
+    const size_t queries = values[Q_RESIDENT_INDEX] ? QUERIES * dims_qk / 2 : 0;
 
-    return (QUERIES * (values[BLOCK_N_INDEX] + p->dim_v) + queries) / SUB_GROUP;
+    return (QUERIES * (values[BLOCK_N_INDEX] + dims_v) + queries) / SUB_GROUP;
 }
 
 /* The registers of a work-item that computes. */
 static size_t registers(const size_t *values)
 {
+    static const size_t taken[] = {0, 8, 24}; /* for random numbers (cl/mma/warpgroup_producer.h) */
+
     if (has_producer(values))
-        return ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]);
+        return ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]) -
+               taken[values[DRAWERS_INDEX]];
     return ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
 }
 
@@ -72,7 +93,8 @@ static int spills(const clattn_problem *p, const size_t *values)
     if (p->dtype == CLATTN_F32)
         return part_words(p, values) + (ca_keeps_more(p) ? 64 : 40) > registers(values);
     const size_t scores = QUERIES * values[BLOCK_N_INDEX] / SUB_GROUP;
-    const size_t more = (size_t)(ca_keeps_more(p) || p->alibi) + (p->block_q > 0);
+    const int keeps_more = p->mask || p->bias || (p->dropout > 0.0f && !has_producer(values));
+    const size_t more = (size_t)keeps_more + (p->block_q > 0);
     const size_t weights = values[OVERLAP_INDEX] ? scores / (p->strict ? 1 : 2) : 0;
     const size_t places = p->total_q > 0 || p->total_kv > 0 || p->page_size ? 8 : 0;
     const size_t addresses = more ? 94 + 9 * more
@@ -106,8 +128,12 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         return "quantized keys and values have factors, which whole tiles are not multiplied with";
     if (p->dtype == CLATTN_F32 && p->dropout > 0.0f)
         return "what dropout keeps of a tile has no place beside the tiles of a producer";
-    if (p->dim_qk % BLOCK_COLUMNS || p->dim_v % BLOCK_COLUMNS)
+    if (p->dtype == CLATTN_F32 && (p->dim_qk % BLOCK_COLUMNS || p->dim_v % BLOCK_COLUMNS))
         return "dims are not multiples of 64, a row of a tile that the tensor cores read";
+    if (p->dim_qk % COPIED || p->dim_v % COPIED)
+        return "dims are not multiples of 8, which a copy to local memory takes";
+    if (p->dim_qk < LEAST_DIM || p->dim_v < LEAST_DIM)
+        return "dims are so few that most of a tile of 64 columns would be empty";
     if (p->dim_qk > 256 || p->dim_v > 256 ||
         (ca_has_wgmma(dev) &&
          spills(p, (const size_t[NUM_TUNABLES]){[SUB_GROUPS_INDEX] =
@@ -120,17 +146,17 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 }
 
 /* For a number of dims: the fastest on an H200 (bench/results/h200-wgmma-2026-11-27.txt), then
- * those that need less. First, two warpgroups share tiles that a producer copies, and softmax
+ * those that need less. First, two or three warpgroups share tiles that a producer copies, and softmax
  * overlaps with products. Then three groups of 64 queries overlap one's softmax with the others'
  * products. With fewer registers left, softmax overlaps within a group. */
 static const struct way {
     size_t dims, sub_groups, keys, q_resident, stages, overlap, producer, groups;
 } ways[] = {
-    {64, 8, 128, 0, 3, 1, 1, 1},  {64, 4, 128, 1, 2, 1, 0, 2}, {64, 4, 128, 1, 1, 0, 0, 2},
-    {128, 8, 128, 0, 2, 1, 1, 1}, {128, 4, 64, 1, 2, 0, 0, 3}, {128, 4, 64, 1, 1, 0, 0, 3},
-    {128, 4, 64, 1, 1, 0, 0, 2},  {256, 8, 64, 0, 2, 1, 0, 1}, {256, 4, 64, 0, 1, 0, 0, 2},
-    {256, 4, 64, 1, 1, 0, 0, 1},  {256, 4, 64, 0, 1, 0, 0, 1}, {256, 4, 32, 1, 1, 0, 0, 2},
-    {256, 4, 32, 1, 1, 0, 0, 1},  {256, 4, 32, 0, 1, 0, 0, 1},
+    {64, 12, 128, 0, 3, 1, 2, 1}, {64, 8, 128, 0, 3, 1, 1, 1},  {64, 4, 128, 1, 2, 1, 0, 2},
+    {64, 4, 128, 1, 1, 0, 0, 2},  {128, 8, 128, 0, 2, 1, 1, 1}, {128, 4, 64, 1, 2, 0, 0, 3},
+    {128, 4, 64, 1, 1, 0, 0, 3},  {128, 4, 64, 1, 1, 0, 0, 2},  {256, 8, 64, 0, 2, 1, 0, 1},
+    {256, 4, 64, 0, 1, 0, 0, 2},  {256, 4, 64, 1, 1, 0, 0, 1},  {256, 4, 64, 0, 1, 0, 0, 1},
+    {256, 4, 32, 1, 1, 0, 0, 2},  {256, 4, 32, 1, 1, 0, 0, 1},  {256, 4, 32, 0, 1, 0, 0, 1},
 };
 
 /* The same for f32 in parts: planes stream through local memory, and one warpgroup's softmax overlaps
@@ -140,12 +166,17 @@ static const struct way ways_of_parts[] = {
     {128, 8, 64, 0, 2, 0, 1, 1}, {128, 8, 32, 0, 2, 0, 1, 1}, {256, 8, 32, 0, 1, 0, 1, 1},
 };
 
-/* Returns whether each multiprocessor has a group, and its tiles are not mostly masked. */
+/* Returns whether each multiprocessor has a group, its tiles are not mostly masked, and with three warpgroups the
+ * last block of queries leaves few of them idle. */
 static int fills(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
 {
     const size_t blocks = ca_divide_up(p->seq_q, block_m(values)) * p->heads * p->batch;
     const int64_t window = p->window_left, tiles = (int64_t)values[BLOCK_N_INDEX] * 4;
 
+    if (values[SUB_GROUPS_INDEX] == 12 &&
+        (p->softcap > 0.0f || /* which spilled registers, as dropout does */
+         p->dropout > 0.0f || ca_round_up(p->seq_q, block_m(values)) - p->seq_q > p->seq_q / 25))
+        return 0;
     return blocks >= ca_device_cores(dev) && (window == CLATTN_UNLIMITED || window >= tiles);
 }
 
@@ -155,7 +186,7 @@ static int fits(const clattn_problem *p, const clattn_device_info *dev, const si
 
     return !spills(p, values) && local <= dev->local_memory_bytes &&
            ca_wgmma_holds(local, values[RESIDENT_GROUPS_INDEX]) &&
-           (values[STAGES_INDEX] == 1 || !ca_mma_one_stage(p));
+           (values[STAGES_INDEX] == 1 || !has_one_stage(p, values));
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
@@ -181,6 +212,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[STAGES_INDEX] = w->stages;
         values[OVERLAP_INDEX] = w->overlap;
         values[PRODUCER_INDEX] = w->producer;
+        values[DRAWERS_INDEX] = w->producer && p->dropout > 0.0f; /* two were not measured yet */
         values[RESIDENT_GROUPS_INDEX] = w->groups;
         if (p->dim_v <= w->dims && fits(p, dev, values) &&
             (!w->producer || parts || fills(p, dev, values)))

@@ -27,8 +27,8 @@
 __kernel void naive(PARAMETERS_naive)
 {
     struct arguments arguments = ARGUMENTS_naive;
-    const struct arguments *const args = enter_sequence(
-        &arguments, get_global_id(0) / longest_q(&arguments) / arguments.shape->heads);
+    ENTER_SEQUENCE(args, &arguments,
+                   get_global_id(0) / longest_q(&arguments) / arguments.shape->heads);
     const long row = get_global_id(0), bh = row / longest_q(args), i = row % longest_q(args);
     const long b = bh / args->shape->heads, h = bh % args->shape->heads;
     float row_max = -INFINITY, row_sum = 0.0f, sums[DIM_V];

@@ -214,7 +214,7 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split(PARAMETERS_split)
 {
     struct arguments arguments = ARGUMENTS_split;
-    const struct arguments *const args = enter_sequence(&arguments, get_global_id(0));
+    ENTER_SEQUENCE(args, &arguments, get_global_id(0));
     const long group = get_global_id(2);
     struct row_block block;
 
@@ -279,7 +279,7 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void combine(PARAMETERS_combine)
 {
     struct arguments arguments = ARGUMENTS_combine;
-    const struct arguments *const args = enter_sequence(&arguments, get_global_id(2));
+    ENTER_SEQUENCE(args, &arguments, get_global_id(2));
     const long i = get_global_id(0), h = get_global_id(1), b = get_global_id(2);
 
     LEAVE_IF_BEYOND(i, args->shape->seq_q);
