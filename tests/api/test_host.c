@@ -21,8 +21,8 @@ DeviceTest(host, results)
         "merge f16 b2 h3 q5 d20 n3 o=700.210.40.2 accumulate",
         "merge f32 h2 q3 d9 n2 sinks",
         "append f32 b2 h4/2 q3 k9 d40 cache=f16 klen rope=halves:30:10000 queries=inplace",
-        "append f16 h2 q3 k9 d64/32 kcache=q8_0 vcache=q4_0 slots pos rope=pairs:64:tables:40 "
-        "queries",
+        ("append f16 h2 q3 k9 d64/32 kcache=q8_0 vcache=q4_0 slots pos rope=pairs:64:tables:40 "
+         "queries"),
     };
 
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {

@@ -49,7 +49,7 @@ enum option {
 
 /* Levels of a cache: 0, then one for each format of blocks, then another dtype. */
 enum { OTHER_DTYPE = 1 + CA_NUM_BLOCK_FORMATS };
-enum { MOST_LEVELS = 3 + CA_NUM_BLOCK_FORMATS, ATTEMPTS = 60, CANDIDATES = 8 };
+enum { MOST_LEVELS = 3 + CA_NUM_BLOCK_FORMATS, ATTEMPTS = 200, CANDIDATES = 8 };
 
 /* How many values each has; 0 is the plain one. Operations: bit n for operation n. */
 static const struct {
@@ -115,9 +115,9 @@ static void draw_dims(struct rng *r, const size_t level, clattn_problem *p)
             RNG_PICK(r, 1, 2, 3, 5, 8, 9, 16, 20, 24, 40, 40, 48, 59, 72, 72, 80, 80, 111);
         break;
     case 2:
-        p->dim_qk = RNG_PICK(r, 3, 16, 20, 32, 40, 64, 64, 80, 128);
+        p->dim_qk = RNG_PICK(r, 3, 20, 32, 40, 64, 64, 64, 64, 80, 128, 128, 128);
         do
-            p->dim_v = RNG_PICK(r, 5, 8, 16, 32, 33, 64, 72, 96, 128);
+            p->dim_v = RNG_PICK(r, 5, 16, 32, 33, 64, 64, 64, 72, 128, 128, 128, 128);
         while (p->dim_v == p->dim_qk);
         break;
     default:

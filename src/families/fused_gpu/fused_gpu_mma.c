@@ -110,24 +110,6 @@ static int has_registers(const clattn_problem *p, const clattn_device_info *dev)
            !(ca_fragment_of(own)->replicas > 1 && p->page_size && is_quantized(p));
 }
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
-{
-    const char *reason = ca_mma_parts_refusal(p);
-
-    if (!reason && p->dtype == CLATTN_F32)
-        reason = ca_f32_parts_refusal(dev);
-    if (reason)
-        return reason;
-    if (p->dtype == CLATTN_F16 && p->dropout > 0.0f && ca_problem_dtype(p, CA_O) == CLATTN_F32)
-        return "o in f32 would show how weights are rounded whose row's largest dropout left out";
-    if (p->dim_qk > 256 || p->dim_v > 256)
-        return "outputs of dims over 256 exceed the registers";
-    if (!has_registers(p, dev))
-        return "outputs, or places and scales of rows, exceed the registers of the device's "
-               "sub-groups";
-    return NULL;
-}
-
 static int fits_registers(const clattn_problem *p, const size_t *values)
 {
     return register_words(p, values) <= fragment_of(values)->registers &&
@@ -244,6 +226,34 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[INSTRUCTION_INDEX] = CA_MFMA_16;
         shrink(p, dev, values);
     }
+}
+
+/* Why three parts of the smallest tiles do not fit; NULL if they do. */
+static const char *refusal_of_suggested(const clattn_problem *p, const clattn_device_info *dev)
+{
+    size_t values[NUM_TUNABLES];
+
+    ca_tunables_default(tunables, NUM_TUNABLES, values);
+    adapt(p, dev, values);
+    return reject(p, dev, values);
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const char *reason = ca_mma_parts_refusal(p);
+
+    if (!reason && p->dtype == CLATTN_F32)
+        reason = ca_f32_parts_refusal(dev);
+    if (reason)
+        return reason;
+    if (p->dtype == CLATTN_F16 && p->dropout > 0.0f && ca_problem_dtype(p, CA_O) == CLATTN_F32)
+        return "o in f32 would show how weights are rounded whose row's largest dropout left out";
+    if (p->dim_qk > 256 || p->dim_v > 256)
+        return "outputs of dims over 256 exceed the registers";
+    if (!has_registers(p, dev))
+        return "outputs, or places and scales of rows, exceed the registers of the device's "
+               "sub-groups";
+    return p->dtype == CLATTN_F32 ? refusal_of_suggested(p, dev) : NULL;
 }
 
 static int preference(const clattn_problem *p, const clattn_device_info *dev)

@@ -109,42 +109,6 @@ static int spills(const clattn_problem *p, const size_t *values)
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
-{
-    const char *reason = ca_mma_parts_refusal(p);
-
-    if (!reason && p->dtype == CLATTN_F32)
-        reason = ca_f32_parts_refusal(dev);
-    if (reason)
-        return reason;
-    if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
-        return "the device has another matrix instruction";
-    if (p->dtype == CLATTN_F16 && p->dropout > 0.0f && ca_problem_dtype(p, CA_O) == CLATTN_F32)
-        return "o in f32 would show how weights are rounded whose row's largest dropout left out";
-    if (p->dtype == CLATTN_F16 && p->strict && ca_problem_dtype(p, CA_O) == CLATTN_F32)
-        return "o in f32 would show how strict weights far below their row's largest are rounded";
-    if (ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
-        ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN)
-        return "quantized keys and values have factors, which whole tiles are not multiplied with";
-    if (p->dtype == CLATTN_F32 && p->dropout > 0.0f)
-        return "what dropout keeps of a tile has no place beside the tiles of a producer";
-    if (p->dtype == CLATTN_F32 && (p->dim_qk % BLOCK_COLUMNS || p->dim_v % BLOCK_COLUMNS))
-        return "dims are not multiples of 64, a row of a tile that the tensor cores read";
-    if (p->dim_qk % COPIED || p->dim_v % COPIED)
-        return "dims are not multiples of 8, which a copy to local memory takes";
-    if (p->dim_qk < LEAST_DIM || p->dim_v < LEAST_DIM)
-        return "dims are so few that most of a tile of 64 columns would be empty";
-    if (p->dim_qk > 256 || p->dim_v > 256 ||
-        (ca_has_wgmma(dev) &&
-         spills(p, (const size_t[NUM_TUNABLES]){[SUB_GROUPS_INDEX] =
-                                                    p->dtype == CLATTN_F32 ? 8 : WARPGROUP,
-                                                [PRODUCER_INDEX] = p->dtype == CLATTN_F32,
-                                                [RESIDENT_GROUPS_INDEX] = 1,
-                                                [BLOCK_N_INDEX] = LEAST_KEYS})))
-        return "scores, outputs and queries of a work-item exceed its registers";
-    return NULL;
-}
-
 /* For a number of dims: the fastest on an H200 (bench/results/h200-wgmma-2026-11-27.txt), then
  * those that need less. First, two or three warpgroups share tiles that a producer copies, and softmax
  * overlaps with products. Then three groups of 64 queries overlap one's softmax with the others'
@@ -218,6 +182,52 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
             (!w->producer || parts || fills(p, dev, values)))
             return;
     }
+}
+
+/* Why three parts of the smallest tiles do not fit; NULL if they do. */
+static const char *refusal_of_suggested(const clattn_problem *p, const clattn_device_info *dev)
+{
+    size_t values[NUM_TUNABLES];
+
+    ca_tunables_default(tunables, NUM_TUNABLES, values);
+    adapt(p, dev, values);
+    return reject(p, dev, values);
+}
+
+static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+{
+    const char *reason = ca_mma_parts_refusal(p);
+
+    if (!reason && p->dtype == CLATTN_F32)
+        reason = ca_f32_parts_refusal(dev);
+    if (reason)
+        return reason;
+    if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
+        return "the device has another matrix instruction";
+    if (p->dtype == CLATTN_F16 && p->dropout > 0.0f && ca_problem_dtype(p, CA_O) == CLATTN_F32)
+        return "o in f32 would show how weights are rounded whose row's largest dropout left out";
+    if (p->dtype == CLATTN_F16 && p->strict && ca_problem_dtype(p, CA_O) == CLATTN_F32)
+        return "o in f32 would show how strict weights far below their row's largest are rounded";
+    if (ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
+        ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN)
+        return "quantized keys and values have factors, which whole tiles are not multiplied with";
+    if (p->dtype == CLATTN_F32 && p->dropout > 0.0f)
+        return "what dropout keeps of a tile has no place beside the tiles of a producer";
+    if (p->dtype == CLATTN_F32 && (p->dim_qk % BLOCK_COLUMNS || p->dim_v % BLOCK_COLUMNS))
+        return "dims are not multiples of 64, a row of a tile that the tensor cores read";
+    if (p->dim_qk % COPIED || p->dim_v % COPIED)
+        return "dims are not multiples of 8, which a copy to local memory takes";
+    if (p->dim_qk < LEAST_DIM || p->dim_v < LEAST_DIM)
+        return "dims are so few that most of a tile of 64 columns would be empty";
+    if (p->dim_qk > 256 || p->dim_v > 256 ||
+        (ca_has_wgmma(dev) &&
+         spills(p, (const size_t[NUM_TUNABLES]){[SUB_GROUPS_INDEX] =
+                                                    p->dtype == CLATTN_F32 ? 8 : WARPGROUP,
+                                                [PRODUCER_INDEX] = p->dtype == CLATTN_F32,
+                                                [RESIDENT_GROUPS_INDEX] = 1,
+                                                [BLOCK_N_INDEX] = LEAST_KEYS})))
+        return "scores, outputs and queries of a work-item exceed its registers";
+    return p->dtype == CLATTN_F32 ? refusal_of_suggested(p, dev) : NULL;
 }
 
 /* Never chosen where it would be emulated: that is for tests. Preferred to fused_gpu_mma: its

@@ -66,7 +66,7 @@ static size_t splits_of_f32(const clattn_problem *p, const clattn_device_info *d
     const size_t cores = ca_device_cores(dev);
     size_t best = 1, best_share = 0;
 
-    for (size_t splits = 1; splits <= most_splits(p); splits *= 2) {
+    for (size_t splits = 1; tiles > 0 && splits <= most_splits(p); splits *= 2) {
         const size_t groups = tiles * splits;
         const size_t share = groups * 100 / (ca_divide_up(groups, cores) * cores);
         if (share >= best_share + 10) {
