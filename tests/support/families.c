@@ -26,13 +26,22 @@ static int takes_dtype(const struct ca_family *family, const clattn_dtype dtype)
     return family->unsupported(&p, &dev) == NULL;
 }
 
+/* Whether tests of f32 are the family's. Emulated matrix instructions multiply f32 in six products, which take long to
+ * compile: their f32 is the sweep's and that of the programs of units. */
+static int has_tests_of_f32(const struct ca_family *family)
+{
+    const int emulated = strstr(family->full_name, "UNIT=mma") != NULL || family->ptx_target;
+
+    return takes_dtype(family, CLATTN_F32) && (!emulated || run_all("CLATTN_TEST_FAMILIES"));
+}
+
 int family_takes_f32(const char *name)
 {
     const struct ca_family *family = name ? ca_family_find(name) : ca_family_at(0);
 
     if (!family || (family == &ca_split_gpu_item && !run_all("CLATTN_TEST_FAMILIES")))
         return 0;
-    return takes_dtype(family, CLATTN_F32);
+    return has_tests_of_f32(family);
 }
 
 int family_takes(const char *name, const char *problem)
@@ -77,7 +86,7 @@ const char *family_text(const char *family, const char *text)
     const struct ca_family *of = ca_family_find(family);
     char *dtype = strstr(strcpy(changed, text), " f");
 
-    if (!of || !takes_dtype(of, CLATTN_BF16) || takes_dtype(of, CLATTN_F32) || !dtype)
+    if (!of || !takes_dtype(of, CLATTN_BF16) || has_tests_of_f32(of) || !dtype)
         return text;
     const char *rest = text + (dtype - changed) + 4;
     strcpy(dtype, takes_dtype(of, CLATTN_F16) ? " f16" : " bf16");
