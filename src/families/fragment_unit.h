@@ -5,6 +5,7 @@
  *   more_options()    for struct ca_family, likewise
  *   ptx_target()      likewise, of units of wgmma
  *   private_bytes()   likewise, of all
+ *   refusal_of_suggested()   for unsupported(), of units whose smallest tiles may not fit
  *
  * Before including this: families/expand.h, of tunables with EMULATE; register_words(p, values), which a work-item keeps;
  * and MOST_REGISTERS(values), if the compiler is to be told how many there are. */
@@ -35,4 +36,17 @@ static const char *ptx_target(const size_t *values)
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     return register_words(p, values) * sizeof(cl_uint);
+}
+
+static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values);
+
+/* Why what the unit suggests does not fit; NULL if it does. */
+static inline const char *refusal_of_suggested(const clattn_problem *p,
+                                               const clattn_device_info *dev)
+{
+    size_t values[NUM_TUNABLES];
+
+    ca_tunables_default(tunables, NUM_TUNABLES, values);
+    adapt(p, dev, values);
+    return reject(p, dev, values);
 }

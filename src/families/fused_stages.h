@@ -27,10 +27,9 @@ static size_t kv_lines(const clattn_problem *p)
 static struct ca_ndrange parts_ndrange(const clattn_problem *p, const size_t *values)
 {
     (void)values;
-    return p->dtype == CLATTN_F32
-               ? ca_f32_parts_ndrange(ca_larger(q_lines(p), kv_lines(p)),
-                                      ca_larger(p->dim_qk, p->dim_v), 3)
-               : ca_groups(0, 1);
+    return p->dtype == CLATTN_F32 ? ca_f32_parts_ndrange(ca_larger(q_lines(p), kv_lines(p)),
+                                                         ca_larger(p->dim_qk, p->dim_v), 3)
+                                  : ca_groups(0, 1);
 }
 
 /* The sizes are those of cl/mma/attention_parts.h. */

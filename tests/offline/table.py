@@ -333,7 +333,7 @@ def most_spills(case, kernel, target):
     time of 32; a few of LLVM's code for NVIDIA with two fragments of queries, of which NVIDIA's own compiler spills none
     (an H200's said so of dim 128), and where quantized keys arrive as bytes; of backward_gpu UNIT=item on NVIDIA's with
     two stages six, outside of the products, while an H200 took 0.82 of the time of one; of fused_gpu UNIT=warpgroup of
-    f32 what is kept from before its registers move, of which NVIDIA's own compiler spills four, outside of the products."""
+    f32 what is kept from before its registers move, of which NVIDIA's own compiler stored four words and loaded six of an earlier form."""
     is_nvidia = target.vendor == "NVIDIA"
     if is_nvidia and ("M_FRAGMENTS=2 BLOCK_N=64 Q_RESIDENT=0" in case.tunables or "BYTES=1" in case.tunables):
         return 40

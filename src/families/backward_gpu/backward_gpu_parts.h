@@ -34,6 +34,6 @@ static int preference_with(const clattn_problem *p, const clattn_device_info *de
     {                                                                                              \
         "backward_parts",                                                                          \
             CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_DO) | CA_STARTS |               \
-                CA_BIT(CA_WORKSPACE) | CA_OF_PARTS,                                                  \
+                CA_BIT(CA_WORKSPACE) | CA_OF_PARTS,                                                \
             parts_ndrange                                                                          \
     }

@@ -126,7 +126,6 @@ static int takes_dim(size_t dim)
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
-    size_t values[NUM_TUNABLES];
     const char *why = ca_mma_gradient_refusal(p);
 
     if (why)
@@ -138,9 +137,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
                "registers hold";
     if (p->dbias)
         return "the sums of a bias need q and do, of whole tiles, at the same time";
-    ca_tunables_default(tunables, NUM_TUNABLES, values);
-    adapt(p, dev, values);
-    return reject(p, dev, values);
+    return refusal_of_suggested(p, dev);
 }
 
 #define owned_keys block_owned

@@ -184,16 +184,6 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
 }
 
-/* Why three parts of the smallest tiles do not fit; NULL if they do. */
-static const char *refusal_of_suggested(const clattn_problem *p, const clattn_device_info *dev)
-{
-    size_t values[NUM_TUNABLES];
-
-    ca_tunables_default(tunables, NUM_TUNABLES, values);
-    adapt(p, dev, values);
-    return reject(p, dev, values);
-}
-
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     const char *reason = ca_mma_parts_refusal(p);

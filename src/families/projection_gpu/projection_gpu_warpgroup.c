@@ -117,7 +117,6 @@ static const char *layout_refusal(const clattn_projection_problem *p)
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
     const char *why = ca_mma_refusal(p);
-    size_t values[NUM_TUNABLES];
 
     if (!why) /* parts of f32 lie as they are wanted */
         why = p->projection.dtype == CLATTN_F32 ? ca_f32_parts_refusal(dev)
@@ -126,9 +125,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         return why;
     if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
         return "the device has another matrix instruction";
-    ca_tunables_default(tunables, NUM_TUNABLES, values);
-    adapt(p, dev, values);
-    return reject(p, dev, values);
+    return refusal_of_suggested(p, dev);
 }
 
 /* Never chosen where it would be emulated: that is for tests. Preferred to projection_gpu_mma, but
