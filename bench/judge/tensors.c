@@ -2,6 +2,7 @@
 #include "bench/judge/tensors.h"
 #include "bench/judge/values.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static void set_sizes(struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d)
@@ -30,6 +31,49 @@ static void set_list(struct tensor_shape *s, size_t length)
 static size_t block_rows(const clattn_problem *p)
 {
     return p->block_q > 0 ? (p->seq_q + p->block_q - 1) / p->block_q : 0;
+}
+
+/* Operand n of the problem's functions, those of the score function first; its name is NULL if there is none. */
+static clattn_function_operand function_operand(const clattn_problem *p, size_t n)
+{
+    const clattn_function *functions[] = {p->score_function, p->mask_function};
+    clattn_function_operand operand = {.struct_size = sizeof operand};
+
+    for (int f = 0; f < 2 && !operand.name; f++)
+        for (size_t k = 0; functions[f] && !operand.name; k++) {
+            if (clattn_function_get_operand(functions[f], k, &operand) != CLATTN_SUCCESS ||
+                !operand.name)
+                break;
+            if (n-- > 0)
+                operand.name = NULL;
+        }
+    return operand;
+}
+
+static void set_function(struct tensor_shape *s, const clattn_problem *p, size_t n)
+{
+    static const size_t bytes[] = {4, 2, 2, 4, 1, 1};
+    const clattn_function_operand operand = function_operand(p, n);
+    size_t length = 1;
+
+    for (const char *at = operand.extents; *at; at += *at == ']' || *at == '[') {
+        const size_t of_letter = *at == 'b'   ? p->batch
+                                 : *at == 'h' ? p->heads
+                                 : *at == 'g' ? p->kv_heads
+                                 : *at == 'q' ? p->seq_q
+                                              : p->seq_kv;
+        char *end = NULL;
+        const size_t number = strtoul(at, &end, 10);
+        if (*at == '[' || *at == ']')
+            continue;
+        length *= end != at ? number : of_letter;
+        at = end != at ? end : at + 1;
+    }
+    set_list(s, length);
+    s->dtype = operand.type == CLATTN_FUNCTION_HALF     ? CLATTN_F16
+               : operand.type == CLATTN_FUNCTION_BFLOAT ? CLATTN_BF16
+                                                        : CLATTN_F32;
+    s->element_bytes = bytes[operand.type];
 }
 
 /* A list of so many ints of each batch and head, or of all. */
@@ -229,7 +273,8 @@ struct tensor_shape tensor_shape_of(const clattn_problem *p, int id)
     else
         describe_append(&s, &p->append, id);
     /* an int's bytes are a float's */
-    s.element_bytes = attends && id == TENSOR_MASK ? 1 : value_bytes(s.dtype);
+    if (s.element_bytes == 0)
+        s.element_bytes = attends && id == TENSOR_MASK ? 1 : value_bytes(s.dtype);
     if (s.cache != CLATTN_CACHE_PLAIN)
         s.element_bytes = value_block_bytes(s.cache);
     s.extent = tensor_extent(s.size, s.stride);

@@ -6,12 +6,14 @@
 
 #if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
 #define CA_LONG long
+#define CA_INT int
 #define CA_FLOAT float
 #define CA_UINT uint
 #define CA_ULONG ulong
 #else
 #include <clattn/export.h>
 #define CA_LONG cl_long
+#define CA_INT cl_int
 #define CA_FLOAT cl_float
 #define CA_UINT cl_uint
 #define CA_ULONG cl_ulong

@@ -58,6 +58,8 @@ struct attention_offsets {
         dropout_j4; /* the first query, and the first key / 4, counted in a sharded attention */
     CA_ULONG dropout_bh,
         dropout_heads; /* the first head of the first batch there; the heads of a batch there */
+    CA_INT function_ints[4]; /* the values of functions' parameters (clattn/function.h) */
+    CA_FLOAT function_floats[4];
 };
 
 #endif

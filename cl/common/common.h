@@ -11,6 +11,7 @@
  *   UNIT_Q UNIT_K UNIT_V UNIT_O    1: the innermost stride is 1
  *   HAS_SOFTCAP HAS_BIAS HAS_MASK HAS_MASK_KEYS HAS_ALIBI HAS_ALIBI_SYMMETRIC HAS_SINKS HAS_WINDOW_LEFT HAS_WINDOW_RIGHT
  *   HAS_Q_LENGTHS HAS_KV_LENGTHS HAS_LSE HAS_BLOCKS   0 or 1
+ *   HAS_SCORE_FUNCTION HAS_MASK_FUNCTION  0 or 1 (cl/score/function.h)
  *   BLOCK_Q BLOCK_KV        with HAS_BLOCKS: queries and keys in a block (cl/score/blocks.h)
  *   DIAGONAL_FOLLOWS_LENGTHS  1: d = keys in use - queries in use of the batch
  *   HAS_DROPOUT             0 or 1
@@ -57,7 +58,8 @@ struct arguments {
 /* ---- what a row may see --------------------------------------------------------------------- */
 
 /* 1 if pairs may be masked in any tile, not by windows and lengths alone. */
-#define HIDES_ANYWHERE (HAS_BIAS || HAS_MASK || HAS_BLOCKS)
+#define HIDES_ANYWHERE                                                                             \
+    (HAS_BIAS || HAS_MASK || HAS_BLOCKS || HAS_SCORE_FUNCTION || HAS_MASK_FUNCTION)
 
 /* One batch's extent and diagonal. */
 struct extent {

@@ -70,7 +70,8 @@ INLINE float weight_scale_of(const float weight_exponent)
 
 /* 1 if scaling may wait until scores become weights: a positive scale keeps their order and
  * -inf. */
-#define SCALE_WAITS(scale) (!HAS_SOFTCAP && !HAS_BIAS && !HAS_ALIBI && (scale) > 0x1p-100f)
+#define SCALE_WAITS(scale)                                                                         \
+    (!HAS_SOFTCAP && !HAS_SCORE_FUNCTION && !HAS_BIAS && !HAS_ALIBI && (scale) > 0x1p-100f)
 
 /* This sub-group's number among the sub-groups that share its rows. */
 #if SUB_GROUPS_N > 1
@@ -275,6 +276,13 @@ INLINE void score_products(const struct arguments *args, const struct score_tile
 #else
 #define CAPPED(x, scale) SOFTCAPPED((scale) * (x))
 #endif
+#if HAS_SCORE_FUNCTION
+#define SCORED(x)                                                                                  \
+    function_score(args, function_pair_in(QUERY_TILE(here), TILE_ROW(here), KEY(x)),               \
+                   CAPPED(s[x], scale[here]))
+#else
+#define SCORED(x) CAPPED(s[x], scale[here])
+#endif
 #if HAS_ALIBI
     float distance[LANE_QUERIES];
     UNROLL
@@ -288,12 +296,12 @@ INLINE void score_products(const struct arguments *args, const struct score_tile
     !HAS_STRICT /* two instructions */
         const float slope = QUERY_TILE(here).slope;
         const float begin = slope * distance[here];
-        s[x] = CAPPED(s[x], scale[here]) + fma(slope, (float)STEP(x), begin);
+        s[x] = SCORED(x) + fma(slope, (float)STEP(x), begin);
 #elif HAS_ALIBI
-        s[x] = CAPPED(s[x], scale[here]) +
+        s[x] = SCORED(x) +
                QUERY_TILE(here).slope * ALIBI_DISTANCE(distance[here] + (float)STEP(x));
 #else
-        s[x] = CAPPED(s[x], scale[here]);
+        s[x] = SCORED(x);
 #endif
     }
 }

@@ -208,7 +208,7 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
 
 /* 1 if masked pairs are computed like others and zeroed at the end, in partial tiles only; nothing
  * else may depend on them. */
-#define HIDES_AT_END (!HAS_BIAS && !HAS_DBIAS && !HAS_DSLOPES)
+#define HIDES_AT_END (!HAS_BIAS && !HAS_DBIAS && !HAS_DSLOPES && !HAS_SCORE_FUNCTION)
 /* 1 if p is computed while the products with v are still running, and multiplied while ds is
  * computed; nothing else of a score may be needed again. */
 #define WEIGHTS_FIRST                                                                              \

@@ -159,9 +159,9 @@ NOINLINE int compute_weights(const int partial, const int of_bias,
 #if HAS_DSLOPES
             *slope_sums = fma(gradient, s.distance, *slope_sums);
 #endif
-#if HAS_SOFTCAP
+#if HAS_DERIVATIVE
             if (!of_bias) /* the derivative of a masked pair may be NaN */
-                gradient = partial && s.hidden ? gradient : gradient * s.softcap_derivative;
+                gradient = partial && s.hidden ? gradient : gradient * s.derivative;
 #endif
             *weights = weight;
             *gradients = gradient;

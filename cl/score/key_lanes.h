@@ -5,6 +5,7 @@
 #pragma once
 #include "cpu/simd_storage.h"
 #include "score/blocks.h"
+#include "score/function.h"
 #include "score/score_unit.h"
 
 /* A query and a tile of keys; keys are counted from the tile's first one, key j. */
@@ -12,6 +13,9 @@ struct score_row {
     long b, h, i, j;
     float begin, end; /* the keys that the query may see by lengths, windows and causality */
     float distance;   /* key j's distance from the key that is "now" for the query */
+#if HAS_FUNCTIONS
+    struct function_pair first; /* the query and key j */
+#endif
 #if HAS_BLOCKS
     struct block_bits bits; /* the bits of the head's block list */
 #endif
@@ -30,6 +34,9 @@ INLINE struct score_row score_row_at(const struct arguments *args, const struct 
     row.begin = (float)clamp(first_key(args, e, i) - j, 0L, (long)keys);
     row.end = (float)clamp(end_key(args, e, i) - j, 0L, (long)keys);
     row.distance = (float)(j - i - e.diagonal);
+#if HAS_FUNCTIONS
+    row.first = function_pair_of(args, e, b, h, i, j);
+#endif
 #if HAS_MASK_KEYS
     row.mask_begin = e.mask_begin - j;
 #endif
@@ -63,12 +70,15 @@ INLINE lanes load_mask_of_keys(const struct arguments *args, const struct score_
 }
 #endif
 
+/* 1 if the derivative of a score by its product is not the scale alone. */
+#define HAS_DERIVATIVE (HAS_SOFTCAP || HAS_SCORE_FUNCTION)
+
 /* The scores of a query and SIMD_WIDTH keys, which keys are masked, and values for gradients. */
 struct score_vector {
     lanes scores;             /* undefined for masked keys */
     ints hidden;              /* -1 for keys that the query does not see */
     lanes softcapped;         /* the scores after the softcap, without bias and ALiBi */
-    lanes softcap_derivative; /* the softcap's derivative; valid with HAS_SOFTCAP */
+    lanes derivative;         /* by the product, but for the scale; valid with HAS_DERIVATIVE */
     lanes distance;           /* the factor of ALiBi's slope; valid with HAS_ALIBI */
 };
 
@@ -87,6 +97,45 @@ INLINE ints listed_keys(const struct arguments *args, const struct score_row row
 }
 #endif
 
+#if HAS_SCORE_FUNCTION
+/* Scores after softcap become those of the function; keys from `left` on repeat the last one. */
+INLINE void apply_score_function(const struct arguments *args, const struct score_row row,
+                                 const int n, const int left, struct score_vector *s)
+{
+    float x[SIMD_WIDTH], dx[SIMD_WIDTH];
+
+    VECTOR(vstore)(s->scores, 0, x);
+    EACH_LANE
+    for (int c = 0; c < SIMD_WIDTH; c++) {
+        const struct function_pair p = function_pair_after(row.first, 0, n + min(c, left - 1));
+#ifdef UNIT_DO
+        dx[c] = function_derivative(args, p, x[c]);
+#endif
+        x[c] = function_score(args, p, x[c]);
+    }
+#ifdef UNIT_DO
+    s->derivative = HAS_SOFTCAP ? s->derivative * VECTOR(vload)(0, dx) : VECTOR(vload)(0, dx);
+#endif
+    (void)dx;
+    s->scores = VECTOR(vload)(0, x);
+    s->hidden |= s->scores == -INFINITY;
+}
+#endif
+
+#if HAS_MASK_FUNCTION
+/* -1 for keys of the tile from n on that the mask function hides. */
+INLINE ints hidden_by_function(const struct arguments *args, const struct score_row row,
+                               const int n, const int left)
+{
+    int x[SIMD_WIDTH];
+
+    EACH_LANE
+    for (int c = 0; c < SIMD_WIDTH; c++)
+        x[c] = function_visible(args, function_pair_after(row.first, 0, n + min(c, left - 1))) - 1;
+    return VECTOR(vload)(0, x);
+}
+#endif
+
 /* products: of the row's query and the tile's keys n .., scaled, and in SCORE_UNIT but with a softcap.
  * hides (constant): whether lengths, windows or a mask of the last keys may hide a key. Keys from `left` on have any
  * score. */
@@ -101,10 +150,13 @@ INLINE struct score_vector finish_scores(const int hides, const struct arguments
     s.hidden = 0;
 #if HAS_SOFTCAP
     const lanes t = simd_tanh(s.scores * min(1.0f / args->shape->softcap, FLT_MAX));
-    s.softcap_derivative = fma(-t, t, (lanes)(1.0f));
+    s.derivative = fma(-t, t, (lanes)(1.0f));
     s.scores = t * (args->shape->softcap * SCORE_UNIT);
 #endif
     s.softcapped = s.scores;
+#if HAS_SCORE_FUNCTION
+    apply_score_function(args, row, n, left, &s);
+#endif
 #if HAS_BIAS
     const lanes biases =
         load_biases(args->bias + row_offset(args->shape->bias_stride, row.b, row.h, row.i) +
@@ -128,6 +180,13 @@ INLINE struct score_vector finish_scores(const int hides, const struct arguments
     s.hidden |= masked & (listed != BLOCK_FULL);
 #else
     s.hidden |= masked;
+#endif
+#endif
+#if HAS_MASK_FUNCTION
+#if HAS_BLOCKS
+    s.hidden |= hidden_by_function(args, row, n, left) & (listed != BLOCK_FULL);
+#else
+    s.hidden |= hidden_by_function(args, row, n, left);
 #endif
 #endif
     if (hides)

@@ -15,6 +15,7 @@
 #include "common/common.h"
 #include "cpu/fused_prefetch.h"
 #include "score/blocks.h"
+#include "score/function.h"
 #define MARK_M BLOCK_M
 #define MARK_N BLOCK_N
 #define MARKS_BEGIN(args) 0
@@ -56,7 +57,8 @@ struct query_block {
 #endif
 
 /* 1 if scaling may be deferred: a positive scale changes neither the order of scores nor -inf. */
-#define DEFERS_SCALE (OPERAND_TILES && !HAS_SOFTCAP && !HAS_BIAS && !HAS_ALIBI)
+#define DEFERS_SCALE                                                                               \
+    (OPERAND_TILES && !HAS_SOFTCAP && !HAS_SCORE_FUNCTION && !HAS_BIAS && !HAS_ALIBI)
 
 /* A block of queries and a tile of keys; keys are counted from the tile's first one. */
 struct score_tile {
@@ -77,6 +79,16 @@ struct score_tile {
 #endif
     const lanes *bias; /* bias[n * BLOCK_VECTORS + m]: biases of key n and vector m of queries */
     const ints *mask;  /* four keys' bytes in an int: mask_of() */
+#if HAS_FUNCTIONS
+    const struct arguments *args;
+    struct function_pair first; /* the block's first query and key 0 */
+    int queries, keys;          /* the numbers that exist */
+#if HAS_BLOCKS
+    struct block_bits bits; /* the bits of the head's block list */
+    long i, j;              /* the first query and key */
+    int listed_full;        /* all blocks are listed as full */
+#endif
+#endif
 };
 
 /* The lower half of a block has this many vectors. Where a window starts or ends, keys are visible
@@ -119,6 +131,18 @@ INLINE struct score_tile score_tile_of_block(const struct arguments *args,
 #endif
 #if HAS_ALIBI
     tile.slope = args->slopes[block.h] * SCORE_UNIT;
+#endif
+#if HAS_FUNCTIONS
+    tile.args = args;
+    tile.first = function_pair_of(args, block.e, block.b, block.h, block.i, j);
+    tile.queries = block.queries;
+    tile.keys = (int)min(args->shape->seq_kv - j, (long)BLOCK_N);
+#if HAS_BLOCKS
+    tile.bits = block.bits;
+    tile.i = block.i;
+    tile.j = j;
+    tile.listed_full = 0;
+#endif
 #endif
 #if HAS_SOFTCAP
     tile.softcap = args->shape->softcap * SCORE_UNIT;
@@ -347,6 +371,9 @@ INLINE int load_listed_mask(const struct arguments *args, const struct query_blo
         mask_unlisted(block, j, count, loaded, masks);
     tile->mask = masks;
     tile->hides |= !listed.all || masked != FULL;
+#if HAS_FUNCTIONS
+    tile->listed_full = listed.all_full;
+#endif
     return 1;
 }
 #endif
@@ -444,6 +471,56 @@ INLINE void softcap_scores(const struct score_tile *tile, lanes (*s)[BLOCK_VECTO
 }
 #endif
 
+#if HAS_FUNCTIONS
+/* The pair of key n and the query in lane c of vector m; beyond the last ones it is that of the last. */
+INLINE struct function_pair function_pair_at(const struct score_tile *tile, const int n,
+                                             const int m, const int c)
+{
+    return function_pair_after(tile->first, min(m * SIMD_WIDTH + c, tile->queries - 1),
+                               min(n, tile->keys - 1));
+}
+#endif
+
+#if HAS_SCORE_FUNCTION
+/* The scores x of key n and the queries of vector m after the function. */
+INLINE lanes apply_score_function(const struct score_tile *tile, const int n, const int m,
+                                  const lanes x)
+{
+    float y[SIMD_WIDTH];
+
+    VECTOR(vstore)(x, 0, y);
+    EACH_LANE
+    for (int c = 0; c < SIMD_WIDTH; c++)
+        y[c] = function_score(tile->args, function_pair_at(tile, n, m, c), y[c]);
+    return VECTOR(vload)(0, y);
+}
+#endif
+
+#if HAS_MASK_FUNCTION
+/* The scores x of key n and the queries of vector m, with -INFINITY where the mask function hides the pair. */
+INLINE lanes apply_mask_function(const struct score_tile *tile, const int n, const int m,
+                                 const lanes x)
+{
+    float y[SIMD_WIDTH];
+
+    VECTOR(vstore)(x, 0, y);
+    EACH_LANE
+    for (int c = 0; c < SIMD_WIDTH; c++)
+        y[c] = function_visible(tile->args, function_pair_at(tile, n, m, c)) ? y[c] : -INFINITY;
+    const lanes hidden = VECTOR(vload)(0, y);
+#if HAS_BLOCKS /* in blocks that are listed as full the function hides nothing */
+    int full[SIMD_WIDTH];
+    for (int c = 0; c < SIMD_WIDTH; c++)
+        full[c] = -(block_at(tile->bits,
+                             (tile->i + min(m * SIMD_WIDTH + c, tile->queries - 1)) / BLOCK_Q,
+                             (tile->j + min(n, tile->keys - 1)) / BLOCK_KV) == BLOCK_FULL);
+    return VECTOR(vload)(0, full) ? x : hidden;
+#else
+    return hidden;
+#endif
+}
+#endif
+
 /* The score of key n and the queries of vector m after bias and ALiBi. */
 INLINE lanes add_bias(const struct score_tile *tile, const int n, const int m, lanes x)
 {
@@ -498,12 +575,21 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
 #if HAS_SOFTCAP
     softcap_scores(tile, s);
 #endif
+#if HAS_SCORE_FUNCTION
+    EACH_SCORE(s[n][m] = apply_score_function(tile, n0 + n, m, s[n][m]))
+#endif
 #if HAS_BIAS || HAS_ALIBI
     EACH_SCORE(s[n][m] = add_bias(tile, n0 + n, m, s[n][m]))
 #endif
 #if HIDES_ANYWHERE
     if (tile->hides)
         EACH_SCORE(s[n][m] = hide_pairs(tile, n0 + n, m, s[n][m]))
+#endif
+#if HAS_MASK_FUNCTION
+#if HAS_BLOCKS
+    if (!tile->listed_full)
+#endif
+        EACH_SCORE(s[n][m] = apply_mask_function(tile, n0 + n, m, s[n][m]))
 #endif
 #if HAS_WINDOW
     if (n0 < tile->all_begin || n0 + QK_KEYS > tile->all_end)

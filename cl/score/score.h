@@ -12,6 +12,7 @@
 #include "common/common.h"
 #include "common/multiply_add.h"
 #include "score/blocks.h"
+#include "score/function.h"
 #include "score/score_scale.h"
 
 /* ---- softcap -------------------------------------------------------------------------------- */
@@ -40,6 +41,11 @@ static inline bool unmasked(const struct arguments *args, const struct extent e,
                                   j * args->shape->bias_stride[3]) == -INFINITY)
         return false;
 #endif
+#if HAS_MASK_FUNCTION
+    if (listed != BLOCK_FULL &&
+        !function_visible(args, function_pair_of(args, e, b, h, i, j)))
+        return false;
+#endif
     return true;
 }
 
@@ -57,6 +63,9 @@ static inline bool visible(const struct arguments *args, const struct extent e, 
 static inline float biased(const struct arguments *args, const struct extent e, const long b,
                            const long h, const long i, const long j, float s)
 {
+#if HAS_SCORE_FUNCTION
+    s = function_score(args, function_pair_of(args, e, b, h, i, j), s);
+#endif
 #if HAS_BIAS
     s += LOAD_BIAS(args->bias,
                    row_offset(args->shape->bias_stride, b, h, i) + j * args->shape->bias_stride[3]);
@@ -90,6 +99,9 @@ struct score_tile {
     const __global uchar *mask; /* the mask's byte of row 0 and key 0; bias likewise */
     int mask_begin;             /* the first key that has a column in the mask (HAS_MASK_KEYS) */
     const __global bias_storage *bias;
+#if HAS_FUNCTIONS
+    struct function_pair first; /* row 0 and key 0 */
+#endif
 #if HAS_BLOCKS                       /* find_blocks() sets these */
     struct block_bits blocks;        /* the bits of the row of blocks that has row 0 */
     uint row_in_block, key_in_block; /* row 0's and key 0's offsets in their block */
@@ -124,6 +136,9 @@ INLINE struct score_tile score_tile_at(const struct arguments *args, const struc
     t.bias = args->bias + row_offset(args->shape->bias_stride, b, h, i0) +
              j0 * args->shape->bias_stride[3];
 #endif
+#if HAS_FUNCTIONS
+    t.first = function_pair_of(args, e, b, h, i0, j0);
+#endif
     return t;
 }
 
@@ -152,10 +167,19 @@ INLINE bool in_window(const struct score_tile t, const int row, const int key)
     return sees;
 }
 
+#if HAS_FUNCTIONS
+/* A pair of the tile. Beyond the last row and key it is the last one's. */
+INLINE struct function_pair function_pair_in(const struct score_tile t, const int row,
+                                             const int key)
+{
+    return function_pair_after(t.first, min(row, t.rows - 1), min(key, t.keys - 1));
+}
+#endif
+
 /* A score, and values that its gradients need. */
 struct score {
     float value;
-    float derivative; /* the softcap's derivative; 1 without a softcap */
+    float derivative; /* by the product, but for the scale: 1 without softcap and score function */
     float distance;   /* the factor of ALiBi's slope; valid with HAS_ALIBI */
 };
 
@@ -170,6 +194,13 @@ INLINE struct score score_of(const struct arguments *args, const struct score_ti
         s.derivative = MULTIPLY_ADD(-bent, bent, 1.0f);
         s.value = args->shape->softcap * bent;
     }
+#if HAS_SCORE_FUNCTION
+    const struct function_pair pair = function_pair_in(t, row, key);
+#ifdef UNIT_DO
+    s.derivative *= function_derivative(args, pair, s.value);
+#endif
+    s.value = function_score(args, pair, s.value);
+#endif
 #if HAS_ALIBI
     s.distance = ALIBI_DISTANCE((float)(t.distance + (key - row)));
     s.value += t.slope * s.distance;
@@ -203,6 +234,16 @@ INLINE bool hide(const struct arguments *args, const struct score_tile t, bool s
                               min(key, t.keys - 1) * args->shape->bias_stride[3]);
     sees = sees && bias_here != -INFINITY;
     s->value += bias_here;
+#endif
+#if HAS_SCORE_FUNCTION
+    sees = sees && s->value != -INFINITY;
+#endif
+#if HAS_MASK_FUNCTION
+#if HAS_BLOCKS
+    sees = sees && (listed == BLOCK_FULL || function_visible(args, function_pair_in(t, row, key)));
+#else
+    sees = sees && function_visible(args, function_pair_in(t, row, key));
+#endif
 #endif
     return sees;
 }

@@ -6,9 +6,9 @@
 #include "score/score_scale.h"
 
 /* Scores are kept in units of log 2, so that 2^x serves as the exponential; with a bias in natural
- * units, since a bias of -FLT_MAX must stay finite, and where scores are handed out
+ * units, since a bias of -FLT_MAX must stay finite, with a score function, which takes and returns them, and where scores are handed out
  * (NATURAL_SCORES). */
-#if HAS_BIAS || defined(NATURAL_SCORES)
+#if HAS_BIAS || HAS_SCORE_FUNCTION || defined(NATURAL_SCORES)
 #define SCORE_UNIT 1.0f
 #define SCORE_TO_LOG 1.0f
 #define EXPONENTIAL(x) exponential2((x)*LOG2E)
@@ -24,4 +24,5 @@
 /* 1 if any pair may be masked. */
 #define HIDES (HAS_WINDOW || HIDES_ANYWHERE)
 /* 1 if scores differ from products even in a tile of full visibility. */
-#define CHANGES_SCORES (HAS_SOFTCAP || HAS_BIAS || HAS_MASK || HAS_ALIBI)
+#define CHANGES_SCORES                                                                             \
+    (HAS_SOFTCAP || HAS_BIAS || HAS_MASK || HAS_ALIBI || HAS_SCORE_FUNCTION || HAS_MASK_FUNCTION)

@@ -4,6 +4,7 @@
 #define CLATTN_ATTENTION_H
 
 #include <clattn/context.h>
+#include <clattn/function.h>
 #include <clattn/plan.h>
 #include <clattn/problem.h>
 
@@ -88,6 +89,15 @@ typedef struct clattn_forward_tensors {
     clattn_buffer kv_starts;     /**< Read; batch + 1 int32_t, with total_kv. */
     /** Place of a part in a larger attention; else all 0. */
     clattn_dropout_place dropout_place;
+    clattn_buffer function_0; /**< Read: operands of functions, in the order of their declarations, those of
+                                     score_function first (clattn/function.h). */
+    clattn_buffer function_1;
+    clattn_buffer function_2;
+    clattn_buffer function_3;
+    clattn_buffer function_4;
+    clattn_buffer function_5;
+    /** Values of the functions' parameters; NULL: those that their sources give. */
+    const clattn_function_values *function_values;
 } clattn_forward_tensors;
 
 /** The tensors of a backward execution. Fields of options that the problem lacks must be NULL. */
@@ -121,6 +131,15 @@ typedef struct clattn_backward_tensors {
     clattn_buffer kv_starts;     /**< Read: what forward read. */
     /** The same as in the forward execution. */
     clattn_dropout_place dropout_place;
+    clattn_buffer function_0; /**< Read: operands of functions, in the order of their declarations, those of
+                                     score_function first (clattn/function.h). */
+    clattn_buffer function_1;
+    clattn_buffer function_2;
+    clattn_buffer function_3;
+    clattn_buffer function_4;
+    clattn_buffer function_5;
+    /** Values of the functions' parameters; NULL: those that their sources give. */
+    const clattn_function_values *function_values;
 } clattn_backward_tensors;
 
 /**
@@ -220,6 +239,15 @@ typedef struct clattn_host_forward_tensors {
     const int32_t *kv_starts;     /**< Read; batch + 1, with total_kv. */
     /** As in clattn_forward_tensors. */
     clattn_dropout_place dropout_place;
+    const void *function_0; /**< Read: operands of functions, in the order of their declarations, those of
+                                     score_function first (clattn/function.h). */
+    const void *function_1;
+    const void *function_2;
+    const void *function_3;
+    const void *function_4;
+    const void *function_5;
+    /** Values of the functions' parameters; NULL: those that their sources give. */
+    const clattn_function_values *function_values;
 } clattn_host_forward_tensors;
 
 /** The tensors of a backward execution in host memory, as in clattn_backward_tensors. Elements of what is
@@ -252,6 +280,15 @@ typedef struct clattn_host_backward_tensors {
     const int32_t *kv_starts;     /**< Read: what forward read. */
     /** The same as in the forward execution. */
     clattn_dropout_place dropout_place;
+    const void *function_0; /**< Read: operands of functions, in the order of their declarations, those of
+                                     score_function first (clattn/function.h). */
+    const void *function_1;
+    const void *function_2;
+    const void *function_3;
+    const void *function_4;
+    const void *function_5;
+    /** Values of the functions' parameters; NULL: those that their sources give. */
+    const clattn_function_values *function_values;
 } clattn_host_backward_tensors;
 
 /**

@@ -10,6 +10,7 @@
 #include <clattn/device.h>
 #include <clattn/dropout.h>
 #include <clattn/family.h>
+#include <clattn/function.h>
 #include <clattn/merge.h>
 #include <clattn/multihead.h>
 #include <clattn/plan.h>

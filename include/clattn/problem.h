@@ -7,6 +7,7 @@
  *
  *     s  = scale * dot(q[i], k[j])
  *     s  = softcap * tanh(s / softcap)               if softcap > 0
+ *     s  = score(s)                                  if score_function (clattn/function.h)
  *     s += bias[b,h,i,j]                             if bias; a bias of -inf masks
  *     s += slope[h] * (j - i - diagonal)             if alibi; with alibi_symmetric
  *     s -= slope[h] * |j - i - diagonal|
@@ -17,7 +18,7 @@
  *
  * (the terms with sink only if sinks). A key is masked if the boolean mask holds 0 there (with
  * mask_keys: holds 0 in column j - (keys in use - mask_keys), if that is one), if it
- * lies outside the window or after the diagonal of a causal problem, or at or beyond the batch's
+ * lies outside the window or after the diagonal of a causal problem, if mask_function says so, or at or beyond the batch's
  * key length, or if there are block lists and its block is not listed; a query at or beyond the
  * batch's query length sees no key. A query that sees no key
  * gives o = 0, lse = -inf and weights 0, with or without a sink. What lies behind a mask (NaN,
@@ -58,7 +59,7 @@
  *     ds    = p * (w * dot(do[i], v[j]) - dot(do[i], o[i]))     dbias = ds
  *     dsink[h]  = -sum_i exp(sink[h] - lse[i]) dot(do[i], o[i])
  *     dslope[h] = sum_ij ds * (j - i - diagonal)                 or -|j - i - diagonal|
- *     dt    = ds * (1 - tanh^2)                                  softcap's derivative; else ds
+ *     dt    = ds * score_derivative(s) * (1 - tanh^2)            the score function's and softcap's derivatives
  *     dq[i] = scale * sum_j dt k[j]            dk[j] = scale * sum_i dt q[i]
  *
  * with sums over all query heads of a kv head in dk and dv, over batches in dsink and dslope, and
@@ -495,8 +496,12 @@ typedef struct clattn_problem {
     size_t total_kv;   /**< Likewise of k and v. */
     int strict; /**< Not 0: no weight is rounded to the dtype on the way; see "Precision" above.
                      f32 problems are strict without it. */
+    /** NULL, or a function that makes scores of scores after softcap (clattn/function.h). */
+    const struct clattn_function *score_function;
+    /** NULL, or a function that says which pairs are visible; it is not called in blocks that are listed as full. */
+    const struct clattn_function *mask_function;
     size_t
-        reserved[32]; /**< Zeros: room for members of attention in later versions, of which 0 means
+        reserved[30]; /**< Zeros: room for members of attention in later versions, of which 0 means
                               none. */
     union {
         clattn_projection_problem projection; /**< The problem of CLATTN_PROJECTION. */
@@ -629,6 +634,9 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     maskkeys=N             mask_keys, where not 0
  *     totalq=N totalkv=N     total_q and total_kv, where not 0
  *     scores=raw|softcap|bias|weights
+ *     score=F visible=F      score_function and mask_function: a file, or "NAME:HASH" as
+ *                            clattn_function_name() has it, of a function that this process has made or that
+ *                            the file NAME holds
  *     dropout=X              X as above
  *     do=L dq=L dk=L dv=L    layouts, as q=L
  *     dbias dslopes dsinks

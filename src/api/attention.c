@@ -23,6 +23,7 @@ clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue
         .seed = t->dropout_seed,
         .stream = t->dropout_offset,
         .place = t->dropout_place,
+        .function_values = t->function_values,
     };
     return ca_execute(plan, queue, &operands, num_wait, wait, done);
 }
@@ -46,6 +47,7 @@ clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queu
         .seed = t->dropout_seed,
         .stream = t->dropout_offset,
         .place = t->dropout_place,
+        .function_values = t->function_values,
     };
     return ca_execute(plan, queue, &operands, num_wait, wait, done);
 }
@@ -70,7 +72,8 @@ clattn_status clattn_attention_forward_host(clattn_context *context, const clatt
     return ca_host_call(context, problem, options, CLATTN_FORWARD, transfers,
                         &(struct ca_tensors){.seed = t->dropout_seed,
                                              .stream = t->dropout_offset,
-                                             .place = t->dropout_place});
+                                             .place = t->dropout_place,
+                                             .function_values = t->function_values});
 }
 
 clattn_status clattn_attention_backward_host(clattn_context *context, const clattn_problem *problem,
@@ -93,5 +96,6 @@ clattn_status clattn_attention_backward_host(clattn_context *context, const clat
     return ca_host_call(context, problem, options, CLATTN_BACKWARD, transfers,
                         &(struct ca_tensors){.seed = t->dropout_seed,
                                              .stream = t->dropout_offset,
-                                             .place = t->dropout_place});
+                                             .place = t->dropout_place,
+                                             .function_values = t->function_values});
 }

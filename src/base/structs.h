@@ -28,6 +28,8 @@
     STRUCT(clattn_device_info, little_endian)                                                      \
     STRUCT(clattn_plan_options, tunables)                                                          \
     STRUCT(clattn_plan_info, problem)                                                              \
+    STRUCT(clattn_function_operand, extents)                                                       \
+    STRUCT(clattn_function_parameter, int_value)                                                   \
     STRUCT(clattn_tensor, size)                                                                    \
     STRUCT(clattn_forward_tensors, o)                                                              \
     STRUCT(clattn_backward_tensors, dv)                                                            \

@@ -4,7 +4,7 @@
 #include "cl/common/arguments.h"
 #include "context/context.h"
 #include "device/facts.h"
-#include "families/family.h"
+#include "families/registry.h"
 #include "program/program.h"
 #include "program/program_cache.h"
 #include "store/override.h"
@@ -79,13 +79,28 @@ static clattn_status take_profile(clattn_context *ctx, const clattn_device_info 
     return CLATTN_SUCCESS;
 }
 
+/* Bytes of the arguments of the kernel that has most: shape, offsets and a pointer to each tensor. */
+static size_t most_argument_bytes(void)
+{
+    size_t most = 0;
+
+    for (size_t f = 0; ca_family_at(f); f++) {
+        const struct ca_family *family = ca_family_at(f);
+        for (size_t s = 0; s < family->num_stages; s++) {
+            size_t pointers = 0;
+            for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++)
+                pointers += (family->stages[s].arguments & CA_BIT(n)) != 0;
+            most = pointers > most ? pointers : most;
+        }
+    }
+    return sizeof(struct attention_shape) + sizeof(struct attention_offsets) +
+           most * sizeof(cl_ulong);
+}
+
 /* Checks the facts of the device that every kernel relies on. */
 static clattn_status examine(const clattn_context *ctx)
 {
-    enum {
-        ARGUMENT_BYTES = sizeof(struct attention_shape) + sizeof(struct attention_offsets) +
-                         CA_NUM_ARGUMENTS * sizeof(cl_ulong)
-    };
+    const size_t argument_bytes = most_argument_bytes();
 
     if (!ctx->device.little_endian)
         return ca_fail(&ctx->log, CLATTN_UNSUPPORTED, "device '%s' is big-endian",
@@ -98,10 +113,10 @@ static clattn_status examine(const clattn_context *ctx)
         return ca_fail(&ctx->log, CLATTN_NO_COMPILER,
                        "device '%s' has no OpenCL C compiler, and there is no cache of programs",
                        ctx->device.name);
-    if (ctx->device.max_parameter_bytes < ARGUMENT_BYTES)
+    if (ctx->device.max_parameter_bytes < argument_bytes)
         return ca_fail(&ctx->log, CLATTN_UNSUPPORTED,
-                       "device '%s' takes %zu bytes of kernel arguments, but %d are needed",
-                       ctx->device.name, ctx->device.max_parameter_bytes, (int)ARGUMENT_BYTES);
+                       "device '%s' takes %zu bytes of kernel arguments, but %zu are needed",
+                       ctx->device.name, ctx->device.max_parameter_bytes, argument_bytes);
     return CLATTN_SUCCESS;
 }
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "execute/launch.h"
+#include "problem/function.h"
 #include "problem/operations.h"
 #include "problem/philox.h"
 #include "problem/problem_append.h"
+
+#include <string.h>
 
 static void copy_strides(cl_long *to, const clattn_layout *layout)
 {
@@ -136,6 +139,7 @@ size_t ca_offsets_of(const clattn_problem *p, const struct ca_tensors *tensors,
     const clattn_dropout_place *place = &tensors->place;
     const clattn_buffer *at = tensors->at;
     const cl_ulong heads = place->heads > 0 ? place->heads : p->heads;
+    clattn_function_values values;
 
     switch (p->operation) {
     case CLATTN_PROJECTION:
@@ -161,6 +165,7 @@ size_t ca_offsets_of(const clattn_problem *p, const struct ca_tensors *tensors,
         };
         return sizeof offsets->append;
     default:
+        values = ca_function_values(p, tensors->function_values);
         offsets->attention = (struct attention_offsets){
 #define OPERAND(ID, member, ...) .member = (cl_long)at[CA_##ID].offset,
             CA_OPERANDS(OPERAND)
@@ -173,6 +178,8 @@ size_t ca_offsets_of(const clattn_problem *p, const struct ca_tensors *tensors,
             .dropout_bh = place->batch * heads + place->head,
             .dropout_heads = heads,
         };
+        memcpy(offsets->attention.function_ints, values.ints, sizeof values.ints);
+        memcpy(offsets->attention.function_floats, values.floats, sizeof values.floats);
         return sizeof offsets->attention;
     }
 }

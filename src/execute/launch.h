@@ -17,6 +17,7 @@ struct ca_tensors {
     cl_ulong seed;  /* dropout's seed */
     cl_uint stream; /* dropout's stream */
     clattn_dropout_place place;
+    const clattn_function_values *function_values; /* NULL: those of the sources */
 };
 
 union ca_shape {

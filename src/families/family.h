@@ -17,7 +17,9 @@ enum { CA_MAX_STAGES = 8, CA_ONLY_IF_FORCED = -1 };
 /* Operands of the scores of a forward or backward kernel, besides q and k. */
 #define CA_SCORE_OPERANDS                                                                          \
     (CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_BLOCK_OFFSETS) |            \
-     CA_BIT(CA_BLOCK_ENTRIES))
+     CA_BIT(CA_BLOCK_ENTRIES) | CA_BIT(CA_FUNCTION_0) | CA_BIT(CA_FUNCTION_1) |                    \
+     CA_BIT(CA_FUNCTION_2) | CA_BIT(CA_FUNCTION_3) | CA_BIT(CA_FUNCTION_4) |                       \
+     CA_BIT(CA_FUNCTION_5))
 /* These operands, and the lengths, which tell the pairs that exist. */
 #define CA_SCORE_ARGUMENTS (CA_SCORE_OPERANDS | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS))
 /* The tables of where sequences begin in a packed batch. */
@@ -91,7 +93,7 @@ static inline struct ca_ndrange ca_any_groups(size_t items)
 /* One kernel of a family; stages run one after the other. */
 struct ca_stage {
     const char *kernel; /* its name in the .cl file */
-    unsigned arguments; /* CA_BIT()s: its parameters (src/program/program_parameters.h) */
+    uint64_t arguments; /* CA_BIT()s: its parameters (src/program/program_parameters.h) */
     /* The launch for a problem that is not empty; a size of it is 0 if the stage has nothing to
      * do. */
     struct ca_ndrange (*ndrange)(const clattn_problem *p, const size_t *values);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "problem/problem.h"
 #include "base/structs.h"
+#include "problem/function.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
 #include "problem/tensors.h"
@@ -294,6 +295,8 @@ clattn_status ca_attention_check(const clattn_problem *p, char *reason, size_t b
         (status = check_options(p, reason, bytes)) != CLATTN_SUCCESS ||
         (status = check_blocks(p, reason, bytes)) != CLATTN_SUCCESS)
         return status;
+    if ((status = ca_functions_check(p, reason, bytes)) != CLATTN_SUCCESS)
+        return status;
     return check_outputs(p, reason, bytes);
 }
 
@@ -312,7 +315,8 @@ static const struct {
                 MEMBER(bias_dtype) MEMBER(bias_layout) MEMBER(mask) MEMBER(mask_layout)
                     MEMBER(scores) MEMBER(dropout) MEMBER(k_cache) MEMBER(v_cache) MEMBER(page_size)
                         MEMBER(pages) MEMBER(block_q) MEMBER(block_kv) MEMBER(max_blocks)
-                            MEMBER(block_batches) MEMBER(block_heads)
+                            MEMBER(block_batches) MEMBER(block_heads) MEMBER(score_function)
+                                MEMBER(mask_function)
 #define FLAG(ID, member, word, OF, difference) MEMBER(member)
                                 CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG

@@ -10,7 +10,7 @@
 
 /* Packs those of these tensors (CA_BIT()s) that ca_tensor_layout() knows, but w, in an order of
  * "bhsd", whatever the layouts were. Of gradients only in a backward problem. */
-void ca_problem_order(clattn_problem *p, const char *order, unsigned arguments);
+void ca_problem_order(clattn_problem *p, const char *order, uint64_t arguments);
 
 /* Storage that says the dtype again becomes none, so that equal problems have one text and one class. */
 void ca_problem_simplify(clattn_problem *p);

@@ -5,7 +5,7 @@
 #include "problem/problem.h"
 #include "problem/tensors.h"
 
-void ca_problem_order(clattn_problem *p, const char *order, unsigned arguments)
+void ca_problem_order(clattn_problem *p, const char *order, uint64_t arguments)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
 

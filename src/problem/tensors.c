@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "problem/tensors.h"
+#include "problem/function.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
 
@@ -207,6 +208,11 @@ void ca_attention_tensors(const clattn_problem *p, struct ca_tensor *tensors)
             ca_layout_explicit(&tensors[CA_##ID].layout, tensors[CA_##ID].sizes);
     CA_OPERANDS(OPERAND)
 #undef OPERAND
+    for (size_t n = 0; n < CLATTN_FUNCTION_OPERANDS; n++) {
+        const struct ca_function_operand *o = ca_function_slot(p, n);
+        if (o)
+            tensors[CA_FUNCTION_0 + n].type = ca_function_type_of(o->type)->stored;
+    }
 }
 
 struct ca_tensor ca_tensor_of(const clattn_problem *p, const char *name, const char *type,

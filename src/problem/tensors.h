@@ -11,6 +11,7 @@
 #include "problem/tensors.def"
 
 #include <clattn/problem.h>
+#include <stdint.h>
 
 /* No size, window or offset exceeds this, so that sums of a few of them fit 64 bits. */
 #define CA_MAX_SIZE ((size_t)1 << 48)
@@ -37,7 +38,7 @@ enum ca_append_argument { CA_APPEND_OPERANDS(OPERAND) CA_APPEND_COUNT };
 _Static_assert((int)CA_PROJECTION_COUNT <= CA_WORKSPACE && (int)CA_MERGE_COUNT <= CA_WORKSPACE &&
                    (int)CA_APPEND_COUNT <= CA_WORKSPACE,
                "the workspace comes behind the operands of every operation");
-#define CA_BIT(argument) (1u << (argument))
+#define CA_BIT(argument) (UINT64_C(1) << (argument))
 
 /* The rest of the arguments if the structs of forward's, or of backward's, calls have an operand that is
  * GIVEN so; and ROLE, input or output, by whether that operation writes it. */

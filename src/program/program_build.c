@@ -9,6 +9,7 @@
 #include "program/build_log.h"
 #include "program/program_cache.h"
 #include "program/program_file.h"
+#include "program/program_function.h"
 #include "program/program_options.h"
 #include "program/ptx.h"
 #include "program/verdict.h"
@@ -133,36 +134,44 @@ static clattn_status retarget(clattn_context *ctx, cl_program *cl, const char *t
     return status == CLATTN_SUCCESS ? CLATTN_BUILD_FAILED : status;
 }
 
-/* The program of the parameters and the source after them; on PoCL the declarations of built-in functions come first,
+/* The program of the parameters, the functions of the problem, and the source after them; on PoCL the declarations of built-in functions come first,
  * for build_with_own_builtins(). NULL if that fails, with the error in *err. */
-static cl_program create(clattn_context *ctx, const struct ca_program *made, cl_int *err)
+static cl_program create(clattn_context *ctx, const clattn_problem *p,
+                         const struct ca_program *made, cl_int *err)
 {
     const char *const *source = made->family->source;
+    char *functions = ca_program_function_text(p);
     size_t pieces = 0, count = 0;
 
     while (source[pieces])
         pieces++;
-    const char **all = malloc((pieces + 2) * sizeof *all);
+    const char **all = malloc((pieces + 3) * sizeof *all);
     *err = CL_OUT_OF_HOST_MEMORY;
-    if (!all)
+    if (!all || !functions) {
+        free(functions);
+        free(all);
         return NULL;
+    }
     if (ca_facts_of_pocl(&ctx->device))
         all[count++] = ca_source_builtins[0];
     all[count++] = made->parameters;
+    all[count++] = functions;
     memcpy(all + count, source, pieces * sizeof *all);
     count += pieces;
     cl_program cl = clCreateProgramWithSource(ctx->cl, (cl_uint)count, all, NULL, err);
+    free(functions);
     free(all);
     return *err == CL_SUCCESS ? cl : NULL;
 }
 
 /* ptx_target: see struct ca_family. */
-static clattn_status build(clattn_context *ctx, struct ca_program *made, const char *ptx_target)
+static clattn_status build(clattn_context *ctx, const clattn_problem *p, struct ca_program *made,
+                           const char *ptx_target)
 {
     const char *name = made->family->full_name;
     cl_int err;
 
-    cl_program cl = create(ctx, made, &err);
+    cl_program cl = create(ctx, p, made, &err);
     if (!cl)
         return ca_fail_cl(&ctx->log, err, "clCreateProgramWithSource for %s", name);
     const double begin = ca_stopwatch_now();
@@ -251,7 +260,7 @@ static void make_anew(clattn_context *ctx, const struct ca_candidate *candidate,
 
     announce(ctx, candidate, p, trusted);
     made->status =
-        build(ctx, made, family->ptx_target ? family->ptx_target(candidate->values) : NULL);
+        build(ctx, p, made, family->ptx_target ? family->ptx_target(candidate->values) : NULL);
     if (made->status == CLATTN_SUCCESS && !trusted && !ctx->skip_self_checks)
         made->status = check(ctx, candidate, p, self_check, made);
     if (made->status != CLATTN_SUCCESS && made->cl) {

@@ -3,6 +3,7 @@
 #include "program/program_options.h"
 #include "base/writer.h"
 #include "families/candidate.h"
+#include "problem/function.h"
 #include "problem/operations.h"
 #include "problem/problem.h"
 #include "problem/problem_append.h"
@@ -98,6 +99,8 @@ static void put_attention_options(struct ca_writer *writer, const clattn_problem
         {"HAS_BIAS", p->bias != 0},
         {"HAS_MASK", p->mask != 0},
         {"HAS_BLOCKS", p->block_q != 0},
+        {"HAS_SCORE_FUNCTION", p->score_function != NULL},
+        {"HAS_MASK_FUNCTION", p->mask_function != NULL},
         {"HAS_WINDOW_LEFT", p->window_left != CLATTN_UNLIMITED},
         {"HAS_WINDOW_RIGHT", p->window_right != CLATTN_UNLIMITED},
         {"DIAGONAL_FOLLOWS_LENGTHS", p->diagonal == CLATTN_BOTTOM_RIGHT && lengths},
@@ -118,6 +121,10 @@ static void put_attention_options(struct ca_writer *writer, const clattn_problem
     };
 
     PUT_DEFINES(writer, defines);
+    if (p->score_function) /* so that the options tell programs apart */
+        ca_put(writer, " -DSCORE_FUNCTION_HASH=0x%llx", p->score_function->hash);
+    if (p->mask_function)
+        ca_put(writer, " -DMASK_FUNCTION_HASH=0x%llx", p->mask_function->hash);
     if (p->block_q)
         PUT_DEFINES(writer, blocks);
     if (p->operation == CLATTN_BACKWARD)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Likeness of problem classes. */
 #include "problem/classes/problem_class.h"
+#include "problem/function.h"
 #include "problem/operations.h"
 #include "problem/problem.h"
 #include "problem/tensors.h"
@@ -38,6 +39,8 @@
     FACT(BIAS, 1, 2, 0)               /* four bytes per score, which nothing shares */             \
     FACT(BIAS_DTYPE, 1, 0.5, 0)       /* or two bytes */                                           \
     FACT(MASK, 1, 1.5, 0)             /* a byte per score */                                       \
+    FACT(SCORE_FUNCTION, 1, 2, 0)     /* some operations per score */                              \
+    FACT(MASK_FUNCTION, 1, 1.5, 0)    /* likewise, or tiles that are skipped */                    \
     FACT(BLOCK_Q, 1, 2, 0.5)          /* blocks of queries fit it, tiles are cut */                \
     FACT(BLOCK_KV, 1, 2, 0.5)         /* likewise */                                               \
     FACT(BLOCKS, 0, 0, 0.25)          /* how many tiles are skipped */                             \
@@ -209,6 +212,10 @@ static void examine_attention(const clattn_problem *p, size_t facts[NUM_FACTS])
                                    [BIAS] = p->bias != 0,
                                    [BIAS_DTYPE] = (size_t)p->bias_dtype,
                                    [MASK] = p->mask != 0,
+                                   [SCORE_FUNCTION] =
+                                       p->score_function ? (size_t)p->score_function->hash : 0,
+                                   [MASK_FUNCTION] =
+                                       p->mask_function ? (size_t)p->mask_function->hash : 0,
                                    [BLOCK_Q] = p->block_q + 1,
                                    [BLOCK_KV] = p->block_kv + 1,
                                    [BLOCKS] = blocks_share(p),

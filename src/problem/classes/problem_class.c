@@ -153,6 +153,8 @@ clattn_problem ca_attention_representative(const clattn_problem *p)
     r.block_heads = p->block_batches || p->block_heads;
     r.mask_keys = p->mask_keys ? ca_size_rounded(p->mask_keys, MOST_SEQ) : 0;
     r.scores = p->scores;
+    r.score_function = p->score_function;
+    r.mask_function = p->mask_function;
     r.dropout = p->dropout > 0.0f ? 0.125f : 0.0f;
     r.seq_q = ca_size_rounded(p->seq_q, MOST_SEQ);
     r.seq_kv = ca_size_rounded(p->seq_kv, MOST_SEQ);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
+#include "problem/function.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
 #include "problem/tensors.h"
@@ -33,6 +34,8 @@ static const char blanks[] = " \t\r\n";
     KEY(WINDOW, "window=")                                                                         \
     KEY(BIAS, "bias=")                                                                             \
     KEY(MASK, "mask=")                                                                             \
+    KEY(SCORE_FUNCTION, "score=")                                                                  \
+    KEY(MASK_FUNCTION, "visible=")                                                                 \
     KEY(SCORES, "scores=")                                                                         \
     KEY(STATES, "n")                                                                               \
     KEY(PARTS_LAYOUT, "parts=")                                                                    \
@@ -203,6 +206,10 @@ static int parse_attention_word(enum word word, const char *value, clattn_proble
     case W_WINDOW:
         return ca_parse_step(&value, &p->window_left) && *value++ == ',' &&
                ca_parse_step(&value, &p->window_right) && *value == '\0';
+    case W_SCORE_FUNCTION:
+        return ca_function_of_name(value, &p->score_function, NULL, 0) == CLATTN_SUCCESS;
+    case W_MASK_FUNCTION:
+        return ca_function_of_name(value, &p->mask_function, NULL, 0) == CLATTN_SUCCESS;
     case W_SCORES:
         if (!ca_parse_name(value, ca_scores_names, CA_SCORES_NAMES, &number) || number == 0)
             return 0;
@@ -298,7 +305,7 @@ static unsigned laid_by(clattn_operation operation, enum word word)
 /* The order of all tensors that have no word of their own among those seen. */
 static int parse_order(const char *value, uint64_t seen, clattn_problem *p)
 {
-    unsigned own = 0;
+    uint64_t own = 0;
 
     if (!ca_layout_is_order(value))
         return 0;
@@ -349,7 +356,7 @@ static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p
 {
     for (text += strspn(text, blanks); *text; text += strspn(text, blanks)) {
         const size_t length = strcspn(text, blanks);
-        char copy[128] = "";
+        char copy[CA_FUNCTION_NAME + 64] = "";
         const char *value = NULL;
         if (length < sizeof copy)
             memcpy(copy, text, length);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 #include "base/writer.h"
+#include "problem/function.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
 #include "problem/tensors.h"
@@ -61,7 +62,7 @@ static void put_layout(struct ca_writer *w, const char *name, const clattn_layou
 }
 
 /* Prints the layouts of some tensors (CA_BIT()s), in this order, by their names. */
-static void put_layouts(struct ca_writer *w, const clattn_problem *p, unsigned arguments)
+static void put_layouts(struct ca_writer *w, const clattn_problem *p, uint64_t arguments)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
     clattn_problem copy = *p;
@@ -230,6 +231,10 @@ static void print_attention(struct ca_writer *w, const clattn_problem *p)
 #undef SIZE
     if (p->scores != CLATTN_SCORES_NONE)
         ca_put(w, " scores=%s", name_at(ca_scores_names, CA_SCORES_NAMES, (int)p->scores));
+    if (p->score_function)
+        ca_put(w, " score=%s", p->score_function->name);
+    if (p->mask_function)
+        ca_put(w, " visible=%s", p->mask_function->name);
     if (p->dropout != 0.0f)
         put_float(w, "dropout", p->dropout);
     put_layouts(w, p, CA_BIT(CA_DO) | CA_BIT(CA_DQ) | CA_BIT(CA_DK) | CA_BIT(CA_DV));

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The step of functions of the caller's (clattn/function.h) in scores: score_function() and mask_function(), which the
+ * host writes before the source (src/program/program_function.h). */
+#pragma once
+#include "common/common.h"
+
+#define HAS_FUNCTIONS (HAS_SCORE_FUNCTION || HAS_MASK_FUNCTION)
+
+/* Precedes a loop over the lanes of a vector, whose body compilers are to turn into vectors again. */
+#ifdef __clang__
+#define EACH_LANE _Pragma("clang loop unroll(disable) vectorize(assume_safety)")
+#else
+#define EACH_LANE
+#endif
+
+#if HAS_FUNCTIONS
+/* The pair of query i and key j of head h of batch b. Its position is that in the whole attention
+ * (clattn_dropout_place). */
+INLINE struct function_pair function_pair_of(const struct arguments *args, const struct extent e,
+                                             const long b, const long h, const long i, const long j)
+{
+    const long place_bh = (long)args->at->dropout_bh, heads = (long)args->at->dropout_heads;
+    struct function_pair p;
+
+    p.own_batch = (int)b;
+    p.own_head = (int)h;
+    p.own_kv_head = (int)(h / args->shape->group);
+    p.own_query = (int)i;
+    p.own_key = (int)j;
+    p.batch = (int)(b + place_bh / heads);
+    p.head = (int)(h + place_bh % heads);
+    p.kv_head = (int)(p.head / args->shape->group);
+    p.query = (int)(i + (long)args->at->dropout_i);
+    p.key = (int)(j + 4 * (long)args->at->dropout_j4);
+    p.queries = (int)e.queries;
+    p.keys = (int)e.keys;
+    return p;
+}
+
+/* The pair that lies so many queries and keys behind this one. */
+INLINE struct function_pair function_pair_after(struct function_pair p, const int queries,
+                                                const int keys)
+{
+    p.query += queries;
+    p.own_query += queries;
+    p.key += keys;
+    p.own_key += keys;
+    return p;
+}
+#endif
+
+#if HAS_SCORE_FUNCTION
+/* The score of a pair from its score s after softcap. */
+INLINE float function_score(const struct arguments *args, const struct function_pair p,
+                            const float s)
+{
+    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
+
+    return score_function(s, p, o);
+}
+
+#ifdef UNIT_DO /* only programs of gradients define it */
+/* The derivative of the score of a pair at its score s after softcap. */
+INLINE float function_derivative(const struct arguments *args, const struct function_pair p,
+                                 const float s)
+{
+    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
+
+    return score_function_derivative(s, p, o);
+}
+#endif
+#endif
+
+#if HAS_MASK_FUNCTION
+/* Returns whether the mask function leaves a pair visible. */
+INLINE bool function_visible(const struct arguments *args, const struct function_pair p)
+{
+    const struct mask_function_operands o = MASK_FUNCTION_OPERANDS(args);
+
+    return mask_function(p, o);
+}
+#endif

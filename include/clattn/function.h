@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file function.h  Functions of the caller's: a score of one's own, a mask of one's own.
+ *
+ * A function is OpenCL C that every kernel of attention is compiled with. Its source defines one of
+ *
+ *     float score(float s, pair p, operands o)     a new score from the score of a pair
+ *     bool visible(pair p, operands o)             whether the query of a pair sees its key
+ *
+ * and, beside score(), if gradients are wanted,
+ *
+ *     float score_derivative(float s, pair p, operands o)    d score / d s
+ *
+ * score() is given scale * dot(q, k) after softcap, in f32. Bias, ALiBi, masks, windows and lengths apply to what it
+ * returns. -INFINITY hides the pair: its weight is 0, and its value is still multiplied with that 0, so that a NaN there
+ * shows; what visible() hides never reaches the output. Both are called for any pair of the problem, also for one that
+ * another mask hides, in any order and any number of times, but never for a query or key that does not exist.
+ *
+ * `pair` has these members, of type int:
+ *
+ *     batch, head, kv_head    of the query; kv_head = head / (heads / kv_heads)
+ *     query, key              positions: in the sequence of a packed batch, in the whole attention where the call
+ *                             computes a part of one (clattn_dropout_place)
+ *     queries, keys           how many of them are in use in the batch
+ *
+ * Lines of the source declare operands and parameters, before they are used:
+ *
+ *     #pragma clattn operand float table[h][64]
+ *     #pragma clattn operand half bias[h][q][k]
+ *     #pragma clattn parameter int window = 512
+ *     #pragma clattn parameter float slope = 0.5
+ *
+ * An operand is an array in device memory, packed, that each execution gives. Its elements are float, half, bfloat (the
+ * upper half of a float), int, char or uchar. Its extents are numbers, or b, h, g, q and k: batch, heads, kv_heads, seq_q and
+ * seq_kv of the problem. For an operand NAME the source may call
+ *
+ *     NAME_at(o, n)     element number n, a float, or an int where elements are integers
+ *     NAME_of(o, p)     the element of a pair, where all extents are letters, each at most once
+ *
+ * and nothing checks n. A parameter is o.NAME. Its value may change with each execution, without a compilation.
+ *
+ * Names of a source's own helpers must not be those of OpenCL C or of clattn's kernels; a prefix avoids that. A source
+ * may not include files.
+ *
+ * Order of the steps and signature as PyTorch's flex_attention has them (score_mod and mask_mod): J. Dong et al.,
+ * "FlexAttention" (2024).
+ */
+#ifndef CLATTN_FUNCTION_H
+#define CLATTN_FUNCTION_H
+
+#include <clattn/export.h>
+#include <clattn/status.h>
+#include <stddef.h>
+#include <stdint.h>
+
+CLATTN_BEGIN
+
+/** Most operands that the functions of one problem have together; most parameters of each type likewise. */
+#define CLATTN_FUNCTION_OPERANDS 6
+#define CLATTN_FUNCTION_PARAMETERS 4
+
+/** A function of the caller's. Equal sources are one function: creating it again gives the same pointer. It lives as long as
+ *  the process, so that problems, which are copied freely, may hold it. */
+typedef struct clattn_function clattn_function;
+
+/** What a function computes. */
+typedef enum clattn_function_kind {
+    CLATTN_SCORE_FUNCTION = 0, /**< score() */
+    CLATTN_MASK_FUNCTION = 1   /**< visible() */
+} clattn_function_kind;
+
+/** Types of the elements of an operand. */
+typedef enum clattn_function_type {
+    CLATTN_FUNCTION_FLOAT = 0,
+    CLATTN_FUNCTION_HALF = 1,
+    CLATTN_FUNCTION_BFLOAT = 2,
+    CLATTN_FUNCTION_INT = 3,
+    CLATTN_FUNCTION_CHAR = 4,
+    CLATTN_FUNCTION_UCHAR = 5
+} clattn_function_type;
+
+/** An operand of a function. */
+typedef struct clattn_function_operand {
+    size_t struct_size;        /**< sizeof(clattn_function_operand). */
+    const char *name;          /**< NULL if there are not so many; lives as long as the function. */
+    clattn_function_type type; /**< Type of its elements. */
+    const char *extents;       /**< As the source has them: "[h][64]". */
+} clattn_function_operand;
+
+/** A parameter of a function. */
+typedef struct clattn_function_parameter {
+    size_t struct_size; /**< sizeof(clattn_function_parameter). */
+    const char *name;   /**< NULL if there are not so many; lives as long as the function. */
+    int is_float;       /**< Not 0: a float; 0: an int. */
+    size_t number;      /**< Its number among the function's parameters of that type, from 0. */
+    float float_value;  /**< The value that the source gives, of a float. */
+    int32_t int_value;  /**< The value that the source gives, of an int. */
+} clattn_function_parameter;
+
+/**
+ * The values of parameters for an execution. Those of the score function come first, in the order in which its
+ * source declares them, then those of the mask function.
+ */
+typedef struct clattn_function_values {
+    int32_t ints[CLATTN_FUNCTION_PARAMETERS];
+    float floats[CLATTN_FUNCTION_PARAMETERS];
+} clattn_function_values;
+
+/**
+ * Reads a source. It is compiled when a plan is made, whose failure has the compiler's sentence with the source's own
+ * line numbers.
+ *
+ * @param name      Names the function in problem strings and messages; 1 to 200 letters, digits and "._-/", not null.
+ * @param source    OpenCL C, as above; not null; copied.
+ * @param function  Not null; receives the function, NULL on failure.
+ * @param reason    NULL, or receives one sentence ("" on success), cut to @p reason_bytes.
+ * @param reason_bytes  The size of @p reason.
+ * @retval CLATTN_SUCCESS           Made, or found: the first name that a source was given stays.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, or a name that cannot be.
+ * @retval CLATTN_INVALID_PROBLEM   The source defines none or both of score() and visible(), or has a declaration that
+ *                                  cannot be read; @p reason names the line.
+ * @retval CLATTN_OUT_OF_MEMORY     No host memory.
+ */
+CLATTN_API clattn_status clattn_function_create(const char *name, const char *source,
+                                                const clattn_function **function, char *reason,
+                                                size_t reason_bytes);
+
+/**
+ * The same with the source in a file, whose path is the name.
+ *
+ * @retval CLATTN_IO_ERROR  The file cannot be read; others as clattn_function_create().
+ */
+CLATTN_API clattn_status clattn_function_read(const char *path, const clattn_function **function,
+                                              char *reason, size_t reason_bytes);
+
+/** What it computes. @param function  Not null. */
+CLATTN_API clattn_function_kind clattn_function_kind_of(const clattn_function *function);
+
+/** "NAME:HASH", as in problem strings, with 16 hexadecimal digits of the source's hash. @param function  Not null. */
+CLATTN_API const char *clattn_function_name(const clattn_function *function);
+
+/** The source. @param function  Not null. */
+CLATTN_API const char *clattn_function_source(const clattn_function *function);
+
+/**
+ * Operand number n of a function.
+ *
+ * @param function  Not null.
+ * @param n         From 0; beyond the last one the name is NULL.
+ * @param operand   Not null; its struct_size is set by the caller.
+ * @retval CLATTN_SUCCESS           Filled in.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, or a struct_size of none of this library's versions.
+ */
+CLATTN_API clattn_status clattn_function_get_operand(const clattn_function *function, size_t n,
+                                                     clattn_function_operand *operand);
+
+/** Parameter number n of a function; arguments and statuses as clattn_function_get_operand(). */
+CLATTN_API clattn_status clattn_function_get_parameter(const clattn_function *function, size_t n,
+                                                       clattn_function_parameter *parameter);
+
+CLATTN_END
+
+#endif

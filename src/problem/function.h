@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions of the caller's (clattn/function.h), as the library keeps them. */
+#ifndef CA_FUNCTION_H
+#define CA_FUNCTION_H
+
+#include "problem/function_types.def"
+
+#include <clattn/function.h>
+#include <clattn/problem.h>
+#include <stdatomic.h>
+
+enum { CA_FUNCTION_NAME = 200, CA_FUNCTION_WORD = 40, CA_FUNCTION_EXTENTS = 8 };
+
+/* An extent of an operand: one of the problem's sizes, by its letter, or a number. */
+struct ca_function_extent {
+    char letter; /* of "bhgqk"; 0: a number */
+    size_t number;
+};
+
+struct ca_function_operand {
+    char name[CA_FUNCTION_WORD];
+    clattn_function_type type;
+    char extents_text[CA_FUNCTION_EXTENTS * 24];
+    struct ca_function_extent extents[CA_FUNCTION_EXTENTS];
+    size_t num_extents;
+};
+
+struct clattn_function {
+    struct clattn_function *next; /* one of those that were made before */
+    clattn_function_kind kind;
+    int has_derivative;
+    unsigned long long hash;
+    char name[CA_FUNCTION_NAME + 20];
+    struct ca_function_operand operands[CLATTN_FUNCTION_OPERANDS];
+    size_t num_operands;
+    clattn_function_parameter parameters[2 * CLATTN_FUNCTION_PARAMETERS];
+    char parameter_names[2 * CLATTN_FUNCTION_PARAMETERS][CA_FUNCTION_WORD];
+    size_t num_parameters, num_ints, num_floats;
+    char *compiled; /* the source, with blanks in place of declarations */
+    char source[];
+};
+
+/* The type of an element. */
+struct ca_function_type {
+    const char *word, *stored, *name;
+    size_t bytes;
+    const char *value, *element;
+};
+const struct ca_function_type *ca_function_type_of(clattn_function_type type);
+
+/* The function that a problem string names: one that was made, or the file's. */
+clattn_status ca_function_of_name(const char *name, const clattn_function **function, char *reason,
+                                  size_t reason_bytes);
+
+/* The functions of a problem in the order of their operands and parameters: that of scores, then that of masks. NULL
+ * where there is none. */
+enum { CA_FUNCTIONS = 2 };
+void ca_problem_functions(const clattn_problem *p, const clattn_function *functions[CA_FUNCTIONS]);
+
+/* The operand in slot n of a problem, NULL if it is empty; how many elements it has, SIZE_MAX if a size_t cannot say; bytes of an
+ * element, 0 if it is empty. */
+const struct ca_function_operand *ca_function_slot(const clattn_problem *p, size_t n);
+size_t ca_function_slot_elements(const clattn_problem *p, size_t n);
+size_t ca_function_slot_bytes(const clattn_problem *p, size_t n);
+
+/* The rules of functions, for ca_attention_check(). */
+clattn_status ca_functions_check(const clattn_problem *p, char *reason, size_t reason_bytes);
+
+/* The values of an execution: the caller's, or those of the sources. */
+clattn_function_values ca_function_values(const clattn_problem *p,
+                                          const clattn_function_values *given);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "program/program_function.h"
+#include "base/writer.h"
+#include "problem/function.h"
+#include "problem/operations.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The members of `pair`, and those from which NAME_of() takes places in operands. */
+static const char pair_text[] =
+    "struct function_pair {\n"
+    "    int batch, head, kv_head, query, key, queries, keys;\n"
+    "    int own_batch, own_head, own_kv_head, own_query, own_key;\n"
+    "};\n"
+    "#define pair struct function_pair\n";
+
+/* NAME_of(): the place of a pair in an operand whose extents are the problem's sizes. */
+static void put_element_of_pair(struct ca_writer *w, const char *kind,
+                                const struct ca_function_operand *o)
+{
+    static const char *const letters = "bhgqk";
+    static const char *const places[] = {"batch", "head", "kv_head", "query", "key"};
+
+    for (size_t n = 0; n < o->num_extents; n++)
+        for (size_t m = 0; m <= n; m++)
+            if (!o->extents[n].letter || (m < n && o->extents[m].letter == o->extents[n].letter))
+                return;
+    ca_put(w,
+           "static inline %s %s_%s_of(const struct %s_operands o, const struct function_pair p)\n"
+           "{\n    long n = 0;\n",
+           ca_function_type_of(o->type)->value, kind, o->name, kind);
+    for (size_t n = 0; n < o->num_extents; n++)
+        ca_put(w, "    n = n * o.function_size_%c + p.own_%s;\n", o->extents[n].letter,
+               places[strchr(letters, o->extents[n].letter) - letters]);
+    ca_put(w, "    return %s_%s_at(o, n);\n}\n#define %s_of %s_%s_of\n", kind, o->name, o->name,
+           kind, o->name);
+}
+
+static void put_operands(struct ca_writer *w, const char *kind, const clattn_function *f)
+{
+    ca_put(w, "struct %s_operands {\n    long function_size_b, function_size_h, function_size_g, "
+              "function_size_q, function_size_k;\n",
+           kind);
+    for (size_t n = 0; n < f->num_operands; n++)
+        ca_put(w, "    const __global %s *%s;\n",
+               ca_function_type_of(f->operands[n].type)->stored, f->operands[n].name);
+    for (size_t n = 0; n < f->num_parameters; n++)
+        ca_put(w, "    %s %s;\n", f->parameters[n].is_float ? "float" : "int",
+               f->parameter_names[n]);
+    ca_put(w, "};\n");
+    for (size_t n = 0; n < f->num_operands; n++) {
+        const struct ca_function_operand *o = &f->operands[n];
+        const struct ca_function_type *type = ca_function_type_of(o->type);
+        ca_put(w,
+               "static inline %s %s_%s_at(const struct %s_operands o, const long n)\n"
+               "{\n    const __global %s *const p = o.%s;\n    return %s;\n}\n"
+               "#define %s_at %s_%s_at\n",
+               type->value, kind, o->name, kind, type->stored, o->name, type->element, o->name,
+               kind, o->name);
+        put_element_of_pair(w, kind, o);
+    }
+}
+
+/* What the operands of a function are initialised with; the numbers of the first operand and parameters that are its. */
+static void put_initial_values(struct ca_writer *w, const char *macro, const clattn_function *f,
+                               size_t operand, size_t ints, size_t floats)
+{
+    ca_put(w, "#define %s(args) {args->shape->batch, args->shape->heads, args->shape->kv_heads, "
+              "args->shape->longest_q, args->shape->longest_kv",
+           macro);
+    for (size_t n = 0; n < f->num_operands; n++)
+        ca_put(w, ", args->function_%zu", operand + n);
+    for (size_t n = 0; n < f->num_parameters; n++)
+        ca_put(w, ", args->at->function_%s[%zu]", f->parameters[n].is_float ? "floats" : "ints",
+               f->parameters[n].number + (f->parameters[n].is_float ? floats : ints));
+    ca_put(w, "}\n");
+}
+
+static void put_source(struct ca_writer *w, const char *kind, const clattn_function *f)
+{
+    const char *const colon = strrchr(f->name, ':');
+
+    ca_put(w,
+           "#define operands struct %s_operands\n#define score %s\n"
+           "#define score_derivative %s_derivative\n#define visible %s\n#line 1 \"%.*s\"\n%s\n"
+           "#line 1 \"clattn\"\n#undef operands\n#undef score\n#undef score_derivative\n"
+           "#undef visible\n",
+           kind, kind, kind, kind, (int)(colon - f->name), f->name, f->compiled);
+    for (size_t n = 0; n < f->num_operands; n++)
+        ca_put(w, "#undef %s_at\n#undef %s_of\n", f->operands[n].name, f->operands[n].name);
+}
+
+static void put_functions(struct ca_writer *w, const clattn_problem *p)
+{
+    static const char *const kinds[CA_FUNCTIONS] = {"score_function", "mask_function"};
+    static const char *const macros[CA_FUNCTIONS] = {"SCORE_FUNCTION_OPERANDS",
+                                                     "MASK_FUNCTION_OPERANDS"};
+    const clattn_function *functions[CA_FUNCTIONS];
+    size_t operand = 0, ints = 0, floats = 0;
+
+    ca_problem_functions(p, functions);
+    if (!functions[0] && !functions[1])
+        return;
+    ca_put(w, "%s", pair_text);
+    for (int n = 0; n < CA_FUNCTIONS; n++) {
+        const clattn_function *f = functions[n];
+        if (!f)
+            continue;
+        put_operands(w, kinds[n], f);
+        put_initial_values(w, macros[n], f, operand, ints, floats);
+        put_source(w, kinds[n], f);
+        operand += f->num_operands;
+        ints += f->num_ints;
+        floats += f->num_floats;
+    }
+    ca_put(w, "#undef pair\n");
+}
+
+char *ca_program_function_text(const clattn_problem *p)
+{
+    struct ca_writer counted = {NULL, 0, 0};
+
+    if (p && ca_is_attention(p))
+        put_functions(&counted, p);
+    char *text = malloc(counted.length + 1);
+    if (!text)
+        return NULL;
+    text[0] = '\0';
+    struct ca_writer written = {text, counted.length + 1, 0};
+    if (counted.length > 0)
+        put_functions(&written, p);
+    return text;
+}
