@@ -123,7 +123,8 @@ static const char *read_operand(struct reader *r, struct clattn_function *f)
     memcpy(o->name, name, sizeof name);
     while (read_sign(r, '['))
         if (!read_extent(r, o))
-            return "an extent is a positive number or one of b, h, g, q and k, at most eight in all";
+            return "an extent is a positive number or one of b, h, g, q and k, at most eight in "
+                   "all";
     if (o->num_extents == 0)
         return "an operand needs extents, such as [h][64]";
     f->num_operands++;
