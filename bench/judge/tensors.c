@@ -56,7 +56,7 @@ static void set_function(struct tensor_shape *s, const clattn_problem *p, size_t
     const clattn_function_operand operand = function_operand(p, n);
     size_t length = 1;
 
-    for (const char *at = operand.extents; *at; at += *at == ']' || *at == '[') {
+    for (const char *at = operand.name ? operand.extents : ""; *at; at += *at == ']' || *at == '[') {
         const size_t of_letter = *at == 'b'   ? p->batch
                                  : *at == 'h' ? p->heads
                                  : *at == 'g' ? p->kv_heads
