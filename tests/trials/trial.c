@@ -102,7 +102,8 @@ static struct tensor_arguments send(struct fixture *f, const struct trial *t, bo
     const struct tensor_view sent = trial_sent(t);
     struct tensor_arguments tensors = {.dropout_seed = sent.dropout_seed,
                                        .dropout_offset = sent.dropout_offset,
-                                       .dropout_place = sent.dropout_place};
+                                       .dropout_place = sent.dropout_place,
+                                       .function_values = sent.function_values};
 
     for (int id = 0; id < NUM_TENSORS; id++) {
         const struct host_tensor *x = &t->tensor[id];
