@@ -298,8 +298,7 @@ INLINE void score_products(const struct arguments *args, const struct score_tile
         const float begin = slope * distance[here];
         s[x] = SCORED(x) + fma(slope, (float)STEP(x), begin);
 #elif HAS_ALIBI
-        s[x] = SCORED(x) +
-               QUERY_TILE(here).slope * ALIBI_DISTANCE(distance[here] + (float)STEP(x));
+        s[x] = SCORED(x) + QUERY_TILE(here).slope * ALIBI_DISTANCE(distance[here] + (float)STEP(x));
 #else
         s[x] = SCORED(x);
 #endif

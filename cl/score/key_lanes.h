@@ -75,11 +75,11 @@ INLINE lanes load_mask_of_keys(const struct arguments *args, const struct score_
 
 /* The scores of a query and SIMD_WIDTH keys, which keys are masked, and values for gradients. */
 struct score_vector {
-    lanes scores;             /* undefined for masked keys */
-    ints hidden;              /* -1 for keys that the query does not see */
-    lanes softcapped;         /* the scores after the softcap, without bias and ALiBi */
-    lanes derivative;         /* by the product, but for the scale; valid with HAS_DERIVATIVE */
-    lanes distance;           /* the factor of ALiBi's slope; valid with HAS_ALIBI */
+    lanes scores;     /* undefined for masked keys */
+    ints hidden;      /* -1 for keys that the query does not see */
+    lanes softcapped; /* the scores after the softcap, without bias and ALiBi */
+    lanes derivative; /* by the product, but for the scale; valid with HAS_DERIVATIVE */
+    lanes distance;   /* the factor of ALiBi's slope; valid with HAS_ALIBI */
 };
 
 #if HAS_BLOCKS

@@ -511,9 +511,9 @@ INLINE lanes apply_mask_function(const struct score_tile *tile, const int n, con
 #if HAS_BLOCKS /* in blocks that are listed as full the function hides nothing */
     int full[SIMD_WIDTH];
     for (int c = 0; c < SIMD_WIDTH; c++)
-        full[c] = -(block_at(tile->bits,
-                             (tile->i + min(m * SIMD_WIDTH + c, tile->queries - 1)) / BLOCK_Q,
-                             (tile->j + min(n, tile->keys - 1)) / BLOCK_KV) == BLOCK_FULL);
+        full[c] =
+            -(block_at(tile->bits, (tile->i + min(m * SIMD_WIDTH + c, tile->queries - 1)) / BLOCK_Q,
+                       (tile->j + min(n, tile->keys - 1)) / BLOCK_KV) == BLOCK_FULL);
     return VECTOR(vload)(0, full) ? x : hidden;
 #else
     return hidden;

@@ -42,8 +42,7 @@ static inline bool unmasked(const struct arguments *args, const struct extent e,
         return false;
 #endif
 #if HAS_MASK_FUNCTION
-    if (listed != BLOCK_FULL &&
-        !function_visible(args, function_pair_of(args, e, b, h, i, j)))
+    if (listed != BLOCK_FULL && !function_visible(args, function_pair_of(args, e, b, h, i, j)))
         return false;
 #endif
     return true;

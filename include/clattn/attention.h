@@ -89,7 +89,8 @@ typedef struct clattn_forward_tensors {
     clattn_buffer kv_starts;     /**< Read; batch + 1 int32_t, with total_kv. */
     /** Place of a part in a larger attention; else all 0. */
     clattn_dropout_place dropout_place;
-    clattn_buffer function_0; /**< Read: operands of functions, in the order of their declarations, those of
+    clattn_buffer
+        function_0; /**< Read: operands of functions, in the order of their declarations, those of
                                      score_function first (clattn/function.h). */
     clattn_buffer function_1;
     clattn_buffer function_2;
@@ -131,7 +132,8 @@ typedef struct clattn_backward_tensors {
     clattn_buffer kv_starts;     /**< Read: what forward read. */
     /** The same as in the forward execution. */
     clattn_dropout_place dropout_place;
-    clattn_buffer function_0; /**< Read: operands of functions, in the order of their declarations, those of
+    clattn_buffer
+        function_0; /**< Read: operands of functions, in the order of their declarations, those of
                                      score_function first (clattn/function.h). */
     clattn_buffer function_1;
     clattn_buffer function_2;
@@ -239,7 +241,8 @@ typedef struct clattn_host_forward_tensors {
     const int32_t *kv_starts;     /**< Read; batch + 1, with total_kv. */
     /** As in clattn_forward_tensors. */
     clattn_dropout_place dropout_place;
-    const void *function_0; /**< Read: operands of functions, in the order of their declarations, those of
+    const void
+        *function_0; /**< Read: operands of functions, in the order of their declarations, those of
                                      score_function first (clattn/function.h). */
     const void *function_1;
     const void *function_2;
@@ -280,7 +283,8 @@ typedef struct clattn_host_backward_tensors {
     const int32_t *kv_starts;     /**< Read: what forward read. */
     /** The same as in the forward execution. */
     clattn_dropout_place dropout_place;
-    const void *function_0; /**< Read: operands of functions, in the order of their declarations, those of
+    const void
+        *function_0; /**< Read: operands of functions, in the order of their declarations, those of
                                      score_function first (clattn/function.h). */
     const void *function_1;
     const void *function_2;

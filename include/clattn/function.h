@@ -22,6 +22,7 @@
  *     query, key              positions: in the sequence of a packed batch, in the whole attention where the call
  *                             computes a part of one (clattn_dropout_place)
  *     queries, keys           how many of them are in use in the batch
+ *     own_batch, own_head, own_kv_head, own_query, own_key    the same in the call's own tensors, as indices of operands
  *
  * Lines of the source declare operands and parameters, before they are used:
  *
@@ -126,9 +127,10 @@ CLATTN_API clattn_status clattn_function_create(const char *name, const char *so
                                                 size_t reason_bytes);
 
 /**
- * The same with the source in a file, whose path is the name.
+ * The same with the source in a file, whose path is the name, or with that of a function of the library (cl/functions):
+ * alibi, dilated, documents, draft_tree, neighborhood, prefix_lm, sam, sliding_window, softcap, swin, t5 or temperature.
  *
- * @retval CLATTN_IO_ERROR  The file cannot be read; others as clattn_function_create().
+ * @retval CLATTN_FILE_ERROR  The file cannot be read; others as clattn_function_create().
  */
 CLATTN_API clattn_status clattn_function_read(const char *path, const clattn_function **function,
                                               char *reason, size_t reason_bytes);

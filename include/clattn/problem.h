@@ -634,7 +634,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     maskkeys=N             mask_keys, where not 0
  *     totalq=N totalkv=N     total_q and total_kv, where not 0
  *     scores=raw|softcap|bias|weights
- *     score=F visible=F      score_function and mask_function: a file, or "NAME:HASH" as
+ *     score=F visible=F      score_function and mask_function: one of the library, such as t5, a file, or "NAME:HASH" as
  *                            clattn_function_name() has it, of a function that this process has made or that
  *                            the file NAME holds
  *     dropout=X              X as above

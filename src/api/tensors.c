@@ -13,7 +13,7 @@ enum { AXES = sizeof((clattn_tensor *)0)->size / sizeof(size_t) };
  * for it; NULL: the problem decides. */
 static const char *fixed_type(const char *type)
 {
-    static const char *const of[][2] = {{"float", "f32"}, {"int", "i32"}, {"uchar", "u8"},
+    static const char *const of[][2] = {{"float", "f32"}, {"int", "i32"},     {"uchar", "u8"},
                                         {"half", "f16"},  {"ushort", "bf16"}, {"char", "i8"}};
 
     for (size_t n = 0; n < sizeof of / sizeof *of; n++)

@@ -14,12 +14,13 @@
 
 enum { CA_MAX_STAGES = 8, CA_ONLY_IF_FORCED = -1 };
 
+#define CA_FUNCTION_BITS                                                                           \
+    (CA_BIT(CA_FUNCTION_0) | CA_BIT(CA_FUNCTION_1) | CA_BIT(CA_FUNCTION_2) |                       \
+     CA_BIT(CA_FUNCTION_3) | CA_BIT(CA_FUNCTION_4) | CA_BIT(CA_FUNCTION_5))
 /* Operands of the scores of a forward or backward kernel, besides q and k. */
 #define CA_SCORE_OPERANDS                                                                          \
     (CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_BLOCK_OFFSETS) |            \
-     CA_BIT(CA_BLOCK_ENTRIES) | CA_BIT(CA_FUNCTION_0) | CA_BIT(CA_FUNCTION_1) |                    \
-     CA_BIT(CA_FUNCTION_2) | CA_BIT(CA_FUNCTION_3) | CA_BIT(CA_FUNCTION_4) |                       \
-     CA_BIT(CA_FUNCTION_5))
+     CA_BIT(CA_BLOCK_ENTRIES) | CA_FUNCTION_BITS)
 /* These operands, and the lengths, which tell the pairs that exist. */
 #define CA_SCORE_ARGUMENTS (CA_SCORE_OPERANDS | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS))
 /* The tables of where sequences begin in a packed batch. */

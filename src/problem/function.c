@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/structs.h"
 #include "os/file.h"
+#include "problem/function_library.def"
 #include "problem/layout.h"
 
 #define XXH_INLINE_ALL
@@ -123,7 +124,8 @@ static const char *read_operand(struct reader *r, struct clattn_function *f)
     memcpy(o->name, name, sizeof name);
     while (read_sign(r, '['))
         if (!read_extent(r, o))
-            return "an extent is a positive number or one of b, h, g, q and k, at most eight in all";
+            return "an extent is a positive number or one of b, h, g, q and k, at most eight in "
+                   "all";
     if (o->num_extents == 0)
         return "an operand needs extents, such as [h][64]";
     f->num_operands++;
@@ -392,15 +394,37 @@ static char *read_text(const char *path)
     return text;
 }
 
+/* The source of a function of the library, by its name; NULL if it has none. */
+static const char *library_source(const char *name)
+{
+#define FUNCTION(name) extern const char ca_function_source_##name[];
+    CA_FUNCTION_LIBRARY(FUNCTION)
+#undef FUNCTION
+#define FUNCTION(name) {#name, ca_function_source_##name},
+    static const struct {
+        const char *name, *source;
+    } library[] = {CA_FUNCTION_LIBRARY(FUNCTION)};
+#undef FUNCTION
+
+    for (size_t n = 0; n < sizeof library / sizeof *library; n++)
+        if (strcmp(library[n].name, name) == 0)
+            return library[n].source;
+    return NULL;
+}
+
 static clattn_status read_file(const char *path, const clattn_function **function, char *reason,
                                size_t bytes)
 {
     if (!path || !function)
         return ca_status_with(CLATTN_INVALID_ARGUMENT, reason, bytes, "path or function is null");
+    const char *own = library_source(path);
+    if (own)
+        return create(path, own, function, reason, bytes);
     char *source = read_text(path);
     if (!source)
         return ca_status_with(CLATTN_FILE_ERROR, reason, bytes,
-                              "'%s' cannot be read as a text of less than a megabyte", path);
+                              "'%s' is no function of the library, and no file with a text of less "
+                              "than a megabyte", path);
     const clattn_status status = create(path, source, function, reason, bytes);
     free(source);
     return status;

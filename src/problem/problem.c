@@ -318,14 +318,14 @@ static const struct {
                             MEMBER(block_batches) MEMBER(block_heads) MEMBER(score_function)
                                 MEMBER(mask_function)
 #define FLAG(ID, member, word, OF, difference) MEMBER(member)
-                                CA_FLAGS(FLAG) CA_SIZES(FLAG)
+                                    CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
 #define LAYOUT_STRIDED(member) MEMBER(member)
 #define LAYOUT_BROADCAST(member)
 #define LAYOUT_OF_BIAS(member)
 #define LAYOUT_PACKED(member)
 #define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, ...) LAYOUT_##LAYOUT(layout)
-                                    CA_OPERANDS(OPERAND)
+                                        CA_OPERANDS(OPERAND)
 #undef OPERAND
 #undef MEMBER
 };

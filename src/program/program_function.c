@@ -8,12 +8,11 @@
 #include <string.h>
 
 /* The members of `pair`, and those from which NAME_of() takes places in operands. */
-static const char pair_text[] =
-    "struct function_pair {\n"
-    "    int batch, head, kv_head, query, key, queries, keys;\n"
-    "    int own_batch, own_head, own_kv_head, own_query, own_key;\n"
-    "};\n"
-    "#define pair struct function_pair\n";
+static const char pair_text[] = "struct function_pair {\n"
+                                "    int batch, head, kv_head, query, key, queries, keys;\n"
+                                "    int own_batch, own_head, own_kv_head, own_query, own_key;\n"
+                                "};\n"
+                                "#define pair struct function_pair\n";
 
 /* NAME_of(): the place of a pair in an operand whose extents are the problem's sizes. */
 static void put_element_of_pair(struct ca_writer *w, const char *kind,
@@ -39,12 +38,13 @@ static void put_element_of_pair(struct ca_writer *w, const char *kind,
 
 static void put_operands(struct ca_writer *w, const char *kind, const clattn_function *f)
 {
-    ca_put(w, "struct %s_operands {\n    long function_size_b, function_size_h, function_size_g, "
-              "function_size_q, function_size_k;\n",
+    ca_put(w,
+           "struct %s_operands {\n    long function_size_b, function_size_h, function_size_g, "
+           "function_size_q, function_size_k;\n",
            kind);
     for (size_t n = 0; n < f->num_operands; n++)
-        ca_put(w, "    const __global %s *%s;\n",
-               ca_function_type_of(f->operands[n].type)->stored, f->operands[n].name);
+        ca_put(w, "    const __global %s *%s;\n", ca_function_type_of(f->operands[n].type)->stored,
+               f->operands[n].name);
     for (size_t n = 0; n < f->num_parameters; n++)
         ca_put(w, "    %s %s;\n", f->parameters[n].is_float ? "float" : "int",
                f->parameter_names[n]);
@@ -66,8 +66,9 @@ static void put_operands(struct ca_writer *w, const char *kind, const clattn_fun
 static void put_initial_values(struct ca_writer *w, const char *macro, const clattn_function *f,
                                size_t operand, size_t ints, size_t floats)
 {
-    ca_put(w, "#define %s(args) {args->shape->batch, args->shape->heads, args->shape->kv_heads, "
-              "args->shape->longest_q, args->shape->longest_kv",
+    ca_put(w,
+           "#define %s(args) {args->shape->batch, args->shape->heads, args->shape->kv_heads, "
+           "args->shape->longest_q, args->shape->longest_kv",
            macro);
     for (size_t n = 0; n < f->num_operands; n++)
         ca_put(w, ", args->function_%zu", operand + n);

@@ -132,9 +132,8 @@ int ca_pair_look(const struct ca_trust_case *c, struct ca_pair_row *row, size_t 
                       4.0 * u * pair->p.value * (fabs(dp.value) + fabs(row->delta.value)) + FLT_MIN;
     pair->p.value *= factor;
     pair->p.bound = factor * pair->p.bound + 4.0 * u * pair->p.value;
-    pair->ds.value = pair->raw.value * row->scores.slope;
-    pair->ds.bound = pair->raw.bound * row->scores.slope;
-    if (p->softcap > 0.0f) /* tanh is off by its argument's error and a few units */
-        pair->ds.bound += fabs(pair->raw.value) * (2.0 * s.bound / (double)p->softcap + 16.0 * u);
+    const struct ca_bounded slope = row->scores.slope;
+    pair->ds.value = pair->raw.value * slope.value;
+    pair->ds.bound = pair->raw.bound * fabs(slope.value) + fabs(pair->raw.value) * slope.bound;
     return 1;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "selfcheck/answer_row.h"
 #include "problem/problem.h"
+#include "selfcheck/function_calls.h"
 #include "selfcheck/values.h"
 
 #include <float.h>
@@ -220,7 +221,7 @@ int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *
            ca_trust_locate_key(c, row->b, j, &block, &place) &&
            (p->window_left == CLATTN_UNLIMITED || key >= now - p->window_left) &&
            (p->window_right == CLATTN_UNLIMITED || key <= now + p->window_right) &&
-           (said == 2 || lets_through(c, row, j));
+           (said == 2 || (lets_through(c, row, j) && ca_function_sees(c, row, j)));
 }
 
 double ca_trust_distance(const clattn_problem *p, const struct ca_trust_row *row, size_t j)
@@ -253,14 +254,21 @@ struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_tr
                            ca_trust_length_error(p->dim_qk) * fabs(scale) * magnitude + FLT_MIN};
     if (p->scores == CLATTN_SCORES_RAW)
         *shown = s;
-    row->slope = 1.0;
+    row->slope = (struct ca_bounded){1.0, 0.0};
     if (cap > 0.0) {
-        row->slope = 1.0 - tanh(s.value / cap) * tanh(s.value / cap);
+        /* tanh is off by its argument's error and a few units */
+        row->slope = (struct ca_bounded){1.0 - tanh(s.value / cap) * tanh(s.value / cap),
+                                         2.0 * s.bound / cap + 16.0 * u};
         s.value = cap * tanh(s.value / cap);
         s.bound += 16.0 * u * fabs(s.value);
     }
     if (p->scores == CLATTN_SCORES_SOFTCAP)
         *shown = s;
+    struct ca_bounded derivative;
+    s = ca_function_scores(c, row, j, s, &derivative);
+    row->slope.bound = row->slope.bound * (fabs(derivative.value) + derivative.bound) +
+                       fabs(row->slope.value) * derivative.bound;
+    row->slope.value *= derivative.value;
     if (p->bias)
         bias = ca_value_load(ca_trust_elements(c, CA_BIAS), p->bias_dtype,
                              ca_trust_position(&p->bias_layout, row->b, row->h, row->i, j));

@@ -14,12 +14,12 @@ struct ca_trust_row {
     size_t b, h, i;
     size_t queries, keys; /* queries and keys of batch b that are in use */
     int64_t diagonal;
-    double *q;       /* dim_qk */
-    double *values;  /* a row of k or v */
-    double *weights; /* seq_kv: first scores, -inf where hidden */
-    double *slack;   /* seq_kv: the error of a score, then the relative error of a weight */
-    double *errors;  /* dim_v */
-    double slope;    /* softcap's derivative at the last score; 1 without */
+    double *q;               /* dim_qk */
+    double *values;          /* a row of k or v */
+    double *weights;         /* seq_kv: first scores, -inf where hidden */
+    double *slack;           /* seq_kv: the error of a score, then the relative error of a weight */
+    double *errors;          /* dim_v */
+    struct ca_bounded slope; /* the derivative of softcap and score function at the last score */
 };
 
 /* 0 without memory; to be closed in any case. */

@@ -30,6 +30,8 @@ struct ca_trust_case {
     size_t sizes[CA_WORKSPACE]; /* bytes of each block; 0 if the problem has no such tensor */
     /* Contents before the execution of outputs that are read as well; else NULL. */
     unsigned char *before[CA_WORKSPACE];
+    struct ca_function_calls *calls; /* of a problem with functions (function_calls.h); else NULL */
+    clattn_status failure; /* why it could not be made; CLATTN_SUCCESS: there was no memory */
     int hostile; /* nothing but elements may be written within the outputs' strides either */
     struct ca_answer *answers;
     size_t num_answers;
@@ -52,9 +54,9 @@ void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE]);
 
 /* The hostile case for a normal problem: small and ragged, with all of its options, rows that see
  * nothing, NaN and huge values behind masks. Its memory is bounded, a workspace for the candidate
- * (NULL: none) included, unless ca_trust_refuses() the problem. False, with everything freed,
- * without memory. */
-int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *p,
+ * (NULL: none) included, unless ca_trust_refuses() the problem. ctx: whose device computes functions of the
+ * caller's; may be NULL without. False, with everything freed but `failure`, if it cannot be made. */
+int ca_trust_case_make(struct ca_trust_case *c, clattn_context *ctx, const clattn_problem *p,
                        const struct ca_candidate *candidate);
 
 /* Whether a problem is one that kernels may copy in pieces of 16 bytes, as the hostile case, which is ragged, is not: a
@@ -70,7 +72,8 @@ int ca_trust_refuses(const clattn_problem *p, char *reason, size_t reason_bytes)
 /* The problem itself, which is normal and not empty: random data, a quarter of the mask hidden,
  * lengths of at least a half. Some 64 rows are judged, the first and the last among them, fewer
  * where the answers would take too long. */
-int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p);
+int ca_trust_case_make_ordinary(struct ca_trust_case *c, clattn_context *ctx,
+                                const clattn_problem *p);
 
 /* Frees the inputs' blocks, which nobody needs after the upload. */
 void ca_trust_case_drop_inputs(struct ca_trust_case *c);

@@ -254,7 +254,7 @@ static clattn_layout keep_unit(int unit, const size_t sizes[4], clattn_cache cac
 }
 
 /* Ragged; rows as long as what is rotated, and some more. */
-int ca_append_case_make(struct ca_trust_case *c, const clattn_problem *real,
+int ca_append_case_make(struct ca_trust_case *c, clattn_context *ctx, const clattn_problem *real,
                         const struct ca_candidate *candidate)
 {
     enum { BATCH = 2, HEADS = 3, TOKENS = 11, KEYS = 13 };
@@ -262,6 +262,7 @@ int ca_append_case_make(struct ca_trust_case *c, const clattn_problem *real,
     const int quantized = r->k_format || r->v_format;
     const size_t least = (r->rotary_dim + CA_BLOCK - 1) / CA_BLOCK * CA_BLOCK;
 
+    (void)ctx;
     (void)candidate;
     c->problem = *real;
     clattn_append_problem *p = &c->problem.append;
@@ -287,7 +288,8 @@ int ca_append_case_make(struct ca_trust_case *c, const clattn_problem *real,
     return make(c);
 }
 
-int ca_append_case_make_ordinary(struct ca_trust_case *c)
+int ca_append_case_make_ordinary(struct ca_trust_case *c, clattn_context *ctx)
 {
+    (void)ctx;
     return make(c);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cases of attention, forward and backward. */
 #include "families/candidate.h"
+#include "problem/function.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
 #include "selfcheck/answer_row.h"
 #include "selfcheck/case_parts.h"
+#include "selfcheck/function_calls.h"
 #include "selfcheck/values.h"
 
 #include <math.h>
@@ -259,7 +261,7 @@ size_t ca_trust_judged(const clattn_problem *p, size_t all)
 static void set_bounds(const struct ca_trust_case *c)
 {
     const clattn_problem *p = &c->problem;
-    const int is_long = p->dim_qk > USUAL_DIM;
+    const int is_long = p->dim_qk > USUAL_DIM || ca_has_functions(p); /* functions magnify errors */
     /* The dtype that o is stored in, or that weights are rounded to. */
     const clattn_dtype rounded =
         ca_trust_operand_share(p) > 0.0 ? p->dtype : ca_problem_dtype(p, CA_O);
@@ -297,7 +299,52 @@ static struct ca_sample sample_of(const clattn_problem *p, size_t all)
     return (struct ca_sample){all, ca_trust_judged(p, all), step_of(p)};
 }
 
-int ca_attention_case_make(struct ca_trust_case *c, const clattn_problem *real,
+/* Operands of functions: numbers from -1 to 1, and zeros for integers, which may be indices. */
+static void fill_functions(struct ca_trust_case *c, unsigned *state)
+{
+    for (unsigned n = 0; n < CLATTN_FUNCTION_OPERANDS; n++) {
+        const struct ca_function_operand *o = ca_function_slot(&c->problem, n);
+        const clattn_function_type type = o ? o->type : CLATTN_FUNCTION_INT;
+        unsigned char *data = ca_trust_elements(c, CA_FUNCTION_0 + n);
+        if (type <= CLATTN_FUNCTION_BFLOAT)
+            ca_trust_fill_random(c, CA_FUNCTION_0 + n,
+                                 type == CLATTN_FUNCTION_FLOAT  ? CLATTN_F32
+                                 : type == CLATTN_FUNCTION_HALF ? CLATTN_F16
+                                                                : CLATTN_BF16,
+                                 -1.0f, 1.0f, state);
+        else if (data)
+            memset(data, 0, c->sizes[CA_FUNCTION_0 + n] - 2 * CA_TRUST_GUARD);
+    }
+}
+
+/* The answers, for data that are complete but for lse of a hostile case of gradients. 0 without memory. */
+static int solve(struct ca_trust_case *c, const struct ca_sample *rows,
+                 const struct ca_sample *keys, unsigned state)
+{
+    if (c->problem.operation != CLATTN_BACKWARD)
+        return ca_trust_solve(c, rows);
+    return (!c->hostile || ca_gradients_fill_lse(c, &state)) &&
+           ca_gradients_solve(c, rows, keys, c->hostile);
+}
+
+/* The same, of a problem that may have functions. */
+static int solve_with_functions(struct ca_trust_case *c, clattn_context *ctx,
+                                const struct ca_sample *rows, const struct ca_sample *keys,
+                                unsigned state)
+{
+    if (!ca_has_functions(&c->problem))
+        return solve(c, rows, keys, state);
+    if (!ca_function_calls_begin(c) || !solve(c, rows, keys, state))
+        return 0;
+    c->failure = ca_function_calls_compute(ctx, c);
+    if (c->failure != CLATTN_SUCCESS)
+        return 0;
+    memset(c->room, 0, c->room_used * sizeof *c->room);
+    c->num_answers = c->room_used = 0;
+    return solve(c, rows, keys, state);
+}
+
+int ca_attention_case_make(struct ca_trust_case *c, clattn_context *ctx, const clattn_problem *real,
                            const struct ca_candidate *candidate)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
@@ -319,14 +366,15 @@ int ca_attention_case_make(struct ca_trust_case *c, const clattn_problem *real,
     fill_keys(c, CA_V, &tensors[CA_V], &state);
     fill_plain(c, &state);
     fill_lists(c);
+    fill_functions(c, &state);
     if (p->operation == CLATTN_BACKWARD) {
         fill_rows(c, CA_O, &tensors[CA_O], &state);
         fill_rows(c, CA_DO, &tensors[CA_DO], &state);
-        return ca_gradients_fill_lse(c, &state) && ca_gradients_solve(c, &rows, &keys, 1);
     }
-    if (!ca_trust_solve(c, &rows))
+    if (!solve_with_functions(c, ctx, &rows, &keys, state))
         return 0;
-    set_bounds(c);
+    if (p->operation != CLATTN_BACKWARD)
+        set_bounds(c);
     return 1;
 }
 
@@ -376,7 +424,7 @@ static void fill_lengths(struct ca_trust_case *c, unsigned argument, size_t long
     }
 }
 
-int ca_attention_case_make_ordinary(struct ca_trust_case *c)
+int ca_attention_case_make_ordinary(struct ca_trust_case *c, clattn_context *ctx)
 {
     const clattn_problem *p = &c->problem;
     unsigned state = 20240229u;
@@ -397,6 +445,7 @@ int ca_attention_case_make_ordinary(struct ca_trust_case *c)
     ca_trust_fill_random(c, CA_SINKS, CLATTN_F32, -1.0f, 1.0f, &state);
     fill_mask(c, &state);
     fill_lists(c);
+    fill_functions(c, &state);
     fill_lengths(c, CA_Q_LENGTHS, p->seq_q, &state);
     fill_lengths(c, CA_KV_LENGTHS, p->seq_kv, &state);
     fill_starts(c, CA_Q_STARTS, p->seq_q, p->total_q);
@@ -409,5 +458,5 @@ int ca_attention_case_make_ordinary(struct ca_trust_case *c)
         const float low = logf((float)p->seq_kv) + 1.0f;
         ca_trust_fill_random(c, CA_LSE, CLATTN_F32, low, low + 0.5f, &state);
     }
-    return backward ? ca_gradients_solve(c, &rows, &keys, 0) : ca_trust_solve(c, &rows);
+    return solve_with_functions(c, ctx, &rows, &keys, state);
 }

@@ -5,6 +5,7 @@
 #include "selfcheck/answer_row.h"
 #include "selfcheck/case.h"
 #include "selfcheck/case_parts.h"
+#include "selfcheck/function_calls.h"
 #include "selfcheck/values.h"
 
 #include <stdlib.h>
@@ -91,6 +92,7 @@ void ca_trust_case_free(struct ca_trust_case *c)
     }
     free(c->answers);
     free(c->room);
+    ca_function_calls_free(c->calls);
     memset(c, 0, sizeof *c);
 }
 
@@ -98,15 +100,18 @@ void ca_trust_case_free(struct ca_trust_case *c)
 
 static int made_or_freed(struct ca_trust_case *c, int made)
 {
+    const clattn_status failure = c->failure;
+
     if (!made)
         ca_trust_case_free(c);
+    c->failure = failure;
     return made;
 }
 
-int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real,
+int ca_trust_case_make(struct ca_trust_case *c, clattn_context *ctx, const clattn_problem *real,
                        const struct ca_candidate *candidate)
 {
-    static int (*const of[])(struct ca_trust_case *, const clattn_problem *,
+    static int (*const of[])(struct ca_trust_case *, clattn_context *, const clattn_problem *,
                              const struct ca_candidate *) = {
 #define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_case_make,
         CA_OPERATIONS(OPERATION)
@@ -115,7 +120,7 @@ int ca_trust_case_make(struct ca_trust_case *c, const clattn_problem *real,
 
     memset(c, 0, sizeof *c);
     c->hostile = 1;
-    return made_or_freed(c, of[real->operation](c, real, candidate));
+    return made_or_freed(c, of[real->operation](c, ctx, real, candidate));
 }
 
 int ca_trust_case_make_in_pieces(struct ca_trust_case *c, const clattn_problem *p)
@@ -125,9 +130,10 @@ int ca_trust_case_make_in_pieces(struct ca_trust_case *c, const clattn_problem *
     return made_or_freed(c, ca_projection_case_make_in_pieces(c, p));
 }
 
-int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p)
+int ca_trust_case_make_ordinary(struct ca_trust_case *c, clattn_context *ctx,
+                                const clattn_problem *p)
 {
-    static int (*const of[])(struct ca_trust_case *) = {
+    static int (*const of[])(struct ca_trust_case *, clattn_context *) = {
 #define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_case_make_ordinary,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
@@ -135,7 +141,7 @@ int ca_trust_case_make_ordinary(struct ca_trust_case *c, const clattn_problem *p
 
     memset(c, 0, sizeof *c);
     c->problem = *p;
-    return made_or_freed(c, of[p->operation](c));
+    return made_or_freed(c, of[p->operation](c, ctx));
 }
 
 void ca_trust_case_drop_inputs(struct ca_trust_case *c)

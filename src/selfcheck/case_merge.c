@@ -164,13 +164,14 @@ static void spoil(struct ca_trust_case *c, size_t s, size_t row)
                        first + d * layout->stride[3], NAN);
 }
 
-int ca_merge_case_make(struct ca_trust_case *c, const clattn_problem *real,
+int ca_merge_case_make(struct ca_trust_case *c, clattn_context *ctx, const clattn_problem *real,
                        const struct ca_candidate *candidate)
 {
     const size_t rows = (size_t)BATCH * HEADS * ROWS;
     const struct ca_sample all = ca_trust_each(rows);
     unsigned state = 20240229u;
 
+    (void)ctx;
     (void)candidate;
     c->problem = shrink(real);
     const clattn_merge_problem *p = &c->problem.merge;
@@ -198,8 +199,9 @@ int ca_merge_case_make(struct ca_trust_case *c, const clattn_problem *real,
 
 /* ---- an ordinary case ----------------------------------------------------------------------- */
 
-int ca_merge_case_make_ordinary(struct ca_trust_case *c)
+int ca_merge_case_make_ordinary(struct ca_trust_case *c, clattn_context *ctx)
 {
+    (void)ctx;
     const clattn_merge_problem *p = &c->problem.merge;
     const struct ca_sample rows =
         ca_trust_spread(p->batch * p->heads * p->seq_q, p->states * p->dim);

@@ -74,9 +74,9 @@ clattn_layout ca_trust_gapped(const int order[4], const size_t sizes[4], size_t 
 /* The hostile case of each operation, and the ordinary one of c->problem. 0 without memory; ca_trust_case_make() and
  * ca_trust_case_make_ordinary(), which call them, begin with a case of zeros and free it in that case. */
 #define OPERATION(ID, name, ...)                                                                   \
-    int ca_##name##_case_make(struct ca_trust_case *c, const clattn_problem *real,                 \
-                              const struct ca_candidate *candidate);                               \
-    int ca_##name##_case_make_ordinary(struct ca_trust_case *c);
+    int ca_##name##_case_make(struct ca_trust_case *c, clattn_context *ctx,                        \
+                              const clattn_problem *real, const struct ca_candidate *candidate);   \
+    int ca_##name##_case_make_ordinary(struct ca_trust_case *c, clattn_context *ctx);
 CA_OPERATIONS(OPERATION)
 #undef OPERATION
 int ca_projection_case_make_in_pieces(struct ca_trust_case *c, const clattn_problem *real);

@@ -192,9 +192,10 @@ static int make(struct ca_trust_case *c, const clattn_problem *real, int in_piec
     return 1;
 }
 
-int ca_projection_case_make(struct ca_trust_case *c, const clattn_problem *real,
-                            const struct ca_candidate *candidate)
+int ca_projection_case_make(struct ca_trust_case *c, clattn_context *ctx,
+                            const clattn_problem *real, const struct ca_candidate *candidate)
 {
+    (void)ctx;
     (void)candidate;
     return make(c, real, 0);
 }
@@ -223,8 +224,9 @@ int ca_projection_case_make_in_pieces(struct ca_trust_case *c, const clattn_prob
 
 /* ---- an ordinary case ----------------------------------------------------------------------- */
 
-int ca_projection_case_make_ordinary(struct ca_trust_case *c)
+int ca_projection_case_make_ordinary(struct ca_trust_case *c, clattn_context *ctx)
 {
+    (void)ctx;
     const clattn_projection_problem *p = &c->problem.projection;
     const size_t rows = p->batch * p->y_heads * p->rows;
     unsigned state = 20240229u;

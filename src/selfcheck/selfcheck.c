@@ -41,6 +41,8 @@ static clattn_status judge(clattn_context *ctx, const struct ca_candidate *candi
     char wrong[CA_REASON_BYTES];
     double error;
 
+    if (!made && c->failure != CLATTN_SUCCESS)
+        return c->failure;
     if (!made)
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a self-check");
     const struct ca_problem problem = ca_problem_own(&c->problem);
@@ -64,9 +66,7 @@ clattn_status ca_trust_check(clattn_context *ctx, const struct ca_candidate *can
                              char why[CA_REASON_BYTES])
 {
     struct ca_trust_case c;
-    if (p && (p->score_function || p->mask_function))
-        return CLATTN_SUCCESS; /* TODO */
-    int made = ca_trust_case_make(&c, p, candidate);
+    int made = ca_trust_case_make(&c, ctx, p, candidate);
     clattn_status status = judge(ctx, candidate, &c, made, program, launch_seconds, why);
 
     if (status == CLATTN_SUCCESS && candidate->family->copies_pieces && ca_trust_has_pieces(p)) {

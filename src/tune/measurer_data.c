@@ -49,8 +49,10 @@ clattn_status ca_work_open(struct ca_measuring *m, size_t problem, struct ca_wor
     if (is_there(w))
         return CLATTN_SUCCESS;
     make_room(m, w->bytes);
-    if (!ca_trust_case_make_ordinary(&w->data, &w->problem.normal))
-        return ca_fail(&m->ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a problem's data");
+    if (!ca_trust_case_make_ordinary(&w->data, m->ctx, &w->problem.normal))
+        return w->data.failure != CLATTN_SUCCESS ? w->data.failure
+                                                 : ca_fail(&m->ctx->log, CLATTN_OUT_OF_MEMORY,
+                                                           "no host memory for a problem's data");
     const clattn_status status = ca_trust_case_upload(m->ctx, &w->data, w->buffers);
     if (status == CLATTN_SUCCESS)
         ca_trust_case_drop_inputs(&w->data);

@@ -4,11 +4,13 @@
  * (tests/kernels_alone.sh). FAMILY may name tunables: "fused_gpu UNIT=mma STAGES=2". */
 #include "families/candidate.h"
 #include "problem/problem.h"
+#include "program/program_function.h"
 #include "program/program_options.h"
 #include "program/program_parameters.h"
 
 #include <clattn/clattn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* -DNAME=VALUE becomes #define NAME VALUE; other options are none of the source's. */
@@ -57,12 +59,15 @@ int main(int argc, char **argv)
              ca_program_options(&candidate, &made.normal, &device, options, sizeof options) &&
              ca_program_parameters(candidate.family, &made.normal, parameters, sizeof parameters);
     }
-    if (ok) {
+    char *functions = ok ? ca_program_function_text(&p) : NULL;
+    if (ok && functions) {
         print_definitions(options);
         fputs(parameters, stdout);
+        fputs(functions, stdout);
     } else {
         fprintf(stderr, "%s, %s: %s\n", argv[1], argv[2], reason);
     }
+    free(functions);
     clattn_context_release(context);
     return ok ? 0 : 1;
 }

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A factor of the scores for each head, which may be learned. */
+#pragma clattn operand float temperature[h]
+
+float score(float s, pair p, operands o)
+{
+    return s * temperature_at(o, p.own_head);
+}
+
+float score_derivative(float s, pair p, operands o)
+{
+    return temperature_at(o, p.own_head);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions of the caller's in a case: the library cannot compute them, so the device does, in a kernel that does
+ * nothing else. Answers are made twice. The first time the calls that they need are collected, as if functions changed nothing;
+ * then the device computes all of them; the second time they are looked up, in the same order. */
+#ifndef CA_FUNCTION_CALLS_H
+#define CA_FUNCTION_CALLS_H
+
+#include "selfcheck/answer_row.h"
+
+struct ca_function_calls;
+
+int ca_has_functions(const clattn_problem *p);
+
+/* Begins to collect calls; 0 without memory. Frees them; NULL is allowed. */
+int ca_function_calls_begin(struct ca_trust_case *c);
+void ca_function_calls_free(struct ca_function_calls *calls);
+
+/* Computes what was collected, and begins to look it up. Without device and without calls it does nothing. */
+clattn_status ca_function_calls_compute(clattn_context *ctx, struct ca_trust_case *c);
+
+/* Whether the mask function lets the row see key j. */
+int ca_function_sees(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j);
+
+/* The score after the function of scores, from that before, and its derivative. */
+struct ca_bounded ca_function_scores(const struct ca_trust_case *c, const struct ca_trust_row *row,
+                                     size_t j, struct ca_bounded s, struct ca_bounded *derivative);
+
+#endif
