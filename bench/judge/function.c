@@ -297,8 +297,10 @@ struct bounded function_score(const struct function_program *program,
                               struct bounded *slope)
 {
     struct evaluation e = {.program = program, .pair = pair, .decisions = {.u = u}};
-    const struct number x = evaluate_openly(&e, program->score, s);
 
+    if (program->score < 0 || program->mistake[0])
+        return *slope = bounded_exactly(NAN);
+    const struct number x = evaluate_openly(&e, program->score, s);
     *slope = x.slope;
     if (program->derivative >= 0)
         slope->bound += evaluate_openly(&e, program->derivative, s).value.bound;
@@ -310,7 +312,8 @@ bool function_visible(const struct function_program *program, const struct funct
     struct evaluation e = {.program = program, .pair = pair, .decisions = {.u = 0x1p-24}};
     const struct number arguments[2] = {{.type = NUMBER_PAIR}, {.type = NUMBER_OPERANDS}};
 
-    return call(&e, program->visible, arguments).integer != 0;
+    return program->visible < 0 || program->mistake[0] ||
+           call(&e, program->visible, arguments).integer != 0;
 }
 
 /* ---- programs ---------------------------------------------------------------------------------- */

@@ -19,9 +19,9 @@ const char *function_mistake(const struct function_program *program);
 
 /* A pair for which a function is called. */
 struct function_pair {
-    int32_t members[7]; /* as struct pair of the source has them */
-    size_t own[5];      /* batch, head, kv head, query and key of the call */
-    size_t sizes[5];    /* batch, heads, kv_heads, seq_q and seq_kv */
+    int32_t members[12]; /* as struct pair of the source has them */
+    size_t own[5];       /* batch, head, kv head, query and key of the call */
+    size_t sizes[5];     /* batch, heads, kv_heads, seq_q and seq_kv */
     const void *operands[CLATTN_FUNCTION_OPERANDS]; /* the function's own */
     const int32_t *ints; /* values of its parameters; NULL: those of the source */
     const float *floats;

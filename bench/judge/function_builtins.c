@@ -322,8 +322,9 @@ static struct number special_of(struct decisions *d, enum special f, const struc
 {
     switch (f) {
     case FABS:
-    case ABS:
         return magnitude_of(d, x[0]);
+    case ABS:
+        return number_convert(d, magnitude_of(d, x[0]), NUMBER_UINT);
     case FMIN:
     case MIN:
         return extreme(d, x[0], x[1], true);

@@ -91,13 +91,14 @@ static struct node *read_named_constant(struct function_reader *r, const char *n
 
 static struct node *read_member(struct function_reader *r, enum number_type of)
 {
-    static const char *const members[] = {"batch", "head",    "kv_head", "query",
-                                          "key",   "queries", "keys"};
+    static const char *const members[] = {"batch",    "head",        "kv_head",   "query",
+                                          "key",      "queries",     "keys",      "own_batch",
+                                          "own_head", "own_kv_head", "own_query", "own_key"};
     struct node *node = reader_node(r, of == NUMBER_PAIR ? NODE_PAIR : NODE_PARAMETER);
 
     reader_expect(r, ".");
     node->place = -1;
-    for (int n = 0; n < 7 && of == NUMBER_PAIR; n++)
+    for (int n = 0; n < 12 && of == NUMBER_PAIR; n++)
         if (reader_is(r, members[n]))
             node->place = n;
     for (size_t n = 0; n < r->program->num_parameters && of == NUMBER_OPERANDS; n++)

@@ -133,11 +133,14 @@ static void read_number(struct function_reader *r)
         end += single;
     } else {
         const unsigned long long value = strtoull(r->at, &end, hex ? 16 : 10);
-        const int is_unsigned = *end == 'u' || *end == 'U';
-        end += is_unsigned;
-        r->number = number_of_integer(is_unsigned          ? NUMBER_UINT
-                                      : value > 0x7fffffff ? NUMBER_LONG
-                                                           : NUMBER_INT,
+        const size_t suffix = strspn(end, "uUlL");
+        const int is_unsigned = hex || (suffix > 0 && (*end == 'u' || *end == 'U'));
+        const int has_l = suffix > 0 && (end[suffix - 1] == 'l' || end[suffix - 1] == 'L');
+        const int is_long = has_l || value > (is_unsigned ? 0xffffffff : 0x7fffffff);
+        end += suffix;
+        r->number = number_of_integer(is_long                                       ? NUMBER_LONG
+                                      : is_unsigned && (!hex || value > 0x7fffffff) ? NUMBER_UINT
+                                                                                    : NUMBER_INT,
                                       (int64_t)value);
     }
     r->at = end;

@@ -166,16 +166,17 @@ static struct function_pair pair_of(const struct reference *r, const struct quer
     const size_t heads = first->heads == 0 ? p->heads : first->heads;
     const size_t row = first->batch * heads + first->head;
     const size_t head = query->h + row % heads;
-    const size_t members[7] = {
+    const size_t members[12] = {
         query->b + row / heads,  head,           head / (p->heads / p->kv_heads),
         query->i + first->query, j + first->key, (size_t)query->queries,
-        (size_t)query->keys};
+        (size_t)query->keys,     query->b,       query->h,
+        query->kv_head,          query->i,       j};
     struct function_pair pair = {
         .own = {query->b, query->h, query->kv_head, query->i, j},
         .sizes = {p->batch, p->heads, p->kv_heads, p->seq_q, p->seq_kv},
     };
 
-    for (int n = 0; n < 7; n++)
+    for (int n = 0; n < 12; n++)
         pair.members[n] = (int32_t)(uint32_t)members[n];
     return pair;
 }

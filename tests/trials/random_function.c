@@ -24,7 +24,7 @@ static const struct known scores[] = {
                 "#pragma clattn parameter int offset = 1\n"
                 "static int bucket(int distance, operands o)\n"
                 "{\n"
-                "    const int far = min(abs(distance) + o.offset, 15);\n"
+                "    const int far = min((int)abs(distance) + o.offset, 15);\n"
                 "    return distance > 0 ? 16 + far : far;\n"
                 "}\n"
                 "float score(float s, pair p, operands o)\n"

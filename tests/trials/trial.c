@@ -218,7 +218,9 @@ void trial_check(const struct trial *t)
 {
     const struct tensor_view view = trial_sent(t);
     struct findings found = {.trial = t};
+    const char *refusal = judge_refusal(&t->problem);
 
+    cr_assert(refusal == NULL, "the judge cannot read a function, %s%s", refusal, again(t));
     for (int id = 0; id < NUM_TENSORS; id++)
         if (t->tensor[id].bytes)
             found.rest[id] = memcpy(must(malloc(t->tensor[id].num_bytes)), t->tensor[id].bytes,

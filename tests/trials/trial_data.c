@@ -322,6 +322,13 @@ static void spoil_one(struct trial *t, struct rng *r)
         value_set(s->dtype, first(x), at, NAN);
 }
 
+/* Whether a NaN behind a score may show and may not: the function hides pairs itself. */
+static int hides_scores(const clattn_problem *p)
+{
+    return p->score_function &&
+           strstr(clattn_function_source(p->score_function), "-INFINITY") != NULL;
+}
+
 void trial_data_fill_results(struct trial *t)
 {
     const struct tensor_view view = trial_sent(t);
@@ -362,7 +369,7 @@ static void fill_attention(struct trial *t, struct rng *r)
     fill_rows(t, &t->tensor[TENSOR_K], seen.kv, r, most[rng_below(r, 6)]);
     fill_rows(t, &t->tensor[TENSOR_V], seen.kv, r, 2);
     fill_rows(t, &t->tensor[TENSOR_DO], seen.q, r, 2);
-    if (rng_one_in(r, 6))
+    if (!hides_scores(p) && rng_one_in(r, 6))
         spoil_one(t, r);
     if (p->operation == CLATTN_BACKWARD)
         trial_data_fill_results(t);
