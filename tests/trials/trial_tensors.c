@@ -16,12 +16,20 @@ static int has_functions(const clattn_problem *p)
            (p->score_function || p->mask_function);
 }
 
+/* Whether any parameters suit a function: those of random_function.h. */
+static int takes_any_values(const clattn_function *f)
+{
+    return !f || strncmp(clattn_function_name(f), "trial/", 6) == 0;
+}
+
 /* In half of the trials the functions have parameters of the call's. */
 static void draw_values(struct trial *t)
 {
     struct rng r = rng_seed(t->seed + 4);
+    const clattn_problem *p = &t->problem;
 
-    t->valued = has_functions(&t->problem) && rng_one_in(&r, 2);
+    t->valued = has_functions(p) && takes_any_values(p->score_function) &&
+                takes_any_values(p->mask_function) && rng_one_in(&r, 2);
     for (size_t n = 0; n < CLATTN_FUNCTION_PARAMETERS; n++) {
         t->values.ints[n] = (int32_t)rng_below(&r, 10);
         t->values.floats[n] = (float)rng_uniform(&r, 0.5, 2);
