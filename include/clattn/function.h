@@ -12,8 +12,8 @@
  *     float score_derivative(float s, pair p, operands o)    d score / d s
  *
  * score() is given scale * dot(q, k) after softcap, in f32. Bias, ALiBi, masks, windows and lengths apply to what it
- * returns. -INFINITY hides the pair: its weight is 0, and its value is still multiplied with that 0, so that a NaN there
- * shows; what visible() hides never reaches the output. Both are called for any pair of the problem, also for one that
+ * returns. -INFINITY hides the pair: its weight is 0, but its value may be multiplied with that 0, so that a NaN there
+ * may show; what visible() hides never reaches the output. Both are called for any pair of the problem, also for one that
  * another mask hides, in any order and any number of times, but never for a query or key that does not exist.
  *
  * `pair` has these members, of type int:
