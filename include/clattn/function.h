@@ -128,7 +128,7 @@ CLATTN_API clattn_status clattn_function_create(const char *name, const char *so
 
 /**
  * The same with the source in a file, whose path is the name, or with that of a function of the library (cl/functions):
- * alibi, dilated, documents, draft_tree, neighborhood, prefix_lm, sam, sliding_window, softcap, swin, t5 or temperature.
+ * alibi, dilated, documents, draft_tree, neighborhood, prefix_lm, sam, sliding_window, softcap, swin, t5, t5_decoder or temperature.
  *
  * @retval CLATTN_FILE_ERROR  The file cannot be read; others as clattn_function_create().
  */
