@@ -28,12 +28,12 @@ struct share {
     size_t rows, optimised;
 };
 
-/* In a run one in six families has a row with optimised programs, and the others in the next five. */
+/* In a run one in twelve families has a row with optimised programs, and the others in the next runs. */
 static struct share share_of(const struct ca_family *family, const size_t number)
 {
     if (!family_takes_f32(family->full_name)) /* split_gpu UNIT=item, and what is emulated */
         return (struct share){1, 0};
-    return (struct share){family->operation == CLATTN_BACKWARD ? 1 : 2, run_takes(number, 6)};
+    return (struct share){1 + run_takes(number, 12), run_takes(number, 12)};
 }
 
 TestSuite(sweep, .timeout = 900);
