@@ -87,7 +87,7 @@ static struct criterion_test_params some_layouts(const size_t num_families, cons
 }
 
 ParameterizedTestParameters(layouts, sweep) {
-    return some_layouts(FAMILIES, 7);
+    return some_layouts(FAMILIES, 9);
 }
 
 ParameterizedTest(struct layout *layout, layouts, sweep) {
