@@ -11,6 +11,14 @@
  *
  *     float score_derivative(float s, pair p, operands o)    d score / d s
  *
+ * The library derives score_derivative() where score() has only these statements: float or int NAME = EXPRESSION;
+ * if (CONDITION) return EXPRESSION; else return EXPRESSION; and return EXPRESSION; at the end. Expressions have C's
+ * operators without assignments and []; of the built-in functions exp exp2 log log2 log1p tanh sqrt rsqrt sin cos erf
+ * fabs fmin fmax min max clamp fma mad pow pown floor ceil trunc rint round sign, and native_ forms of exponentials, logarithms
+ * and roots, take what depends on s. Any other function, also of the source's own, may be called with what does not.
+ * Steps have the derivative 0, fabs() has 0 at 0, and fmin() and fmax() have that of the first of two equal arguments.
+ * A source with directives of the preprocessor, other than its declarations, has no derivative of the library's.
+ *
  * score() is given scale * dot(q, k) after softcap, in f32. Bias, ALiBi, masks, windows and lengths apply to what it
  * returns. -INFINITY hides the pair: its weight is 0, and its value is still multiplied with that 0, so that a NaN there
  * shows; what visible() hides never reaches the output. Both are called for any pair of the problem, also for one that
