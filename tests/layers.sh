@@ -10,7 +10,8 @@
 # - What is the operating system's stays in src/os: nobody else includes its headers or asks for its functions.
 # - The search engine knows nothing of attention; clattn-tune and clattn-bench nothing of each other, and
 #   of the library, besides its public headers, only src/internal.h.
-# - bench/judge, which judges the library, includes and calls nothing but its own and public headers.
+# - bench/judge, which judges the library, includes and calls nothing but its own and public headers; it asks
+#   the library for the source of a function.
 set -u
 [ $# -eq 1 ] || { echo "usage: sh tests/layers.sh BUILD_DIR" >&2; exit 2; }
 build=$1
@@ -87,10 +88,10 @@ if grep -rnE --include='*.[ch]' "^ *# *(include *<($system)\.h>|define +_[A-Z]+(
     bad=1
 fi
 
-# Of the judge, by symbols: what it does not define itself is libc's.
+# Of the judge, by symbols: what it does not define itself is libc's, but for the source of a function.
 find "$build/bench/judge" -name '*.o' > "$work/judges"
 [ -s "$work/judges" ] || { echo "there are no objects below $build/bench/judge" >&2; exit 1; }
-xargs nm -A -u < "$work/judges" | grep -E ' U (ca_|clattn_|cl[A-Z])' | sed 's/^.*\//  /' > "$work/judged"
+xargs nm -A -u < "$work/judges" | grep -E ' U (ca_|clattn_|cl[A-Z])' | grep -v ' U clattn_function_source$' | sed 's/^.*\//  /' > "$work/judged"
 if [ -s "$work/judged" ]; then
     echo "the judge calls the library or OpenCL:"
     cat "$work/judged"

@@ -20,7 +20,7 @@
  *             start at -delta: certainly
  *             (dim_v + 6) u (w sum|do v| + sum|do o| + |delta|) + 4 u (w |dp| + |delta|).
  * ds = p g    |g| times p's error, p times g's, and 2 u |ds|.
- * Softcap     ds times the slope (score.c).
+ * Slope       ds times the derivative of softcap and score function (score.c).
  * Standard    precision rounds p' and dt to the dtype before they are multiplied: 2^-8 (bf16) or 2^-11
  *             (f16) of each more. ds itself, and what it gives for bias, slopes and sinks, stays.
  * Sums        n terms in any order, some of them in partial sums: certainly (n + 16) u sum|terms|,
@@ -112,10 +112,10 @@ static struct score score_in_f32(const struct reference *r, const struct query *
     double beside = fabs(score.s.value - stored);
 
     if (p->alibi)
-        beside = fabs(score.capped.value) +
+        beside = fabs(score.mapped.value) +
                  fabs(value_get(CLATTN_F32, r->view->at[TENSOR_SLOPES], query->h) *
                       reference_distance(r, query, j));
-    if (p->bias && half - beside > 2.0 * score.capped.bound)
+    if (p->bias && half - beside > 2.0 * score.mapped.bound)
         score.s = bounded_exactly(stored);
     return score;
 }
@@ -259,10 +259,10 @@ static struct pair make_pair(const struct reference *r, const struct query *quer
     pair.dropped = (struct bounded){
         w * weight.value, w * (weight.bound + arithmetic_bound(a, rounding * weight.value, 0.0))};
     pair.dt = pair.ds;
-    if (p->softcap > 0.0f) {
+    if (p->softcap > 0.0f || p->score_function) {
         const double dt = pair.ds.value * score.slope.value;
         const double error =
-            pair.ds.bound * score.slope.value + fabs(pair.ds.value) * score.slope.bound;
+            pair.ds.bound * fabs(score.slope.value) + fabs(pair.ds.value) * score.slope.bound;
         const double certain = pair.ds.bound * score.slope.bound + 2.0 * a->value * fabs(dt) + tiny;
         pair.dt = (struct bounded){dt, error + arithmetic_bound(a, certain, 0.0)};
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/judge/judge.h"
+#include "bench/judge/function.h"
 
 #include <math.h>
 
@@ -13,6 +14,20 @@ size_t judge_affordable(double budget, size_t all, double work, size_t fewest)
 size_t judge_spread(size_t n, size_t count, size_t all)
 {
     return count == all ? n : (size_t)((double)n / (double)(count - 1) * (double)(all - 1));
+}
+
+const char *judge_refusal(const clattn_problem *p)
+{
+    if (p->operation != CLATTN_FORWARD && p->operation != CLATTN_BACKWARD)
+        return NULL;
+    const clattn_function *functions[] = {p->score_function, p->mask_function};
+    for (int n = 0; n < 2; n++) {
+        const struct function_program *program = function_program_of(functions[n]);
+        const char *mistake = program ? function_mistake(program) : NULL;
+        if (mistake)
+            return mistake;
+    }
+    return NULL;
 }
 
 bool judge_results(const clattn_problem *p, const struct tensor_view *view,

@@ -21,6 +21,9 @@ typedef void judge_visit(void *user, int id, const size_t at[4], const struct bo
 bool judge_results(const clattn_problem *p, const struct tensor_view *view,
                    enum precision precision, double budget, judge_visit *visit, void *user);
 
+/* Why a problem cannot be judged: what of its functions (clattn/function.h) is not understood. NULL if it can be. */
+const char *judge_refusal(const clattn_problem *p);
+
 /* The parts of judge_results(). No other library is asked to merge or to append, so that precision does not matter there. */
 bool judge_rows(const clattn_problem *p, const struct tensor_view *view, enum precision precision,
                 double budget, judge_visit *visit, void *user);

@@ -413,7 +413,7 @@ static void finish_scores(struct computation *c, struct head *head, const struct
         const double alibi =
             p->alibi ? input(c, LAYER_SLOPES, query->h) * reference_distance(r, query, j) : 0.0;
         struct score score = {.raw = bounded_exactly(head->p[j])};
-        reference_score_add(r, bias, alibi, &score);
+        reference_score_add(r, query, j, bias, alibi, &score);
         head->slope[j] = score.slope.value;
         head->p[j] = -(double)INFINITY;
         if (bias == -(double)INFINITY || !reference_sees(r, query, j))

@@ -11,6 +11,7 @@
  *             whole; s / cap, tanh (OpenCL: 5 ulp = 10 u) and the product add 16 u |result|.
  *             x = s / cap is off by e_x = e / cap + 4 u |x|, by which the slope 1 - tanh^2(x) changes
  *             by a factor of at most exp(2 e_x); tanh itself and the difference add 34 u.
+ * Function    as function_number.h carries errors along, from that of s on.
  * Bias, ALiBi slope * (j - i - d) and two sums: certain 4 u (|s| + |bias| + |alibi|), likely 4 u of
  *             what is added and of each sum. */
 #include "bench/judge/score.h"
@@ -31,6 +32,8 @@ struct reference reference_of(const clattn_problem *p, const struct tensor_view 
 
     for (int id = 0; id < NUM_TENSORS; id++)
         r.shape[id] = tensor_shape_of(p, (enum tensor_id)id);
+    r.score_function = function_program_of(p->score_function);
+    r.mask_function = function_program_of(p->mask_function);
     arithmetic_relax(&r.arithmetic, p);
     return r;
 }
@@ -153,6 +156,70 @@ static bool lets_through(const struct reference *r, const struct query *query, s
     return mask[tensor_index(shape, query->b, query->h, query->i, j)] != 0;
 }
 
+/* ---- functions of the caller's ------------------------------------------------------------------ */
+
+/* The pair as the functions see it: in the whole attention, if the call computes a part of one. */
+static struct function_pair pair_of(const struct reference *r, const struct query *query, size_t j)
+{
+    const clattn_problem *p = r->problem;
+    const clattn_dropout_place *first = &r->view->dropout_place;
+    const size_t heads = first->heads == 0 ? p->heads : first->heads;
+    const size_t row = first->batch * heads + first->head;
+    const size_t head = query->h + row % heads;
+    const size_t members[12] = {
+        query->b + row / heads,  head,           head / (p->heads / p->kv_heads),
+        query->i + first->query, j + first->key, (size_t)query->queries,
+        (size_t)query->keys,     query->b,       query->h,
+        query->kv_head,          query->i,       j};
+    struct function_pair pair = {
+        .own = {query->b, query->h, query->kv_head, query->i, j},
+        .sizes = {p->batch, p->heads, p->kv_heads, p->seq_q, p->seq_kv},
+    };
+
+    for (int n = 0; n < 12; n++)
+        pair.members[n] = (int32_t)(uint32_t)members[n];
+    return pair;
+}
+
+/* Operands and parameters of a function, which follow those of the functions before it. */
+static void give(const struct reference *r, const struct function_program *program,
+                 const struct function_program *before, struct function_pair *pair)
+{
+    const struct function_counts own = function_counts_of(program);
+    const struct function_counts others =
+        before ? function_counts_of(before) : (struct function_counts){0, 0, 0};
+    const clattn_function_values *values = r->view->function_values;
+
+    for (size_t n = 0; n < own.operands; n++)
+        pair->operands[n] = r->view->at[(size_t)TENSOR_FUNCTION_0 + others.operands + n];
+    pair->ints = values ? values->ints + others.ints : NULL;
+    pair->floats = values ? values->floats + others.floats : NULL;
+}
+
+/* Whether the mask function lets a pair through. */
+static bool function_sees(const struct reference *r, const struct query *query, size_t j)
+{
+    if (!r->mask_function)
+        return true;
+    struct function_pair pair = pair_of(r, query, j);
+    give(r, r->mask_function, r->score_function, &pair);
+    return function_visible(r->mask_function, &pair);
+}
+
+/* The score function's value and slope. */
+static void map(const struct reference *r, const struct query *query, size_t j, struct score *score)
+{
+    struct function_pair pair = pair_of(r, query, j);
+    struct bounded slope;
+
+    give(r, r->score_function, NULL, &pair);
+    score->mapped =
+        function_score(r->score_function, &pair, r->arithmetic.value, score->capped, &slope);
+    score->slope = bounded_times(score->slope, slope);
+}
+
+/* ---- visibility -------------------------------------------------------------------------------- */
+
 bool reference_sees(const struct reference *r, const struct query *query, size_t j)
 {
     const clattn_problem *p = r->problem;
@@ -171,7 +238,7 @@ bool reference_sees(const struct reference *r, const struct query *query, size_t
     if (p->block_q > 0 && r->view->at[TENSOR_BLOCK_OFFSETS] != NULL &&
         !is_listed(r, query, j, &full))
         return false;
-    if (!full && !lets_through(r, query, j))
+    if (!full && (!lets_through(r, query, j) || !function_sees(r, query, j)))
         return false;
     if (!tensor_locate_key(p, r->view, query->b, j, &block, &row))
         return false;
@@ -196,7 +263,8 @@ static void cap(const struct reference *r, struct score *score)
                    34.0 * a->value};
 }
 
-void reference_score_add(const struct reference *r, double bias, double alibi, struct score *score)
+void reference_score_add(const struct reference *r, const struct query *query, size_t j,
+                         double bias, double alibi, struct score *score)
 {
     const clattn_problem *p = r->problem;
     const struct arithmetic *a = &r->arithmetic;
@@ -205,8 +273,15 @@ void reference_score_add(const struct reference *r, double bias, double alibi, s
     score->slope = bounded_exactly(1.0);
     if (p->softcap > 0.0f)
         cap(r, score);
-    const double s = score->capped.value;
-    score->s = score->capped;
+    if (p->softcap > 0.0f)
+        score->slope.bound =
+            arithmetic_bound(a, score->slope.bound,
+                             2.0 * score->capped.bound / (double)p->softcap + 16.0 * a->value);
+    score->mapped = score->capped;
+    if (r->score_function)
+        map(r, query, j, score);
+    const double s = score->mapped.value;
+    score->s = score->mapped;
     if (p->bias || p->alibi) {
         const double likely = (p->bias ? fabs(bias) + fabs(s + bias) : 0.0) +
                               (p->alibi ? fabs(alibi) + fabs(s + bias + alibi) : 0.0);
@@ -214,15 +289,12 @@ void reference_score_add(const struct reference *r, double bias, double alibi, s
             4.0 * a->value * arithmetic_bound(a, fabs(s) + fabs(bias) + fabs(alibi), likely);
         score->s.value += bias + alibi;
     }
-    if (p->softcap > 0.0f)
-        score->slope.bound = arithmetic_bound(
-            a, score->slope.bound, 2.0 * score->s.bound / (double)p->softcap + 16.0 * a->value);
 }
 
 void reference_score_finish(const struct reference *r, const struct query *query, size_t j,
                             struct score *score)
 {
-    reference_score_add(r, bias_of(r, query, j), alibi_of(r, query, j), score);
+    reference_score_add(r, query, j, bias_of(r, query, j), alibi_of(r, query, j), score);
 }
 
 struct score reference_score(const struct reference *r, const struct query *query, size_t j,

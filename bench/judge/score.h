@@ -4,6 +4,7 @@
 #define CLATTN_REFERENCE_SCORE_H
 
 #include "bench/judge/bounded.h"
+#include "bench/judge/function.h"
 #include "bench/judge/tensors.h"
 
 /* A problem with its data, and the arithmetic that is allowed for. */
@@ -13,6 +14,7 @@ struct reference {
     struct arithmetic arithmetic;
     struct tensor_shape shape[NUM_TENSORS];
     double scale;
+    const struct function_program *score_function, *mask_function; /* NULL: none */
 };
 
 /* Both pointers are borrowed. */
@@ -36,8 +38,8 @@ double reference_distance(const struct reference *r, const struct query *query, 
 
 /* A pair's score at each point, before masks. */
 struct score {
-    struct bounded raw, capped, s;
-    struct bounded slope; /* softcap's derivative; 1 without softcap */
+    struct bounded raw, capped, mapped, s; /* mapped: after the score function */
+    struct bounded slope; /* the derivative of softcap and score function; 1 without them */
 };
 
 /* The score of a query with key j, from the rows of q and k as doubles. */
@@ -48,8 +50,8 @@ struct score reference_score(const struct reference *r, const struct query *quer
  * that is not the view's. */
 void reference_score_finish(const struct reference *r, const struct query *query, size_t j,
                             struct score *score);
-void reference_score_add(const struct reference *r, double bias, double by_distance,
-                         struct score *score);
+void reference_score_add(const struct reference *r, const struct query *query, size_t j,
+                         double bias, double by_distance, struct score *score);
 
 /* The sink of the query's head; -inf without sinks. */
 double reference_sink(const struct reference *r, const struct query *query);

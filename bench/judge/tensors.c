@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/judge/tensors.h"
+#include "bench/judge/function.h"
+#include "bench/judge/function_syntax.h"
 #include "bench/judge/values.h"
 
 #include <stdlib.h>
@@ -33,47 +35,54 @@ static size_t block_rows(const clattn_problem *p)
     return p->block_q > 0 ? (p->seq_q + p->block_q - 1) / p->block_q : 0;
 }
 
-/* Operand n of the problem's functions, those of the score function first; its name is NULL if there is none. */
-static clattn_function_operand function_operand(const clattn_problem *p, size_t n)
+/* Operand n of the problem's functions, those of the score function first; NULL if there is none. */
+static const struct function_operand *function_operand(const clattn_problem *p, size_t n)
 {
     const clattn_function *functions[] = {p->score_function, p->mask_function};
-    clattn_function_operand operand = {.struct_size = sizeof operand};
 
-    for (int f = 0; f < 2 && !operand.name; f++)
-        for (size_t k = 0; functions[f] && !operand.name; k++) {
-            if (clattn_function_get_operand(functions[f], k, &operand) != CLATTN_SUCCESS ||
-                !operand.name)
-                break;
-            if (n-- > 0)
-                operand.name = NULL;
-        }
-    return operand;
+    for (int f = 0; f < 2; f++) {
+        const struct function_program *program = function_program_of(functions[f]);
+        const size_t count = program ? program->num_operands : 0;
+        if (n < count)
+            return &program->operands[n];
+        n -= count;
+    }
+    return NULL;
+}
+
+static size_t extent_of(const clattn_problem *p, const struct function_extent *extent)
+{
+    switch (extent->letter) {
+    case 'b':
+        return p->batch;
+    case 'h':
+        return p->heads;
+    case 'g':
+        return p->kv_heads;
+    case 'q':
+        return p->seq_q;
+    case 'k':
+        return p->seq_kv;
+    default:
+        return extent->number;
+    }
 }
 
 static void set_function(struct tensor_shape *s, const clattn_problem *p, size_t n)
 {
     static const size_t bytes[] = {4, 2, 2, 4, 1, 1};
-    const clattn_function_operand operand = function_operand(p, n);
+    const struct function_operand *operand = function_operand(p, n);
     size_t length = 1;
 
-    for (const char *at = operand.name ? operand.extents : ""; *at; at += *at == ']' || *at == '[') {
-        const size_t of_letter = *at == 'b'   ? p->batch
-                                 : *at == 'h' ? p->heads
-                                 : *at == 'g' ? p->kv_heads
-                                 : *at == 'q' ? p->seq_q
-                                              : p->seq_kv;
-        char *end = NULL;
-        const size_t number = strtoul(at, &end, 10);
-        if (*at == '[' || *at == ']')
-            continue;
-        length *= end != at ? number : of_letter;
-        at = end != at ? end : at + 1;
-    }
+    if (!operand)
+        return;
+    for (size_t e = 0; e < operand->num_extents; e++)
+        length *= extent_of(p, &operand->extents[e]);
     set_list(s, length);
-    s->dtype = operand.type == CLATTN_FUNCTION_HALF     ? CLATTN_F16
-               : operand.type == CLATTN_FUNCTION_BFLOAT ? CLATTN_BF16
-                                                        : CLATTN_F32;
-    s->element_bytes = bytes[operand.type];
+    s->dtype = operand->type == CLATTN_FUNCTION_HALF     ? CLATTN_F16
+               : operand->type == CLATTN_FUNCTION_BFLOAT ? CLATTN_BF16
+                                                         : CLATTN_F32;
+    s->element_bytes = bytes[operand->type];
 }
 
 /* A list of so many ints of each batch and head, or of all. */

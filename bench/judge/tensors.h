@@ -46,6 +46,7 @@ struct tensor_view {
     uint64_t dropout_seed;
     uint32_t dropout_offset;
     clattn_dropout_place dropout_place;
+    const clattn_function_values *function_values; /* NULL: those of the sources */
 };
 
 /* id: of the enum of the problem's operation; of a greater one there is no tensor. */

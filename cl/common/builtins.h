@@ -51,6 +51,38 @@ UNARY(native_exp2)
 UNARY(round)
 UNARY(tanh)
 
+/* What functions of callers may call besides (clattn/function.h). Without a declaration here all of the header is read. */
+#define SCALAR(name) float FUNCTION name(float);
+SCALAR(ceil)
+SCALAR(cos)
+SCALAR(erf)
+SCALAR(expm1)
+SCALAR(floor)
+SCALAR(log1p)
+SCALAR(log2)
+SCALAR(log10)
+SCALAR(native_cos)
+SCALAR(native_exp)
+SCALAR(native_log)
+SCALAR(native_log2)
+SCALAR(native_recip)
+SCALAR(native_rsqrt)
+SCALAR(native_sin)
+SCALAR(native_sqrt)
+SCALAR(rint)
+SCALAR(rsqrt)
+SCALAR(sign)
+SCALAR(sin)
+SCALAR(sqrt)
+SCALAR(trunc)
+float FUNCTION fmod(float, float);
+float FUNCTION mix(float, float, float);
+float FUNCTION native_divide(float, float);
+float FUNCTION pow(float, float);
+float FUNCTION step(float, float);
+#define ABS(type, signed_type, unsigned_type) unsigned_type FUNCTION abs(type);
+EACH_INTEGER(ABS)
+
 #define TERNARY(name)                                                                              \
     float FUNCTION name(float, float, float);                                                      \
     EACH_WIDTH(TERNARY_OF, name)

@@ -7,5 +7,6 @@ bool visible(pair p, operands o)
 {
     const int draft = p.key - (p.keys - p.queries);
 
-    return draft < 0 || (draft < p.queries && ancestors_at(o, p.own_query * p.queries + draft) != 0);
+    return draft < 0 ||
+           (draft < p.queries && ancestors_at(o, p.own_query * p.queries + draft) != 0);
 }

@@ -24,7 +24,8 @@
 #if HAS_BLOCKS
 
 #define BLOCK_FULL_BIT 0x40000000 /* set in a list's entry: CLATTN_BLOCK_FULL */
-#define BLOCK_PLANES (1 + HAS_MASK)
+#define HAS_MASKS (HAS_MASK || HAS_MASK_FUNCTION)
+#define BLOCK_PLANES (1 + HAS_MASKS)
 
 INLINE long block_rows(const struct arguments *args)
 {
@@ -68,7 +69,7 @@ static inline int find_listed_block(const struct arguments *args, const long b, 
     const __global int *entries = args->block_entries + range.list * args->shape->max_blocks;
     int found = 0;
 
-    for (long n = range.begin; n < range.end && found < 1 + HAS_MASK; n++)
+    for (long n = range.begin; n < range.end && found < BLOCK_PLANES; n++)
         if (listed_column(args, entries[n]) == j / BLOCK_KV)
             found = max(found, entries[n] & BLOCK_FULL_BIT ? BLOCK_FULL : BLOCK_LISTED);
     return found;
@@ -166,7 +167,7 @@ INLINE long run_end(const struct block_bits bits, const struct block_rows rows, 
     const long c = j / BLOCK_KV, columns = (end + BLOCK_KV - 1) / BLOCK_KV;
     long last = next_column(bits, rows, 0, 1, c, columns);
 
-#if HAS_MASK
+#if HAS_MASKS
     if (rows.first == rows.last) {
         const int full = next_column(bits, rows, 1, 0, c, columns) == c;
         last = next_column(bits, rows, 1, full, c, last);
@@ -230,9 +231,9 @@ static inline struct listed_tile listed_tile_at(const struct block_bits bits, co
 
     if (tile.some)
         tile.all = have_all(bits, rows, 0, c, end);
-    if (HAS_MASK && tile.some)
+    if (HAS_MASKS && tile.some)
         tile.some_full = next_column(bits, rows, BLOCK_PLANES - 1, 0, c, end) < end;
-    if (HAS_MASK && tile.some_full)
+    if (HAS_MASKS && tile.some_full)
         tile.all_full = have_all(bits, rows, BLOCK_PLANES - 1, c, end);
     return tile;
 }
@@ -243,7 +244,7 @@ INLINE bool hides_listed(const struct block_bits bits, const long i, const long 
 {
     const struct listed_tile tile = listed_tile_at(bits, i, queries, j, keys);
 
-    return HAS_MASK ? !tile.all_full : !tile.all;
+    return HAS_MASKS ? !tile.all_full : !tile.all;
 }
 
 /* The entry of a block: 0 if it is not listed. */
@@ -252,7 +253,7 @@ INLINE int block_at(const struct block_bits bits, const long row, const long col
     const __global uint *word = bits.at + row * BLOCK_PLANES * bits.words + column / 32;
     const int listed = *word >> column % 32 & 1;
 
-#if HAS_MASK
+#if HAS_MASKS
     return listed + (word[bits.words] >> column % 32 & 1);
 #else
     return listed;

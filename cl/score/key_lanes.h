@@ -102,22 +102,20 @@ INLINE ints listed_keys(const struct arguments *args, const struct score_row row
 INLINE void apply_score_function(const struct arguments *args, const struct score_row row,
                                  const int n, const int left, struct score_vector *s)
 {
-    float x[SIMD_WIDTH], dx[SIMD_WIDTH];
+    lanes derivative = 1.0f;
+    float *const score = (float *)&s->scores, *const slope = (float *)&derivative;
 
-    VECTOR(vstore)(s->scores, 0, x);
     EACH_LANE
     for (int c = 0; c < SIMD_WIDTH; c++) {
-        const struct function_pair p = function_pair_after(row.first, 0, n + min(c, left - 1));
+        const struct function_pair p =
+            function_pair_after(row.first, 0, n + (c < left ? c : left - 1));
 #ifdef UNIT_DO
-        dx[c] = function_derivative(args, p, x[c]);
+        slope[c] = function_derivative(args, p, score[c]);
 #endif
-        x[c] = function_score(args, p, x[c]);
+        score[c] = function_score(args, p, score[c]);
     }
-#ifdef UNIT_DO
-    s->derivative = HAS_SOFTCAP ? s->derivative * VECTOR(vload)(0, dx) : VECTOR(vload)(0, dx);
-#endif
-    (void)dx;
-    s->scores = VECTOR(vload)(0, x);
+    s->derivative = HAS_SOFTCAP ? s->derivative * derivative : derivative;
+    (void)slope;
     s->hidden |= s->scores == -INFINITY;
 }
 #endif
@@ -127,12 +125,15 @@ INLINE void apply_score_function(const struct arguments *args, const struct scor
 INLINE ints hidden_by_function(const struct arguments *args, const struct score_row row,
                                const int n, const int left)
 {
-    int x[SIMD_WIDTH];
+    ints hidden;
+    int *const each = (int *)&hidden;
 
     EACH_LANE
     for (int c = 0; c < SIMD_WIDTH; c++)
-        x[c] = function_visible(args, function_pair_after(row.first, 0, n + min(c, left - 1))) - 1;
-    return VECTOR(vload)(0, x);
+        each[c] = function_visible(
+                      args, function_pair_after(row.first, 0, n + (c < left ? c : left - 1))) -
+                  1;
+    return hidden;
 }
 #endif
 

@@ -24,7 +24,7 @@ __kernel void mark_blocks(PARAMETERS_mark_blocks)
         if (column < 0)
             continue;
         bits[column / 32] |= 1u << column % 32;
-#if HAS_MASK
+#if HAS_MASKS
         if (entries[n] & BLOCK_FULL_BIT)
             bits[words + column / 32] |= 1u << column % 32;
 #endif

@@ -87,6 +87,7 @@ struct score_tile {
     struct block_bits bits; /* the bits of the head's block list */
     long i, j;              /* the first query and key */
     int listed_full;        /* all blocks are listed as full */
+    int mixed;              /* some are */
 #endif
 #endif
 };
@@ -141,7 +142,7 @@ INLINE struct score_tile score_tile_of_block(const struct arguments *args,
     tile.bits = block.bits;
     tile.i = block.i;
     tile.j = j;
-    tile.listed_full = 0;
+    tile.listed_full = tile.mixed = 0;
 #endif
 #endif
 #if HAS_SOFTCAP
@@ -373,6 +374,7 @@ INLINE int load_listed_mask(const struct arguments *args, const struct query_blo
     tile->hides |= !listed.all || masked != FULL;
 #if HAS_FUNCTIONS
     tile->listed_full = listed.all_full;
+    tile->mixed = listed.some_full;
 #endif
     return 1;
 }
@@ -476,48 +478,66 @@ INLINE void softcap_scores(const struct score_tile *tile, lanes (*s)[BLOCK_VECTO
 INLINE struct function_pair function_pair_at(const struct score_tile *tile, const int n,
                                              const int m, const int c)
 {
-    return function_pair_after(tile->first, min(m * SIMD_WIDTH + c, tile->queries - 1),
-                               min(n, tile->keys - 1));
+    const int query = m * SIMD_WIDTH + c;
+
+    return function_pair_after(tile->first, query < tile->queries ? query : tile->queries - 1,
+                               n < tile->keys ? n : tile->keys - 1);
 }
 #endif
 
 #if HAS_SCORE_FUNCTION
-/* The scores x of key n and the queries of vector m after the function. */
-INLINE lanes apply_score_function(const struct score_tile *tile, const int n, const int m,
-                                  const lanes x)
+/* Scores of QK_KEYS keys from n0 on after the function. A function of its own, so that its loop is compiled once. */
+NOINLINE void apply_score_function(const struct score_tile *restrict tile, const int n0,
+                                   lanes (*s)[BLOCK_VECTORS])
 {
-    float y[SIMD_WIDTH];
-
-    VECTOR(vstore)(x, 0, y);
-    EACH_LANE
-    for (int c = 0; c < SIMD_WIDTH; c++)
-        y[c] = function_score(tile->args, function_pair_at(tile, n, m, c), y[c]);
-    return VECTOR(vload)(0, y);
+    for (int n = 0; n < QK_KEYS; n++) {
+        for (int m = 0; m < BLOCK_VECTORS; m++) {
+            lanes x = s[n][m];
+            float *const each = (float *)&x;
+            EACH_LANE
+            for (int c = 0; c < SIMD_WIDTH; c++)
+                each[c] = function_score(tile->args, function_pair_at(tile, n0 + n, m, c), each[c]);
+            s[n][m] = x;
+        }
+    }
 }
 #endif
 
 #if HAS_MASK_FUNCTION
-/* The scores x of key n and the queries of vector m, with -INFINITY where the mask function hides the pair. */
-INLINE lanes apply_mask_function(const struct score_tile *tile, const int n, const int m,
-                                 const lanes x)
+#if HAS_BLOCKS
+/* -1 in the lanes of vector m whose queries and key n are in a block that is listed as full. */
+INLINE ints listed_as_full(const struct score_tile *tile, const int n, const int m)
 {
-    float y[SIMD_WIDTH];
+    ints full;
+    int *const each = (int *)&full;
 
-    VECTOR(vstore)(x, 0, y);
-    EACH_LANE
     for (int c = 0; c < SIMD_WIDTH; c++)
-        y[c] = function_visible(tile->args, function_pair_at(tile, n, m, c)) ? y[c] : -INFINITY;
-    const lanes hidden = VECTOR(vload)(0, y);
-#if HAS_BLOCKS /* in blocks that are listed as full the function hides nothing */
-    int full[SIMD_WIDTH];
-    for (int c = 0; c < SIMD_WIDTH; c++)
-        full[c] =
+        each[c] =
             -(block_at(tile->bits, (tile->i + min(m * SIMD_WIDTH + c, tile->queries - 1)) / BLOCK_Q,
                        (tile->j + min(n, tile->keys - 1)) / BLOCK_KV) == BLOCK_FULL);
-    return VECTOR(vload)(0, full) ? x : hidden;
-#else
-    return hidden;
+    return full;
+}
 #endif
+
+/* Scores of QK_KEYS keys from n0 on, with -INFINITY where the mask function hides the pair, which it does not in blocks
+ * that are listed as full. */
+NOINLINE void apply_mask_function(const struct score_tile *restrict tile, const int n0,
+                                  lanes (*s)[BLOCK_VECTORS])
+{
+    for (int n = 0; n < QK_KEYS; n++) {
+        for (int m = 0; m < BLOCK_VECTORS; m++) {
+            ints sees;
+            int *const each = (int *)&sees;
+            EACH_LANE
+            for (int c = 0; c < SIMD_WIDTH; c++)
+                each[c] = -function_visible(tile->args, function_pair_at(tile, n0 + n, m, c));
+#if HAS_BLOCKS
+            if (tile->mixed)
+                sees |= listed_as_full(tile, n0 + n, m);
+#endif
+            s[n][m] = sees ? s[n][m] : (lanes)(-INFINITY);
+        }
+    }
 }
 #endif
 
@@ -576,7 +596,7 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
     softcap_scores(tile, s);
 #endif
 #if HAS_SCORE_FUNCTION
-    EACH_SCORE(s[n][m] = apply_score_function(tile, n0 + n, m, s[n][m]))
+    apply_score_function(tile, n0, s);
 #endif
 #if HAS_BIAS || HAS_ALIBI
     EACH_SCORE(s[n][m] = add_bias(tile, n0 + n, m, s[n][m]))
@@ -589,7 +609,7 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
 #if HAS_BLOCKS
     if (!tile->listed_full)
 #endif
-        EACH_SCORE(s[n][m] = apply_mask_function(tile, n0 + n, m, s[n][m]))
+        apply_mask_function(tile, n0, s);
 #endif
 #if HAS_WINDOW
     if (n0 < tile->all_begin || n0 + QK_KEYS > tile->all_end)

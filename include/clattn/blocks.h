@@ -20,6 +20,7 @@
 #ifndef CLATTN_BLOCKS_H
 #define CLATTN_BLOCKS_H
 
+#include <clattn/attention.h>
 #include <clattn/export.h>
 #include <clattn/problem.h>
 #include <clattn/status.h>
@@ -93,6 +94,34 @@ CLATTN_API clattn_status clattn_blocks_documents(const clattn_problem *problem,
 CLATTN_API clattn_status clattn_blocks_mask(const clattn_problem *problem,
                                             const unsigned char *mask, size_t batch, size_t head,
                                             int32_t *offsets, int32_t *entries, size_t *needed);
+
+/**
+ * A mask function (clattn/function.h), which the device evaluates for each pair: the blocks in which it leaves some pair
+ * visible, as full where it leaves all. A problem that keeps the function then computes what it would without lists, bit
+ * for bit where the order of its sums is the same, calls the function in few blocks and skips those that nothing sees. The
+ * lists are made once, and hold until operands, parameters or lengths change.
+ *
+ * @param context  Of the device; not null.
+ * @param problem  With a mask_function and block_q; not null. Where batches or heads share a list, it has what any of them
+ *                 sees, and is full where all see all.
+ * @param tensors  The operands of the functions, function_values and the lengths that the problem has; its other members
+ *                 are not looked at. Not null.
+ * @param offsets  Lists times ceil(seq_q / block_q) + 1 ints; NULL if and only if entries is.
+ * @param entries  Lists times max_blocks ints, of which those that are listed are written.
+ * @param needed   NULL, or receives the number of entries of the longest list; 0 on other failures.
+ * @retval CLATTN_SUCCESS           Made, or counted.
+ * @retval CLATTN_INVALID_ARGUMENT  A null, a problem without a mask function or without blocks, one of offsets and entries
+ *                                  alone, or a struct_size of none of this library's versions.
+ * @retval CLATTN_INVALID_PROBLEM   The problem fails clattn_problem_check().
+ * @retval CLATTN_BUFFER_TOO_SMALL  A list has more than max_blocks entries: only those are there.
+ * @retval CLATTN_BUILD_FAILED      The function does not compile.
+ * @retval CLATTN_OUT_OF_MEMORY     No host or device memory.
+ * @retval CLATTN_OPENCL_ERROR      An OpenCL call failed.
+ */
+CLATTN_API clattn_status clattn_function_blocks(clattn_context *context,
+                                                const clattn_problem *problem,
+                                                const clattn_host_forward_tensors *tensors,
+                                                int32_t *offsets, int32_t *entries, size_t *needed);
 
 CLATTN_END
 

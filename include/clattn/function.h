@@ -20,8 +20,8 @@
  * A source with directives of the preprocessor, other than its declarations, has no derivative of the library's.
  *
  * score() is given scale * dot(q, k) after softcap, in f32. Bias, ALiBi, masks, windows and lengths apply to what it
- * returns. -INFINITY hides the pair: its weight is 0, and its value is still multiplied with that 0, so that a NaN there
- * shows; what visible() hides never reaches the output. Both are called for any pair of the problem, also for one that
+ * returns. -INFINITY hides the pair: its weight is 0, but its value may be multiplied with that 0, so that a NaN there
+ * may show; what visible() hides never reaches the output. Both are called for any pair of the problem, also for one that
  * another mask hides, in any order and any number of times, but never for a query or key that does not exist.
  *
  * `pair` has these members, of type int:
@@ -136,7 +136,7 @@ CLATTN_API clattn_status clattn_function_create(const char *name, const char *so
 
 /**
  * The same with the source in a file, whose path is the name, or with that of a function of the library (cl/functions):
- * alibi, dilated, documents, draft_tree, neighborhood, prefix_lm, sam, sliding_window, softcap, swin, t5 or temperature.
+ * alibi, dilated, documents, draft_tree, neighborhood, prefix_lm, sam, sliding_window, softcap, swin, t5, t5_decoder or temperature.
  *
  * @retval CLATTN_FILE_ERROR  The file cannot be read; others as clattn_function_create().
  */

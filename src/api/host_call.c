@@ -156,7 +156,8 @@ clattn_status ca_host_call(clattn_context *context, const clattn_problem *proble
                            const struct ca_tensors *with)
 {
     const struct ca_tensors device = {
-        .seed = with->seed, .stream = with->stream, .place = with->place};
+        .seed = with->seed, .stream = with->stream, .place = with->place,
+        .function_values = with->function_values};
     clattn_plan *plan;
 
     clattn_status status = ca_context_need_device(context);

@@ -6,6 +6,7 @@
 #include "problem/function_derivative.h"
 #include "problem/function_library.def"
 #include "problem/layout.h"
+#include "problem/operations.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -537,6 +538,11 @@ void ca_problem_functions(const clattn_problem *p, const clattn_function *functi
 {
     functions[CLATTN_SCORE_FUNCTION] = p->score_function;
     functions[CLATTN_MASK_FUNCTION] = p->mask_function;
+}
+
+int ca_has_functions(const clattn_problem *p)
+{
+    return p && ca_is_attention(p) && (p->score_function || p->mask_function);
 }
 
 const struct ca_function_operand *ca_function_slot(const clattn_problem *p, size_t n)

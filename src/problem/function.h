@@ -66,6 +66,9 @@ const struct ca_function_operand *ca_function_slot(const clattn_problem *p, size
 size_t ca_function_slot_elements(const clattn_problem *p, size_t n);
 size_t ca_function_slot_bytes(const clattn_problem *p, size_t n);
 
+/* Whether a problem, which may be NULL or of another operation, has any. */
+int ca_has_functions(const clattn_problem *p);
+
 /* The rules of functions, for ca_attention_check(). */
 clattn_status ca_functions_check(const clattn_problem *p, char *reason, size_t reason_bytes);
 

@@ -5,6 +5,7 @@
 #include "families/candidate.h"
 #include "os/clock.h"
 #include "problem/classes/problem_class.h"
+#include "problem/function.h"
 #include "problem/problem.h"
 #include "program/build_log.h"
 #include "program/program_cache.h"
@@ -79,7 +80,7 @@ static int has_wide_vectors(const clattn_device_info *dev, const char *options)
  * 18 000 lines for each program. The functions called are the same, so that the code and what is kept
  * of it do not depend on it. True if the compiler did not take them and says why, which may be the
  * header of another version: then all of it is read. */
-static int build_with_own_builtins(clattn_context *ctx, cl_program cl,
+static int build_with_own_builtins(clattn_context *ctx, const clattn_problem *p, cl_program cl,
                                    const struct ca_program *made, cl_int *err)
 {
     char options[CA_OPTIONS_TEXT + 64];
@@ -92,7 +93,8 @@ static int build_with_own_builtins(clattn_context *ctx, cl_program cl,
     char *text = ca_build_log(cl, ctx->device.device);
     const int refused = text && text[0];
     if (refused) {
-        atomic_fetch_add(&ctx->builtins_refused, 1);
+        if (!ca_has_functions(p)) /* which may call any */
+            atomic_fetch_add(&ctx->builtins_refused, 1);
         ca_detail(&ctx->log,
                   "%s does not build with cl/common/builtins.h, but may without; its log follows",
                   made->family->full_name);
@@ -175,7 +177,7 @@ static clattn_status build(clattn_context *ctx, const clattn_problem *p, struct 
     if (!cl)
         return ca_fail_cl(&ctx->log, err, "clCreateProgramWithSource for %s", name);
     const double begin = ca_stopwatch_now();
-    if (!ca_facts_of_pocl(&ctx->device) || build_with_own_builtins(ctx, cl, made, &err))
+    if (!ca_facts_of_pocl(&ctx->device) || build_with_own_builtins(ctx, p, cl, made, &err))
         err = clBuildProgram(cl, 1, &ctx->device.device, made->options, NULL, NULL);
     if (err == CL_SUCCESS && ptx_target) {
         const clattn_status retargeted = retarget(ctx, &cl, ptx_target, made);

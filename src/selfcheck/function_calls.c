@@ -2,6 +2,7 @@
 #include "selfcheck/function_calls.h"
 #include "execute/launch.h"
 #include "families/function_values.h"
+#include "problem/function.h"
 #include "problem/problem.h"
 #include "program/program.h"
 
@@ -26,11 +27,6 @@ static const struct ca_family function_values = {
     .source = ca_source_function_values,
     CA_STAGES({.kernel = "function_values", .arguments = CA_FUNCTION_BITS | CA_BIT(CA_WORKSPACE)}),
 };
-
-int ca_has_functions(const clattn_problem *p)
-{
-    return p->score_function || p->mask_function;
-}
 
 int ca_function_calls_begin(struct ca_trust_case *c)
 {

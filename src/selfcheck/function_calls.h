@@ -9,8 +9,6 @@
 
 struct ca_function_calls;
 
-int ca_has_functions(const clattn_problem *p);
-
 /* Begins to collect calls; 0 without memory. Frees them; NULL is allowed. */
 int ca_function_calls_begin(struct ca_trust_case *c);
 void ca_function_calls_free(struct ca_function_calls *calls);

@@ -11,6 +11,7 @@
 #include "tests/support/profiles.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/option_pairs.h"
+#include "tests/trials/random_function.h"
 #include "tests/trials/random_problem.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
@@ -284,6 +285,8 @@ Test(sweep, one) {
     struct trial t = {.family = family && family[0] ? family : NULL, .seed = run_seed()};
     struct fixture f;
 
+    if (text)
+        trial_functions_named(text);
     t.problem = fixture_problem(text ? text : "fwd f32 b2 h4/2 q33 k65 d40 causal=br klen lse");
     if (tunables && strlen(tunables) < sizeof t.tunables)
         memcpy(t.tunables, tunables, strlen(tunables) + 1);

@@ -3,6 +3,7 @@
 #include "families/registry.h"
 
 #include "problem/problem.h"
+#include "tests/trials/random_function.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +27,8 @@ enum option {
     BLOCKS,
     STRICT,
     PACKED,
+    SCORE_FUNCTION,
+    MASK_FUNCTION,
     TUNABLES,
     STEP_Q, /* as NUM_UNITS counts them */
     STEP_K,
@@ -89,6 +92,8 @@ static const struct {
     [SCORES] = {"scores", 5, 1},
     [PAGES] = {"pages", 3, 1}, /* none; pages that tiles may cross; pages of whole tiles */
     [PACKED] = {"packed batches", 4, 3}, /* none; packed queries; packed keys; both packed */
+    [SCORE_FUNCTION] = {"score function", 2, 3},
+    [MASK_FUNCTION] = {"mask function", 2, 3},
     [DBIAS] = {"dbias", 2, 2},
     [DSLOPES] = {"dslopes", 2, 2},
     [DSINKS] = {"dsinks", 2, 2},
@@ -189,6 +194,8 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
     p.pages = p.page_size != 0;    /* how many: with the shape */
     p.total_q = level[PACKED] & 1; /* how many: with the shape */
     p.total_kv = level[PACKED] >> 1;
+    p.score_function = level[SCORE_FUNCTION] ? trial_function(CLATTN_SCORE_FUNCTION, 0) : NULL;
+    p.mask_function = level[MASK_FUNCTION] ? trial_function(CLATTN_MASK_FUNCTION, 0) : NULL;
     p.dbias = level[DBIAS] != 0;
     p.dslopes = level[DSLOPES] != 0;
     p.dsinks = level[DSINKS] != 0;
@@ -379,6 +386,7 @@ size_t option_pairs(const struct ca_family *family, const clattn_device_info *de
         if (most == 0 || !make(&best, &r, family, device, &rows[count]))
             continue;
         strike(&t, &best);
+        random_functions(&r, &rows[count].base);
         random_tunables(&r, &rows[count++], device, best.level[TUNABLES] != 0);
     }
     return count;
@@ -425,6 +433,8 @@ static struct row row_of(const struct problem_kind *kind)
                        [SCORES] = (size_t)p->scores,
                        [PAGES] = p->page_size ? 1 + (p->page_size % 16 == 0) : 0,
                        [PACKED] = (p->total_q != 0) + 2 * (p->total_kv != 0),
+                       [SCORE_FUNCTION] = p->score_function != NULL,
+                       [MASK_FUNCTION] = p->mask_function != NULL,
                        [DBIAS] = p->dbias != 0,
                        [DSLOPES] = p->dslopes != 0,
                        [DSINKS] = p->dsinks != 0}};

@@ -33,12 +33,14 @@ static clattn_status attend(const clattn_operation operation, const clattn_plan 
                                       .workspace = tensors->workspace,
                                       .dropout_seed = tensors->dropout_seed,
                                       .dropout_offset = tensors->dropout_offset,
-                                      .dropout_place = tensors->dropout_place};
+                                      .dropout_place = tensors->dropout_place,
+                                      .function_values = tensors->function_values};
     clattn_backward_tensors backward = {.struct_size = sizeof backward,
                                         .workspace = tensors->workspace,
                                         .dropout_seed = tensors->dropout_seed,
                                         .dropout_offset = tensors->dropout_offset,
-                                        .dropout_place = tensors->dropout_place};
+                                        .dropout_place = tensors->dropout_place,
+                                        .function_values = tensors->function_values};
 
     for (int id = 0; id < NUM_TENSORS; id++) {
         clattn_buffer *place = operation == CLATTN_BACKWARD
@@ -93,6 +95,7 @@ clattn_host_forward_tensors tensor_host_forward(const struct tensor_view *view)
             .dropout_seed = view->dropout_seed,
         .dropout_offset = view->dropout_offset,
         .dropout_place = view->dropout_place,
+        .function_values = view->function_values,
     };
 }
 
@@ -107,6 +110,7 @@ clattn_host_backward_tensors tensor_host_backward(const struct tensor_view *view
             .dropout_seed = view->dropout_seed,
         .dropout_offset = view->dropout_offset,
         .dropout_place = view->dropout_place,
+        .function_values = view->function_values,
     };
 }
 

@@ -13,6 +13,7 @@ struct tensor_arguments {
     uint64_t dropout_seed;
     uint32_t dropout_offset;
     clattn_dropout_place dropout_place;
+    const clattn_function_values *function_values; /* NULL: those of the sources */
 };
 
 /* The tensor's place in the argument struct of clattn_attention_forward() or _backward(); NULL for

@@ -102,7 +102,8 @@ static struct tensor_arguments send(struct fixture *f, const struct trial *t, bo
     const struct tensor_view sent = trial_sent(t);
     struct tensor_arguments tensors = {.dropout_seed = sent.dropout_seed,
                                        .dropout_offset = sent.dropout_offset,
-                                       .dropout_place = sent.dropout_place};
+                                       .dropout_place = sent.dropout_place,
+                                       .function_values = sent.function_values};
 
     for (int id = 0; id < NUM_TENSORS; id++) {
         const struct host_tensor *x = &t->tensor[id];
@@ -217,7 +218,9 @@ void trial_check(const struct trial *t)
 {
     const struct tensor_view view = trial_sent(t);
     struct findings found = {.trial = t};
+    const char *refusal = judge_refusal(&t->problem);
 
+    cr_assert(refusal == NULL, "the judge cannot read a function, %s%s", refusal, again(t));
     for (int id = 0; id < NUM_TENSORS; id++)
         if (t->tensor[id].bytes)
             found.rest[id] = memcpy(must(malloc(t->tensor[id].num_bytes)), t->tensor[id].bytes,

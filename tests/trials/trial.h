@@ -30,6 +30,9 @@ struct trial {
     const char *family;              /* NULL: the library's choice */
     char tunables[CA_TUNABLES_TEXT]; /* "": the family's */
     uint64_t seed;
+    clattn_function_values
+        values; /* of the functions' parameters; not valued: those of the sources */
+    int valued;
     int poisoned; /* of a projection: a NaN in x and an infinity in w are among the data */
     int aligned; /* tensors begin at multiples of 8 elements, where kernels may copy them in pieces */
     struct host_tensor tensor[NUM_TENSORS]; /* by the enum of the problem's operation */

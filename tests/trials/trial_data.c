@@ -147,6 +147,39 @@ static void fill_bias(struct host_tensor *t, struct rng *r)
               hides(&pattern, r, i, j) ? -INFINITY : rng_uniform(r, -2, 2));
 }
 
+/* An operand of a function: floats in +-1, and small integers. */
+static void fill_operand(struct host_tensor *t, struct rng *r, clattn_function_type type)
+{
+    const int least = type == CLATTN_FUNCTION_UCHAR ? 0 : -4;
+
+    if (type <= CLATTN_FUNCTION_BFLOAT)
+        fill_numbers(&t->shape, first(t), r, 1.0);
+    for (size_t n = 0; type > CLATTN_FUNCTION_BFLOAT && n < t->shape.extent; n++) {
+        const cl_int value = (cl_int)rng_below(r, 8) + least;
+        if (type == CLATTN_FUNCTION_INT)
+            memcpy(first(t) + n * sizeof value, &value, sizeof value);
+        else
+            first(t)[n] = (unsigned char)value;
+    }
+}
+
+static void fill_operands(struct trial *t, struct rng *r)
+{
+    const clattn_function *functions[] = {t->problem.score_function, t->problem.mask_function};
+    size_t id = TENSOR_FUNCTION_0;
+
+    for (int f = 0; f < 2; f++)
+        for (size_t n = 0; functions[f]; n++) {
+            clattn_function_operand operand = {.struct_size = sizeof operand};
+            if (clattn_function_get_operand(functions[f], n, &operand) != CLATTN_SUCCESS ||
+                !operand.name)
+                break;
+            if (t->tensor[id].shape.present)
+                fill_operand(&t->tensor[id], r, operand.type);
+            id++;
+        }
+}
+
 /* Lists of some of the columns of each row, in any order; sometimes of columns that do not exist, of some
  * twice, with offsets beyond both ends and that decrease. */
 static void fill_lists(struct host_tensor *offsets, struct host_tensor *entries, struct rng *r,
@@ -289,6 +322,13 @@ static void spoil_one(struct trial *t, struct rng *r)
         value_set(s->dtype, first(x), at, NAN);
 }
 
+/* Whether a NaN behind a score may show and may not: the function hides pairs itself. */
+static int hides_scores(const clattn_problem *p)
+{
+    return p->score_function &&
+           strstr(clattn_function_source(p->score_function), "-INFINITY") != NULL;
+}
+
 void trial_data_fill_results(struct trial *t)
 {
     const struct tensor_view view = trial_sent(t);
@@ -322,13 +362,14 @@ static void fill_attention(struct trial *t, struct rng *r)
     fill_lists(&t->tensor[TENSOR_BLOCK_OFFSETS], &t->tensor[TENSOR_BLOCK_ENTRIES], r, p);
     fill_numbers(&t->tensor[TENSOR_SLOPES].shape, first(&t->tensor[TENSOR_SLOPES]), r, 0.5);
     fill_numbers(&t->tensor[TENSOR_SINKS].shape, first(&t->tensor[TENSOR_SINKS]), r, 4);
+    fill_operands(t, r);
     look(t, &seen);
     poison_bias(t, seen.bias, r);
     fill_rows(t, &t->tensor[TENSOR_Q], seen.q, r, most[rng_below(r, 6)]);
     fill_rows(t, &t->tensor[TENSOR_K], seen.kv, r, most[rng_below(r, 6)]);
     fill_rows(t, &t->tensor[TENSOR_V], seen.kv, r, 2);
     fill_rows(t, &t->tensor[TENSOR_DO], seen.q, r, 2);
-    if (rng_one_in(r, 6))
+    if (!hides_scores(p) && rng_one_in(r, 6))
         spoil_one(t, r);
     if (p->operation == CLATTN_BACKWARD)
         trial_data_fill_results(t);

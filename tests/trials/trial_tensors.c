@@ -10,6 +10,32 @@
 
 enum { GUARD = 256 }; /* elements kept free on either side */
 
+static int has_functions(const clattn_problem *p)
+{
+    return (p->operation == CLATTN_FORWARD || p->operation == CLATTN_BACKWARD) &&
+           (p->score_function || p->mask_function);
+}
+
+/* Whether any parameters suit a function: those of random_function.h. */
+static int takes_any_values(const clattn_function *f)
+{
+    return !f || strncmp(clattn_function_name(f), "trial/", 6) == 0;
+}
+
+/* In half of the trials the functions have parameters of the call's. */
+static void draw_values(struct trial *t)
+{
+    struct rng r = rng_seed(t->seed + 4);
+    const clattn_problem *p = &t->problem;
+
+    t->valued = has_functions(p) && takes_any_values(p->score_function) &&
+                takes_any_values(p->mask_function) && rng_one_in(&r, 2);
+    for (size_t n = 0; n < CLATTN_FUNCTION_PARAMETERS; n++) {
+        t->values.ints[n] = (int32_t)rng_below(&r, 10);
+        t->values.floats[n] = (float)rng_uniform(&r, 0.5, 2);
+    }
+}
+
 void trial_fill(struct trial *t)
 {
     struct rng r = rng_seed(t->seed);
@@ -31,6 +57,7 @@ void trial_fill(struct trial *t)
             abort();
         memset(x->bytes, 0xff, x->num_bytes);
     }
+    draw_values(t);
     trial_data_fill(t, &r);
 }
 
@@ -54,17 +81,19 @@ static uint32_t trial_dropout_offset(const struct trial *t)
     return (uint32_t)rng_next(&(struct rng){t->seed + 2});
 }
 
-/* In half of the trials the problem is a part of a larger attention. */
+/* In half of the trials the problem is a part of a larger attention; near its beginning where functions compute with
+ * positions. */
 static clattn_dropout_place trial_dropout_place(const struct trial *t)
 {
     struct rng r = {t->seed + 3};
+    const uint32_t most = has_functions(&t->problem) ? 63 : UINT32_MAX;
 
     if (rng_one_in(&r, 2))
         return (clattn_dropout_place){.heads = 0};
     const uint32_t head = (uint32_t)rng_below(&r, 5);
-    return (clattn_dropout_place){.query = (uint32_t)rng_next(&r),
-                                  .key = (uint32_t)rng_next(&r) / 4 * 4,
-                                  .batch = (uint32_t)rng_next(&r),
+    return (clattn_dropout_place){.query = (uint32_t)rng_next(&r) & most,
+                                  .key = ((uint32_t)rng_next(&r) & most) / 4 * 4,
+                                  .batch = (uint32_t)rng_next(&r) & most,
                                   .head = head,
                                   .heads = (uint32_t)(t->problem.heads + head + rng_below(&r, 3))};
 }
@@ -73,7 +102,8 @@ struct tensor_view trial_sent(const struct trial *t)
 {
     struct tensor_view view = {.dropout_seed = trial_dropout_seed(t),
                                .dropout_offset = trial_dropout_offset(t),
-                               .dropout_place = trial_dropout_place(t)};
+                               .dropout_place = trial_dropout_place(t),
+                               .function_values = t->valued ? &t->values : NULL};
 
     for (int id = 0; id < NUM_TENSORS; id++) {
         const struct host_tensor *x = &t->tensor[id];
