@@ -44,6 +44,9 @@ Test(function_derivative, texts) {
         {"return fmin(s, 3.0f);", "return ((s) <= (3.0f) ? 1.0f : 0.0f);"},
         {"return 1e-3f * 2.E+1f + 0x1p-3f + s;", "return 1.0f;"},
         {"/* s * s; */ return s; // s", "return 1.0f;"},
+        {"const float x = s * 2.0f, y = x;\n return y;", "return derivative_of_y;"},
+        {"float x = s;\n if (x < 0.0f) { return -x; } else if (x > 3.0f) return 3.0f;\n return x;",
+         "return (-derivative_of_x);"},
     };
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
@@ -59,19 +62,20 @@ Test(function_derivative, sentences) {
     static const struct {
         const char *source, *why;
     } cases[] = {
-        {BODY("for (int n = 0; n < 3; n++)\n        s += 1.0f;\n    return s;"),
-         "line 5 has 'for', which begins no statement that the derivation knows"},
-        {BODY("s = s + 1.0f;\n    return s;"),
-         "line 5 has 's', which begins no statement that the derivation knows"},
-        {BODY("float x = 1.0f;\n\n    x += s;\n    return x;"),
-         "line 7 has 'x', which begins no statement that the derivation knows"},
+        {BODY("while (s > 1.0f)\n        s *= 0.5f;\n    return s;"),
+         "line 5 has 'while', which begins no statement that the derivation knows"},
+        {BODY("for (;;)\n        return s;"), "line 5 has a loop that does not begin with an int"},
+        {BODY("float x = s;\n for (int n = 0; n < 3; x += s)\n n++;\n    return x;"),
+         "line 6 has a loop whose step is not that of an integer"},
+        {BODY("o.c = s;\n\n    return s;"),
+         "line 5 has 'o', which begins no statement that the derivation knows"},
         {BODY("return\n tgamma(s);"), "line 6 has tgamma() of something that depends on the score"},
         {BODY("return pow(2.0f, s);"), "line 5 has pow() of something that depends on the score"},
         {BODY("return s + x;"), "line 5 has 'x', which is no variable that the derivation knows"},
         {BODY("return s * ;"), "line 5 has ';' where the derivation expects an expression"},
         {BODY("return s s;"), "line 5 has s; where the derivation expects ';'"},
-        {BODY("if (s > 0.0f) {\n    }\n    return s;"),
-         "line 6 has an if whose branch is not a return"},
+        {BODY("if (s > 0.0f) {\n    float x[2];\n    }\n    return s;"),
+         "line 6 has [2]; where the derivation expects '='"},
         {"#define T s\nfloat score(float s, pair p, operands o) { return T; }",
          "line 1 has a directive of the preprocessor"},
         {"float score(float s, pair p, operands o);", "line 1 has no definition of score() that"},
@@ -171,6 +175,14 @@ DeviceTest(function_derivative, by_hand)
          " + x + s + cos(s) + sin(x) + 1.12837917f * exp(-s * s) + 0.69314718f * exp2(s)"
          " + 2.0f * s / (3.0f + s * s) * 1.44269504f - s * rsqrt(r) / r + 2.0f * s / r"
          " + 3.0f * s * s + 3.0f * s * sqrt(r);"},
+        {"float x = s, y;\n for (int n = 0; n < 3; ++n) {\n y = x * x;\n"
+         " if (n == p.key % 2)\n x += y;\n else { x /= 1.0f + y; x -= 0.5f; }\n }\n"
+         " s *= 0.25f;\n return x * s;",
+         "float x = s, d = 1.0f;\n for (int n = 0; n < 3; n++) {\n const float y = x * x;\n"
+         " if (n == p.key % 2) { d = d + 2.0f * x * d; x = x + y; }\n"
+         " else { d = d * (1.0f - y) / ((1.0f + y) * (1.0f + y)); x = x / (1.0f + y) - 0.5f; }\n "
+         "}\n"
+         " return 0.25f * (x + s * d);"},
     };
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
