@@ -145,7 +145,7 @@ CLATTN_API clattn_status clattn_function_read(const char *path, const clattn_fun
 /** What it computes. @param function  Not null. */
 CLATTN_API clattn_function_kind clattn_function_kind_of(const clattn_function *function);
 
-/** "NAME:HASH", as in problem strings, with 16 hexadecimal digits of the source's hash. @param function  Not null. */
+/** "NAME:HASH", as in problem strings, with 16 hexadecimal digits of the source's hash; of the library's functions NAME. @param function  Not null. */
 CLATTN_API const char *clattn_function_name(const clattn_function *function);
 
 /** The source. @param function  Not null. */

@@ -330,8 +330,9 @@ static const clattn_function *publish(struct clattn_function *f)
     return f;
 }
 
-static clattn_status create(const char *name, const char *source, const clattn_function **function,
-                            char *reason, size_t bytes)
+/* own: it is a function of the library, whose name needs no hash. */
+static clattn_status create(const char *name, const char *source, int own,
+                            const clattn_function **function, char *reason, size_t bytes)
 {
     struct defined defined = {0};
     size_t line;
@@ -360,7 +361,10 @@ static clattn_status create(const char *name, const char *source, const clattn_f
     f->compiled = compiled;
     memcpy(f->source, source, length + 1);
     memcpy(f->compiled, source, length + 1);
-    snprintf(f->name, sizeof f->name, "%s:%016llx", name, hash);
+    if (own)
+        snprintf(f->name, sizeof f->name, "%s", name);
+    else
+        snprintf(f->name, sizeof f->name, "%s:%016llx", name, hash);
     const char *mistake = read_source(f, &defined, &line);
     if (mistake) {
         ca_reason(reason, bytes, "%s, line %zu: %s", name, line, mistake);
@@ -386,7 +390,7 @@ clattn_status clattn_function_create(const char *name, const char *source,
 
     if (function)
         *function = NULL;
-    return ca_give_reason(create(name, source, function, why, sizeof why), why, reason,
+    return ca_give_reason(create(name, source, 0, function, why, sizeof why), why, reason,
                           reason_bytes);
 }
 
@@ -434,13 +438,14 @@ static clattn_status read_file(const char *path, const clattn_function **functio
         return ca_status_with(CLATTN_INVALID_ARGUMENT, reason, bytes, "path or function is null");
     const char *own = library_source(path);
     if (own)
-        return create(path, own, function, reason, bytes);
+        return create(path, own, 1, function, reason, bytes);
     char *source = read_text(path);
     if (!source)
         return ca_status_with(CLATTN_FILE_ERROR, reason, bytes,
                               "'%s' is no function of the library, and no file with a text of less "
-                              "than a megabyte", path);
-    const clattn_status status = create(path, source, function, reason, bytes);
+                              "than a megabyte",
+                              path);
+    const clattn_status status = create(path, source, 0, function, reason, bytes);
     free(source);
     return status;
 }
@@ -458,14 +463,15 @@ clattn_status clattn_function_read(const char *path, const clattn_function **fun
 clattn_status ca_function_of_name(const char *name, const clattn_function **function, char *reason,
                                   size_t reason_bytes)
 {
-    const char *colon = strrchr(name, ':');
-    const size_t length = colon ? (size_t)(colon - name) : strlen(name);
-    char path[CA_FUNCTION_NAME + 1];
+    const size_t length = strcspn(name, ":");
+    const char *const colon = name[length] ? name + length : NULL;
+    char path[CA_FUNCTION_NAME + 1], *end;
     clattn_status status;
 
     *function = NULL;
+    const unsigned long long hash = colon ? strtoull(colon + 1, &end, 16) : 0;
     for (const struct clattn_function *f = atomic_load(&all_functions); f && colon; f = f->next) {
-        if (strcmp(strrchr(f->name, ':'), colon) == 0) {
+        if (f->hash == hash) {
             *function = f;
             return CLATTN_SUCCESS;
         }
@@ -477,7 +483,7 @@ clattn_status ca_function_of_name(const char *name, const clattn_function **func
     path[length] = '\0';
     if ((status = read_file(path, function, reason, reason_bytes)) != CLATTN_SUCCESS)
         return status;
-    if (!colon || strcmp(strrchr((*function)->name, ':'), colon) == 0)
+    if (!colon || (*function)->hash == hash)
         return CLATTN_SUCCESS;
     ca_reason(reason, reason_bytes, "'%s' has changed: it is now '%s'", name, (*function)->name);
     *function = NULL;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Classes of problems: what they keep, what they round, and how far apart they are. */
+#include "problem/function.h"
 #include "problem/problem.h"
 #include "tests/support/fixture.h"
 #include "tests/support/problems.h"
+#include "tests/trials/random_function.h"
 #include "tests/trials/random_problem.h"
 #include <clattn/tuning.h>
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Sizes over all magnitudes, which pass the check. */
@@ -64,6 +67,8 @@ static void defines_of(const clattn_problem *problem, size_t defines[NUM_DEFINES
                                      backward && (p.dq.stride[3] == 1 || p.dim_qk == 1),
                                      backward && (p.dk.stride[3] == 1 || p.dim_qk == 1),
                                      backward && (p.dv.stride[3] == 1 || p.dim_v == 1),
+                                     p.score_function ? p.score_function->hash : 0,
+                                     p.mask_function ? p.mask_function->hash : 0,
 #define FLAG(ID, member, word, OF, difference) p.member != 0,
                                      CA_FLAGS(FLAG)
 #undef FLAG
@@ -85,9 +90,37 @@ Test(problem_class, random_problems) {
     struct rng r = rng_seed(41);
 
     for (int n = 0; n < 3000; n++) {
-        const clattn_problem p = random_problem(&r);
+        clattn_problem p = random_problem(&r);
+        random_functions_of_some(&r, &p);
         problem_class_check(&p, same_defines);
     }
+}
+
+/* Two functions whose names are as long as they may be: both hashes are in the text. */
+Test(problem_class, long_names_of_functions) {
+    char name[201], text[CA_CLASS_TEXT], reason[256];
+    clattn_problem p =
+        fixture_problem("bwd bf16 b1 h32/8 q1024 k4096 d128/96 softcap=5 causal=br "
+                        "window=100,50 bias=bf16:bhqk mask=bhqk alibi sinks dropout=0.125");
+    const clattn_function *made[2];
+
+    memset(name, 'n', 200);
+    name[200] = '\0';
+    for (int kind = 0; kind < 2; kind++) {
+        const clattn_function *known = trial_function((clattn_function_kind)kind, 1);
+        char source[2048];
+        snprintf(source, sizeof source, "// long\n%s", clattn_function_source(known));
+        cr_assert(clattn_function_create(name, source, &made[kind], reason, sizeof reason) ==
+                      CLATTN_SUCCESS,
+                  "%s", reason);
+    }
+    p.score_function = made[0];
+    p.mask_function = made[1];
+    cr_assert(clattn_problem_class(&p, text, sizeof text, NULL) == CLATTN_SUCCESS);
+    cr_expect(strstr(text, strrchr(clattn_function_name(made[0]), ':')) &&
+                  strstr(text, strrchr(clattn_function_name(made[1]), ':')),
+              "%s", text);
+    problem_class_check(&p, same_defines);
 }
 
 Test(problem_class, extreme_problems) {
@@ -252,7 +285,9 @@ Test(problem_class, alike_and_distant) {
     size_t alike = 0, equal = 0;
 
     for (size_t n = 0; n < MANY; n++) {
-        const clattn_problem p = n % 4 ? varied(&r, all[n - 1]) : random_problem(&r);
+        clattn_problem p = n % 4 ? varied(&r, all[n - 1]) : random_problem(&r);
+        if (rng_one_in(&r, 4))
+            random_functions_of_some(&r, &p);
         cr_assert(clattn_problem_check(&p, NULL, 0) == CLATTN_SUCCESS);
         all[n] = p;
     }

@@ -3,6 +3,7 @@
 #include "problem/problem.h"
 #include "tests/support/fixture.h"
 #include "tests/support/problems.h"
+#include "tests/trials/random_function.h"
 #include "tests/trials/random_problem.h"
 #include <criterion/criterion.h>
 #include <math.h>
@@ -51,7 +52,8 @@ static int same(const clattn_problem *a, const clattn_problem *b)
            a->lse == b->lse && x.o_f32 == y.o_f32 && x.strict == y.strict &&
            a->scores == b->scores && x.k_cache == y.k_cache && x.v_cache == y.v_cache &&
            a->mask_keys == b->mask_keys && a->page_size == b->page_size && a->pages == b->pages &&
-           a->total_q == b->total_q && a->total_kv == b->total_kv;
+           a->total_q == b->total_q && a->total_kv == b->total_kv &&
+           a->score_function == b->score_function && a->mask_function == b->mask_function;
 }
 
 Test(problem_text, what_is_printed) {
@@ -105,7 +107,8 @@ Test(problem_text, random_problems_come_back_equal) {
     struct rng r = rng_seed(3);
 
     for (int n = 0; n < 3000; n++) {
-        const clattn_problem p = random_problem(&r);
+        clattn_problem p = random_problem(&r);
+        random_functions_of_some(&r, &p);
         problem_must_come_back(&p, same);
     }
 }

@@ -49,6 +49,7 @@ static struct problem_kind draw_kind(struct rng *r, const struct ca_family *fami
 ParameterizedTest(size_t *number, functions, family) {
     const struct ca_family *family = ca_family_at(*number);
     const uint64_t scale = run_number("CLATTN_TEST_SCALE", 1);
+    const size_t shapes = family_takes_f32(family->full_name) ? 6 : 2; /* emulated ones take long */
     struct rng r = rng_seed(run_seed() * 1000003 + *number);
     struct fixture f;
 
@@ -58,7 +59,7 @@ ParameterizedTest(size_t *number, functions, family) {
     for (uint64_t kinds = 0; kinds < scale; kinds++) {
         const struct problem_kind kind = draw_kind(&r, family, clattn_context_device(f.context));
         size_t passed = 0;
-        for (size_t n = 0; n < 16 && passed < 6; n++) {
+        for (size_t n = 0; n < 16 && passed < shapes; n++) {
             struct trial t = {.problem = random_shape(&r, &kind),
                               .family = family->full_name,
                               .seed = rng_next(&r)};

@@ -9,7 +9,7 @@
 
 const char *problem_printed(const clattn_problem *p)
 {
-    static char texts[4][512];
+    static char texts[4][1024];
     static size_t turn;
     char *text = texts[turn++ % 4];
     size_t needed;

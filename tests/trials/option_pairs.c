@@ -274,10 +274,10 @@ static int witness(struct rng *r, const struct ca_family *family, const clattn_d
     static const size_t needs[][2] = {{DBIAS, BIAS}, {DSLOPES, ALIBI}, {DSINKS, SINKS}};
 
     for (size_t attempt = 0; attempt < ATTEMPTS; attempt++) {
-        const int plain = attempt < options[DTYPE].levels;
+        const int plain = attempt < ATTEMPTS / 2; /* dims are drawn each time */
         for (size_t n = 0; n < NUM_OPTIONS; n++)
             row->level[n] = plain ? 0 : rng_below(r, levels_of(family, n));
-        row->level[DTYPE] = plain ? attempt : row->level[DTYPE];
+        row->level[DTYPE] = plain ? attempt % options[DTYPE].levels : row->level[DTYPE];
         row->level[a] = a_level;
         row->level[b] = b_level;
         for (size_t n = 0; plain && n < sizeof needs / sizeof *needs; n++)

@@ -151,6 +151,13 @@ void random_functions(struct rng *r, clattn_problem *p)
     } while ((maps || hides) && clattn_problem_check(p, NULL, 0) != CLATTN_SUCCESS);
 }
 
+void random_functions_of_some(struct rng *r, clattn_problem *p)
+{
+    p->score_function = rng_one_in(r, 4) ? trial_function(CLATTN_SCORE_FUNCTION, 0) : NULL;
+    p->mask_function = rng_one_in(r, 4) ? trial_function(CLATTN_MASK_FUNCTION, 0) : NULL;
+    random_functions(r, p);
+}
+
 void trial_functions_named(const char *problem)
 {
     static const char expression[] = "trial/expression-";

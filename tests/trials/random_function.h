@@ -17,6 +17,9 @@ const clattn_function *random_expression(uint64_t seed);
 /* Draws anew what functions a problem has, any of those. */
 void random_functions(struct rng *r, clattn_problem *p);
 
+/* Gives some problems such functions. */
+void random_functions_of_some(struct rng *r, clattn_problem *p);
+
 /* Makes the functions that a problem string names, so that it can be read in a process that has not drawn them. */
 void trial_functions_named(const char *problem);
 
