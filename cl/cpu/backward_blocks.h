@@ -330,7 +330,7 @@ INLINE int is_partial_tile(const struct arguments *args, const struct head head,
     const struct listed_tile listed =
         listed_tile_at(head.bits, tile->i, tile->count, block->j, block->keys);
     const bool is_ragged = !OPERAND_TILES && tile->count % DQ_ROWS != 0;
-    const int hides = HAS_BIAS || (HAS_MASKS ? !listed.all_full : !listed.all) || is_ragged;
+    const int hides = HIDES_BY_SCORE || (HAS_MASKS ? !listed.all_full : !listed.all) || is_ragged;
 #elif HAS_MARKS
     const int mark = mark_of_pairs(args, head.marks, head.b, head.h, tile->i, tile->count, block->j,
                                    block->keys);

@@ -63,7 +63,8 @@
     (SPLIT_K * (args)->shape->batch * (args)->shape->heads * longest_q(args) * PART)
 #include "score/mark_blocks.h"
 /* 1 if any tile may have masked pairs: a mask of the last keys masks none before these. */
-#define ALL_TILES_PARTIAL (HAS_BIAS || HAS_BLOCKS || (HAS_MASK && !HAS_MASK_KEYS))
+#define ALL_TILES_PARTIAL                                                                          \
+    (HIDES_BY_SCORE || HAS_MASK_FUNCTION || HAS_BLOCKS || (HAS_MASK && !HAS_MASK_KEYS))
 
 /* ---- split ---------------------------------------------------------------------------------- */
 
