@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The file is a digit and the circumstances in a line, then what is made. What counts of it is as long as the
- * circumstances of today; of an older file, or of others, nothing does. */
+/* The file is a digit and the circumstances in a line, then a description of the program. A count
+ * is valid if it is recent and its circumstances are today's. */
 static int read_count(ca_file file, const char *circumstances, time_t *until)
 {
     const size_t length = strlen(circumstances);
@@ -60,7 +60,8 @@ static void enter(struct ca_first_runs *runs, struct ca_first_run *run, int deat
     }
 }
 
-/* False if the run has been excused: then the file is the handler's until the process ends. */
+/* Returns false if the run has been excused: the file then belongs to the handler until the process
+ * ends. */
 static int leave(struct ca_first_run *run)
 {
     return !run->slot || atomic_compare_exchange_strong(run->slot, &run->entry, 0);

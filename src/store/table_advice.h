@@ -6,7 +6,7 @@
 #include "families/candidate.h"
 #include "store/tuning_table.h"
 
-/* Both take NULL for a table that there was no memory for. */
+/* Both accept NULL for a table that could not be allocated. */
 
 /* What was fastest on this device, whatever its driver, for the problem's class, then for others
  * that are near enough, the nearest first: at most `most` candidates that fit and that the table

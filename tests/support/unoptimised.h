@@ -18,15 +18,15 @@ void mostly_unoptimised(size_t turn, size_t turns);
  * takes: CLATTN_TEST_SEED, a number, or "day" for the day's; else 1, so that a change is judged alike every day. */
 uint64_t run_seed(void);
 
-/* Whether this run takes test number n of those that `runs` runs in a row share: each of them takes its
- * part, by run_seed(). CLATTN_TEST_ALL=1 takes all, in twice the time. */
+/* Returns whether this run takes test number n of those that `runs` runs in a row share: each of
+ * them takes its part, by run_seed(). CLATTN_TEST_ALL=1 takes all, in twice the time. */
 int run_takes(uint64_t n, unsigned runs);
 
 /* A number of the environment, such as CLATTN_TEST_SCALE; and whether a variable of it says "all". */
 uint64_t run_number(const char *name, uint64_t otherwise);
 int run_all(const char *name);
 
-/* Which of the numbers below count this run takes, if `runs` runs share them; how many. */
+/* Returns which of the numbers below count this run takes, if `runs` runs share them; how many. */
 size_t numbers_taken(size_t count, unsigned runs, size_t *numbers);
 
 #endif
