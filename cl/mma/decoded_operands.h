@@ -57,7 +57,7 @@ static inline uint less_of_high(const int format)
     return 0;
 }
 
-/* The elements of the codes in bytes 0 and 2 of a word, if `odd` in bytes 1 and 3. */
+/* Decodes the codes in bytes 0 and 2 of a word; with `odd`, those in bytes 1 and 3. */
 INLINE uint elements_of_word(const int cache, const uint word, const int odd, const bool high,
                              const uint power, const uint less)
 {

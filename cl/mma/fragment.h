@@ -59,7 +59,8 @@ static inline void copies_wait(void)
 
 /* ---- elements of 16 bits --------------------------------------------------------------------- */
 
-/* What operands lie in global memory as: the problem's elements, or parts of f32 (f32_parts.h). */
+/* The elements of operands in global memory: the problem's elements, or parts of f32 (f32_parts.h).
+ * */
 #if DTYPE == DTYPE_F32
 typedef ushort element;
 #else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Building a family's program for a problem, once per context. */
+/* Builds a family's program for a problem, once per context. */
 #ifndef CA_PROGRAM_H
 #define CA_PROGRAM_H
 

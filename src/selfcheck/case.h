@@ -102,7 +102,7 @@ clattn_status ca_trust_case_download(const clattn_context *ctx, struct ca_trust_
 struct ca_tensors ca_trust_case_tensors(const struct ca_trust_case *c,
                                         const cl_mem buffers[CA_WORKSPACE]);
 
-/* Releases the buffers that there are and clears them. */
+/* Releases all existing buffers and clears them. */
 void ca_trust_case_release(cl_mem buffers[CA_WORKSPACE]);
 
 #endif

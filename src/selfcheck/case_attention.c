@@ -333,7 +333,7 @@ int ca_attention_case_make(struct ca_trust_case *c, const clattn_problem *real,
 
 /* ---- an ordinary case ----------------------------------------------------------------------- */
 
-/* k or v, values of up to 2. */
+/* Random k or v of at most 2. */
 static void fill_cache(struct ca_trust_case *c, unsigned argument, unsigned *state)
 {
     const clattn_cache cache = ca_problem_cache(&c->problem, argument);

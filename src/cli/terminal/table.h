@@ -18,8 +18,8 @@ void ca_print_paragraph(FILE *to, int indentation, const char *format, ...);
 /* Prints a text after a name and a colon, with further lines indented by 2. */
 void ca_print_note(FILE *to, const char *name, const char *text);
 
-/* A clattn_log_callback's line of a program: warnings, and, where somebody waits at a terminal, also
- * what takes seconds. */
+/* A clattn_log_callback that prints warnings and, on a terminal, also the beginning of work that
+ * takes seconds. */
 void ca_print_log(const char *program, clattn_log_level level, const char *text);
 
 /* Prints a problem, or another text to be copied, in a line of its own after that many blanks. A

@@ -75,7 +75,7 @@
 /* The position of block t in a tile: its row or column (across), and its depth (along). */
 struct slot {
     int across, along;
-    int turn; /* the thread's i-th of four rows or columns is i ^ turn */
+    int turn; /* the thread's row or column number i of four is i ^ turn */
 };
 
 /* Neighbouring threads load neighbours along the depth: a sub-group reads whole sectors of 32 bytes
