@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* A copy, and three texts as one; the caller frees it. NULL without memory. */
+/* Copy a text, or join three texts; the caller frees the result. NULL without memory. */
 char *ca_text_copy(const char *text);
 char *ca_text_join(const char *a, const char *b, const char *c);
 

@@ -49,7 +49,7 @@ static int write_file(ca_file file, const char *circumstances, const char *what)
     return written;
 }
 
-/* Puts the run where ca_first_runs_excuse() finds it, if there is room. */
+/* Lists the run for ca_first_runs_excuse(), if there is room. */
 static void enter(struct ca_first_runs *runs, struct ca_first_run *run, int deaths)
 {
     run->entry = (run->file + 1) * 10 + deaths;

@@ -220,7 +220,7 @@ static void explain_family(const struct search *s, const struct ca_family *famil
         ca_reason(reason, reason_bytes, "%s", why ? why : "it is only used if forced");
 }
 
-/* Why no family can compute a problem for which there is no choice. */
+/* Says why no family can compute a problem for which there is no choice. */
 static void explain(const struct search *s, char *reason, size_t reason_bytes)
 {
     const struct ca_family *family;

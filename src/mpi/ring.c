@@ -283,7 +283,7 @@ static void expect_returned(struct ring *ring)
               &ring->return_request);
 }
 
-/* The gradients of this place's keys are complete: from the last place that sees them, and its own. */
+/* Adds the gradients of this place's keys from the last place that sees them to its own. */
 static void take_returned(struct ring *ring, const struct backward_task *task,
                           const struct tensor own[2])
 {

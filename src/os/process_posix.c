@@ -338,7 +338,7 @@ void ca_become(const char *const *argv)
 
 void ca_standard_streams_begin(void)
 {
-    /* Each open() gives the lowest descriptor that is free, which is this one. */
+    /* Each open() returns the lowest free descriptor, which is this one. */
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) == -1 &&
             open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) == -1)

@@ -66,7 +66,7 @@ static void add_tensor(struct search *s, const struct ca_places *places, int sig
 
     for (int n = 0; n < 4; n++) {
         const size_t stride = places->layout.stride[n];
-        if (n == 3 && block > 1) /* neighbours: a step from block to block */
+        if (n == 3 && block > 1) /* blocks are neighbours */
             add_axis(s, places->element_bytes, places->sizes[n] / block, sign);
         else
             add_axis(s, stride / block * places->element_bytes, places->sizes[n], sign);

@@ -124,7 +124,7 @@ static void fill_rows(struct ca_trust_case *c, unsigned argument, const struct c
             }
 }
 
-/* The page of entry n, of as many as the table has. */
+/* The page that entry n of the table names. */
 static cl_int page_at(const clattn_problem *p, size_t n)
 {
     const size_t entries = p->batch * ca_table_pages(p);

@@ -14,7 +14,7 @@
 #define V_PANEL_VECTORS (V_PANELS * BLOCK_N * REGISTER_VECTORS)
 #define STRIP_SUMS (V_PANELS * REGISTER_ROWS * REGISTER_VECTORS)
 #define SUM_VECTORS (STRIPS * STRIP_SUMS)
-/* Floats of a strip of queries or weights that must be packed. */
+/* The floats of a strip of queries or weights that must be packed. */
 #define STRIP_FLOATS (REGISTER_ROWS * STRIP_ROW)
 
 #define PRIVATE_BYTES                                                                              \

@@ -102,8 +102,8 @@ size_t parts_room(const clattn_problem *whole)
     return at_least(whole->batch, 1);
 }
 
-/* Parts of several packed sequences that have one diagonal are one execution: between the first's and the
- * last's rows all belong to them, or see nothing. */
+/* Parts of several packed sequences that have one diagonal are one execution: all rows between the
+ * first and the last sequence belong to them, or see nothing. */
 static size_t packed_together(const clattn_problem *whole, const struct lengths *lengths,
                               const struct span q, const struct span kv, struct part *parts,
                               const size_t count)

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Where there are more places than this, so many of them, evenly spread, are examined. */
+/* If there are more places than this, only that many, evenly spread, are examined. */
 #define SAMPLED_PLACES 16
 
 struct cost {
