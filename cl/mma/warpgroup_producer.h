@@ -49,12 +49,13 @@ INLINE struct use next_use(struct use u)
 
 #if !EMULATE
 /* Together these are at most the registers of a multiprocessor: 128 * (40 + 2 * 232) or 128 * (32 +
- * 3 * 160). A producer that draws random numbers has 128 * (56 + 2 * 224) or 128 * (56 + 3 * 152),
- * and two warpgroups that draw have 128 * (2 * 48 + 2 * 208). The host counts with them. */
+ * 3 * 160). A producer that draws random numbers or reads block lists has 128 * (56 + 2 * 224) or
+ * 128 * (56 + 3 * 152), and two such warpgroups have 128 * (2 * 48 + 2 * 208). The host counts with
+ * them. */
 #if DRAWERS == 2
 #define PRODUCER_REGISTERS 48
 #define COMPUTING_REGISTERS 208
-#elif DRAWERS
+#elif DRAWERS || HAS_BLOCKS
 #define PRODUCER_REGISTERS 56
 #define COMPUTING_REGISTERS (SUB_GROUPS == 12 ? 152 : 224)
 #else
