@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels of all operations share. */
+/* Functions that kernels of all operations share. */
 #pragma once
 #include "common/storage.h"
 

@@ -60,7 +60,7 @@ INLINE void store_ushorts(const ushorts x, __global ushort *p)
     ((__global struct unaligned_ushorts *)p)->x = x;
 }
 
-/* Uses an aligned variable: PoCL 3.1 takes p for aligned where it knows the value of x. */
+/* Uses an aligned variable: PoCL 3.1 assumes that p is aligned where it knows the value of x. */
 INLINE void store_halves(const lanes x, __global ushort *p)
 {
     ushorts y;

@@ -92,7 +92,7 @@ INLINE void decode_values(uint words[2][QUERY_WORDS], const __local uchar *const
     for (int pair = 0; pair < 2; pair++) {
         const uint power = powers[pair].x, less = powers[pair].y;
         const int from = CODES_BEGIN(V_CACHE, block);
-        uint codes[2][2] = {{0}}; /* by halves, of each key */
+        uint codes[2][2] = {{0}}; /* one for each half and key */
 
         UNROLL
         for (int k = 0; k < 2; k++) {

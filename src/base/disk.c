@@ -183,7 +183,7 @@ int ca_disk_is_temporary(const char *name, const char *ending)
            memcmp(name + length - drawn - ends, ending, ends) == 0;
 }
 
-/* Makes a file whose name ends with what is drawn. */
+/* Creates a file whose name ends randomly. */
 static ca_file make_temporary(ca_file folder, char *name, enum ca_file_use use)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";

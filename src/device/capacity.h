@@ -17,7 +17,7 @@ int ca_has_many_registers(const clattn_device_info *dev);
 /* Whether a device copies from global to local memory in the background: NVIDIA's from sm_80 on (cp.async). */
 int ca_copies_in_background(const clattn_device_info *dev);
 
-/* The compiler option that tells kernels with cl/gpu/tile_copy.h so; "" on other devices. */
+/* The compiler option for such copies in kernels with cl/gpu/tile_copy.h; "" elsewhere. */
 const char *ca_copy_options(const clattn_device_info *dev);
 
 /* Local memory that a work-item may use, on a device that copies so, before local memory rather than registers (255 of each

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an execution costs beside its OpenCL calls. The one header of src/ that bench/ includes. */
+/* Measures an execution beside its OpenCL calls. The one header of src/ that bench/ includes. */
 #ifndef CA_BARE_H
 #define CA_BARE_H
 

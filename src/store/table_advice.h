@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a table of tuning results advises for a problem on a device that it may not even hold. */
+/* The advice of a table of tuning results for a problem on a device that it may not hold. */
 #ifndef CA_TABLE_ADVICE_H
 #define CA_TABLE_ADVICE_H
 
