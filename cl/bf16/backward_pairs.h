@@ -66,8 +66,8 @@ NOINLINE void copy_pairs(const int dim, const __global ushort *p, const long row
 }
 
 /* Copies rows of a tensor as pairs of rows: each group of 2 * `apart` rows becomes `apart` pairs,
- * which join rows n and n + apart. count of `rows` are in use, then zeros. Returns whether a value is
- * infinite or NaN. */
+ * which join rows n and n + apart. count of `rows` are in use, then zeros. Returns whether a value
+ * is infinite or NaN. */
 NOINLINE int pack_row_pairs(const int dim, const __global ushort *p, const long row,
                             const long column, const int count, const int rows, const int apart,
                             uint *to)
