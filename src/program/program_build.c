@@ -192,7 +192,7 @@ static clattn_status build(clattn_context *ctx, struct ca_program *made, const c
 
 /* Logs the beginning of work that takes seconds. */
 static void announce(const clattn_context *ctx, const struct ca_candidate *candidate,
-                     const clattn_problem *p, int trusted)
+                     const struct ca_problem *p, int trusted)
 {
     const char *why = !ctx->cache_directory ? "there is no cache of programs"
                       : trusted             ? "the cache of programs knows it, without its binary"
@@ -200,7 +200,7 @@ static void announce(const clattn_context *ctx, const struct ca_candidate *candi
     char problem[512] = "any problem";
 
     if (p)
-        clattn_problem_print(p, problem, sizeof problem, NULL);
+        clattn_problem_print(&p->normal, problem, sizeof problem, NULL);
     ca_inform(&ctx->log, "%s is being compiled for '%s' on '%s', which may take seconds: %s",
               candidate->family->full_name, problem, ctx->device.name, why);
 }
@@ -208,7 +208,7 @@ static void announce(const clattn_context *ctx, const struct ca_candidate *candi
 /* A result that is wrong twice is a verdict. Once may be the machine's fault, but the program is
  * not trusted either. */
 static clattn_status check(clattn_context *ctx, const struct ca_candidate *candidate,
-                           const clattn_problem *p, ca_self_check *self_check,
+                           const struct ca_problem *p, ca_self_check *self_check,
                            struct ca_program *made)
 {
     const struct ca_family *family = candidate->family;
@@ -246,8 +246,8 @@ static void store(clattn_context *ctx, struct ca_program *made, int trusted)
 
 /* Builds and checks the program, and stores the verdict. */
 static void make_anew(clattn_context *ctx, const struct ca_candidate *candidate,
-                      const clattn_problem *p, ca_self_check *self_check, struct ca_program *made,
-                      int trusted)
+                      const struct ca_problem *p, ca_self_check *self_check,
+                      struct ca_program *made, int trusted)
 {
     const struct ca_family *family = candidate->family;
 
@@ -265,13 +265,13 @@ static void make_anew(clattn_context *ctx, const struct ca_candidate *candidate,
 }
 
 /* Logs what a verdict of an earlier process costs, and how to remove it. */
-static void say_condemned(clattn_context *ctx, const clattn_problem *p,
+static void say_condemned(clattn_context *ctx, const struct ca_problem *p,
                           const struct ca_program *made)
 {
     char what[CA_CLASS_TEXT + 2] = "--all", class[CA_CLASS_TEXT];
 
     if (p) {
-        ca_problem_class(p, class);
+        ca_problem_class(&p->normal, class);
         snprintf(what, sizeof what, "\"%s\"", class);
     }
     if (made->verdict.status == CLATTN_BUILD_FAILED)
@@ -283,7 +283,8 @@ static void say_condemned(clattn_context *ctx, const clattn_problem *p,
 
 /* Does what make_anew() does, unless processes have died at it. */
 static void make_first(clattn_context *ctx, const struct ca_candidate *candidate,
-                       const clattn_problem *p, ca_self_check *self_check, struct ca_program *made)
+                       const struct ca_problem *p, ca_self_check *self_check,
+                       struct ca_program *made)
 {
     char what[CA_PROGRAM_HEADER_BYTES];
     char *path = ca_program_cache_begun(ctx, made, what);
@@ -302,7 +303,7 @@ static void make_first(clattn_context *ctx, const struct ca_candidate *candidate
 }
 
 void ca_program_make(clattn_context *ctx, const struct ca_candidate *candidate,
-                     const clattn_problem *p, ca_self_check *self_check, struct ca_program *made)
+                     const struct ca_problem *p, ca_self_check *self_check, struct ca_program *made)
 {
     const double begin = ca_stopwatch_now();
     const int known = ca_program_cache_load(ctx, made, &made->cl, &made->verdict);
