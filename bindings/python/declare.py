@@ -36,6 +36,7 @@ class Headers:
         self.written = {}
         self.unions = {}
         self.comments = {}
+        self.values = {}
 
     def value_type(self, text):
         """The ctypes name of a C type, given without a member's or parameter's name."""
@@ -58,6 +59,7 @@ class Headers:
             self.types[name] = "c_int"
 
     def constant(self, name, value):
+        self.values[name] = value
         self.lines.append(f"{name[len('CLATTN_'):]} = {value!r}")
 
     def struct(self, body, name):
@@ -69,9 +71,10 @@ class Headers:
             if body[union.start():].strip():
                 raise SystemExit(f"the union of {name} is not its last member")
         for member in filter(None, map(str.strip, body.split(";"))):
-            declared = re.fullmatch(r"(.*?[\s*])(\w+)\s*(?:\[(\d+)\])?", member, re.S)
+            declared = re.fullmatch(r"(.*?[\s*])(\w+)\s*(?:\[(\w+)\])?", member, re.S)
             kind = self.value_type(declared[1])
-            fields.append(f'("{declared[2]}", {kind}{" * " + declared[3] if declared[3] else ""}),')
+            length = self.values.get(declared[3], declared[3])  # of an array, by number or by a constant's name
+            fields.append(f'("{declared[2]}", {kind}{f" * {length}" if length else ""}),')
             if not keyword.iskeyword(declared[2]):
                 types.append(f"    {declared[2]}: {self.python_type(kind, declared[3])}")
             if "*" in declared[1] and "const" not in declared[1]:

@@ -6,8 +6,3 @@ float score(float s, pair p, operands o)
 {
     return s + slopes_at(o, p.own_head) * (float)(p.key - p.query);
 }
-
-float score_derivative(float s, pair p, operands o)
-{
-    return 1.0f;
-}

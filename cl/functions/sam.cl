@@ -14,8 +14,3 @@ float score(float s, pair p, operands o)
     return s + rows_at(o, query * 64L + p.key / o.width % 64) +
            columns_at(o, query * 64L + p.key % o.width % 64);
 }
-
-float score_derivative(float s, pair p, operands o)
-{
-    return 1.0f;
-}

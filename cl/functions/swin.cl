@@ -10,8 +10,3 @@ float score(float s, pair p, operands o)
 
     return s + table_at(o, (p.own_head * 13 + clamp(dy + 6, 0, 12)) * 13 + clamp(dx + 6, 0, 12));
 }
-
-float score_derivative(float s, pair p, operands o)
-{
-    return 1.0f;
-}

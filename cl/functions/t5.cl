@@ -11,8 +11,3 @@ float score(float s, pair p, operands o)
 
     return s + table_at(o, p.own_head * 32 + bucket + (distance > 0) * 16);
 }
-
-float score_derivative(float s, pair p, operands o)
-{
-    return 1.0f;
-}

@@ -13,8 +13,3 @@ float score(float s, pair p, operands o)
 
     return s + table_at(o, p.own_head * 32 + bucket);
 }
-
-float score_derivative(float s, pair p, operands o)
-{
-    return 1.0f;
-}

@@ -6,8 +6,3 @@ float score(float s, pair p, operands o)
 {
     return s * temperature_at(o, p.own_head);
 }
-
-float score_derivative(float s, pair p, operands o)
-{
-    return temperature_at(o, p.own_head);
-}

@@ -11,6 +11,13 @@
  *
  *     float score_derivative(float s, pair p, operands o)    d score / d s
  *
+ * Where a source has no score_derivative() the library derives it. It can where score() has declarations of scalars, assignments,
+ * if, for with an int, and return alone, with C's operators but [] and those of pointers. Of the built-in functions exp exp2
+ * log log2 log1p tanh sqrt rsqrt sin cos erf fabs fmin fmax min max clamp fma mad pow pown floor ceil trunc rint round
+ * sign, and native_ forms of exponentials, logarithms and roots, take what depends on s; the exponents of pow() and pown()
+ * may not. Other functions, also the source's own, take what does not. Steps have the derivative 0, fabs() has 0 at 0, and
+ * fmin() and fmax() have that of the first of two equal arguments. Macros cannot be derived.
+ *
  * score() is given scale * dot(q, k) after softcap, in f32. Bias, ALiBi, masks, windows and lengths apply to what it
  * returns. -INFINITY hides the pair: its weight is 0, but its value may be multiplied with that 0, so that a NaN there
  * may show; what visible() hides never reaches the output. Both are called for any pair of the problem, also for one that

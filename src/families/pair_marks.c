@@ -13,7 +13,7 @@ static size_t maps(const clattn_problem *p, int dimension)
 }
 
 /* True for all sizes and broadcasts, since a program serves all of them. In these problems tiles
- * begin at multiples of their length, and no function of the caller's hides pairs. */
+ * begin at multiples of their length. */
 int ca_has_pair_marks(const clattn_problem *p)
 {
     return (p->mask || p->bias) && !p->block_q && !p->page_size && !p->mask_keys && !p->total_q &&

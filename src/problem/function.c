@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/structs.h"
 #include "os/file.h"
+#include "problem/function_derivative.h"
 #include "problem/function_library.def"
 #include "problem/layout.h"
 #include "problem/operations.h"
@@ -246,8 +247,11 @@ static const char *read_source(struct clattn_function *f, struct defined *d, siz
     while (*at) {
         const char *end = end_of_text(at);
         if (end != at) {
-            for (; at < end; at++)
+            for (const int comment = *at == '/'; at < end; at++) {
                 *line += *at == '\n';
+                if (comment && *at != '\n')
+                    f->compiled[at - f->source] = ' ';
+            }
             continue;
         }
         if (*at == '#' && begins) {
@@ -303,6 +307,13 @@ static int is_function_name(const char *name)
     return length > 0 && length <= CA_FUNCTION_NAME;
 }
 
+static void discard(struct clattn_function *f)
+{
+    free(f->derived);
+    free(f->compiled);
+    free(f);
+}
+
 /* Puts it into the list, unless an equal one is there by then. */
 static const clattn_function *publish(struct clattn_function *f)
 {
@@ -311,8 +322,7 @@ static const clattn_function *publish(struct clattn_function *f)
     do {
         const struct clattn_function *other = find(f->hash, f->source);
         if (other) {
-            free(f->compiled);
-            free(f);
+            discard(f);
             return other;
         }
         f->next = first;
@@ -358,12 +368,16 @@ static clattn_status create(const char *name, const char *source, int own,
     const char *mistake = read_source(f, &defined, &line);
     if (mistake) {
         ca_reason(reason, bytes, "%s, line %zu: %s", name, line, mistake);
-        free(f->compiled);
-        free(f);
+        discard(f);
         return CLATTN_INVALID_PROBLEM;
     }
     f->kind = defined.score ? CLATTN_SCORE_FUNCTION : CLATTN_MASK_FUNCTION;
     f->has_derivative = defined.derivative;
+    if (defined.score && !defined.derivative && !ca_function_derive(f)) {
+        discard(f);
+        return ca_status_with(CLATTN_OUT_OF_MEMORY, reason, bytes,
+                              "no host memory for the derivative of a function");
+    }
     *function = publish(f);
     return CLATTN_SUCCESS;
 }
@@ -599,8 +613,9 @@ clattn_status ca_functions_check(const clattn_problem *p, char *reason, size_t r
             "score_function defines score() and mask_function defines visible(), but one does not");
     if (s && p->operation == CLATTN_BACKWARD && !s->has_derivative)
         return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
-                              "'%s' has no gradient: its source defines no score_derivative()",
-                              s->name);
+                              "'%s' has no gradient: its source defines no score_derivative(), and "
+                              "none can be derived, since %s",
+                              s->name, s->no_derivative);
     const size_t operands = (s ? s->num_operands : 0) + (m ? m->num_operands : 0);
     const size_t ints = (s ? s->num_ints : 0) + (m ? m->num_ints : 0);
     const size_t floats = (s ? s->num_floats : 0) + (m ? m->num_floats : 0);

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 enum { CA_FUNCTION_NAME = 200, CA_FUNCTION_WORD = 40, CA_FUNCTION_EXTENTS = 8 };
+enum { CA_FUNCTION_REASON = 200 };
 
 /* An extent of an operand: one of the problem's sizes, by its letter, or a number. */
 struct ca_function_extent {
@@ -36,7 +37,9 @@ struct clattn_function {
     clattn_function_parameter parameters[2 * CLATTN_FUNCTION_PARAMETERS];
     char parameter_names[2 * CLATTN_FUNCTION_PARAMETERS][CA_FUNCTION_WORD];
     size_t num_parameters, num_ints, num_floats;
-    char *compiled; /* the source, with blanks in place of declarations */
+    char *compiled; /* the source, with blanks in place of declarations and comments */
+    char *derived;  /* the source of score_derivative(), if the library has made it */
+    char no_derivative[CA_FUNCTION_REASON]; /* why there is none: "line 3 has ..." */
     char source[];
 };
 

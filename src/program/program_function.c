@@ -83,9 +83,10 @@ static void put_source(struct ca_writer *w, const char *kind, const clattn_funct
     ca_put(w,
            "#define operands struct %s_operands\n#define score %s\n"
            "#define score_derivative %s_derivative\n#define visible %s\n#line 1 \"%.*s\"\n%s\n"
-           "#line 1 \"clattn\"\n#undef operands\n#undef score\n#undef score_derivative\n"
+           "#line 1 \"clattn\"\n%s#undef operands\n#undef score\n#undef score_derivative\n"
            "#undef visible\n",
-           kind, kind, kind, kind, (int)strcspn(f->name, ":"), f->name, f->compiled);
+           kind, kind, kind, kind, (int)strcspn(f->name, ":"), f->name, f->compiled,
+           f->derived ? f->derived : "");
     for (size_t n = 0; n < f->num_operands; n++)
         ca_put(w, "#undef %s_at\n#undef %s_of\n", f->operands[n].name, f->operands[n].name);
 }

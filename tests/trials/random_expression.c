@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random score functions: a sequence of variables, each an operation of those before it, and beside each its
- * derivative. All operations keep numbers small, so that whatever is drawn has scores that a softmax can take. */
+ * derivative, which half of those that the library can derive leave out. All operations keep numbers small, so that whatever is drawn has scores that a softmax can take. */
+#include "problem/function.h"
 #include "tests/trials/random_function.h"
 
 #include <stdarg.h>
@@ -188,12 +189,18 @@ const clattn_function *random_expression(uint64_t seed)
         else
             put_two(&t, &r, n, a, b);
     }
-    snprintf(
-        source, sizeof source,
-        "%sfloat score(float s, pair p, operands o)\n{\n%s    return 0.5f * s + x%zu;\n}\n"
-        "float score_derivative(float s, pair p, operands o)\n{\n%s    return 0.5f + d%zu;\n}\n",
-        declarations, t.value, count - 1, t.slope, count - 1);
     snprintf(name, sizeof name, "trial/expression-%llu", (unsigned long long)seed);
+    const int length = snprintf(
+        source, sizeof source,
+        "%sfloat score(float s, pair p, operands o)\n{\n%s    return 0.5f * s + x%zu;\n}\n",
+        declarations, t.value, count - 1);
+    if (rng_one_in(&r, 2) && clattn_function_create(name, source, &f, NULL, 0) == CLATTN_SUCCESS &&
+        f->has_derivative)
+        return f;
+    snprintf(
+        source + length, sizeof source - (size_t)length,
+        "float score_derivative(float s, pair p, operands o)\n{\n%s    return 0.5f + d%zu;\n}\n",
+        t.slope, count - 1);
     if (clattn_function_create(name, source, &f, reason, sizeof reason) != CLATTN_SUCCESS) {
         fprintf(stderr, "%s\n%s", reason, source);
         abort();

@@ -19,6 +19,7 @@ from .context import Context, default_context
 from .dropout import dropout_mask
 from .errors import (BufferTooSmall, BuildFailed, Error, FileError, InvalidArgument, InvalidProblem, Miscompiled,
                      NoCompiler, NoDevice, NotTuned, OpenCLError, OutOfMemory, Unsupported)
+from .function import Function, function, mask_mod, score_mod
 from .multihead import Multihead
 from .plan import Plan
 from .quantize import quantize, quantize_host, quantized_bytes
@@ -27,10 +28,10 @@ from .tuning import tune
 if TYPE_CHECKING:
     from . import torch as torch
 
-__all__ = ["Blocks", "BufferTooSmall", "BuildFailed", "Context", "Error", "FileError", "InvalidArgument", "InvalidProblem",
+__all__ = ["Blocks", "BufferTooSmall", "BuildFailed", "Context", "Error", "FileError", "Function", "InvalidArgument", "InvalidProblem",
            "Miscompiled", "Multihead", "NoCompiler", "NoDevice", "NotTuned", "OpenCLError", "OutOfMemory", "Plan", "Unsupported", "attention", "attention_backward", "blocks_documents",
-           "blocks_mask", "blocks_strided", "blocks_window", "default_context", "dropout_mask", "quantize",
-           "quantize_host", "quantized_bytes", "tune", "version"]
+           "blocks_mask", "blocks_strided", "blocks_window", "default_context", "dropout_mask", "function", "mask_mod", "quantize",
+           "quantize_host", "quantized_bytes", "score_mod", "tune", "version"]
 
 __version__ = f"{_declarations.VERSION_MAJOR}.{_declarations.VERSION_MINOR}.{_declarations.VERSION_PATCH}"
 

@@ -26,7 +26,7 @@ def block_bytes(cache: str) -> int:
 
 
 _BYTES = ("uint8", "int8")
-_DTYPES = {"f32": ("float32",), "f16": ("float16",), "bf16": ("bfloat16",), "i32": ("int32",), "u8": ("bool", *_BYTES),
+_DTYPES = {"f32": ("float32",), "f16": ("float16",), "bf16": ("bfloat16",), "i32": ("int32",), "i8": ("int8",), "u8": ("bool", *_BYTES),
            **{cache: _BYTES for cache in BLOCK_CACHES}}
 
 

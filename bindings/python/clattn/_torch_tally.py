@@ -44,6 +44,14 @@ class Tally:
         finally:
             self._hidden.on = False
 
+    def say_once(self, sentence: str, level: int) -> None:
+        with self.lock:
+            known = sentence in self._told
+            self._told.add(sentence)
+        if not known:
+            logger.info("%s", sentence)
+            say(sentence, level + 1)
+
     def handed_over(self, reason: str, warn: bool) -> None:
         with self.lock:
             if reason not in self.reasons and len(self.reasons) >= _REASONS:

@@ -2,7 +2,7 @@
 """What type checkers see of the arguments: arrays of any kind, and the options of attention."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Protocol, Sequence, Tuple, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Protocol, Sequence, Tuple, TypedDict, Union
 
 
 class _HostArray(Protocol):
@@ -69,6 +69,8 @@ class Options(TypedDict, total=False):
     dropout: float
     seed: int
     strict: bool
+    score_mod: Optional[FunctionOrCallable]
+    mask_mod: Optional[FunctionOrCallable]
 
 
 class ForwardOptions(Options, total=False):
@@ -81,5 +83,9 @@ class ForwardOptions(Options, total=False):
 
 if TYPE_CHECKING:
     from typing import TypeVar
+
+    from .function import Function
+
+    FunctionOrCallable = Union[Function, Callable[..., Any]]
 
     Kind = TypeVar("Kind", bound=Array)

@@ -17,6 +17,7 @@ from ._types import Array, Blocks, Diagonal, ForwardOptions, Options
 from ._views import View, empty_like, packed, value_dtype, vector, view
 from .context import Context, given_context
 from .errors import Error, InvalidArgument, OutOfMemory
+from .function import Functions
 from .plan import new_problem
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ _ELSEWHERE = {"attn_mask": "mask= takes bool (True: visible), bias= what is adde
               "dropout_p": "it is dropout=", "enable_gqa": "q may have a multiple of k's heads without it",
               "cu_seqlens_q": "it is q_starts=", "cu_seqlens_k": "it is kv_starts=", "max_seqlen_q": "it is max_q=",
               "max_seqlen_k": "it is max_kv=", "block_table": "it is page_table=", "softmax_scale": "it is scale=",
-              "window_size": "it is window=", "seqused_k": "it is kv_lengths="}
+              "window_size": "it is window=", "seqused_k": "it is kv_lengths=",
+              "block_mask": "its mask_mod is mask_mod=, its lists are blocks="}
 
 
 def _integer(name: str, value: Any) -> int:
@@ -104,6 +106,8 @@ class Arguments:
         self.problem = new_problem()
         self._sizes()
         self._options()
+        self.functions = Functions(self.problem, self.given("score_mod"), self.given("mask_mod"))
+        self.views.update(self.functions.views())
 
     # ---- sizes ----------------------------------------------------------------------------------
 
@@ -327,7 +331,7 @@ class Arguments:
         plan = self.context.plan_of(self.problem)
         if check_tables:
             plan._check_tables(self.views, self.queue)
-        plan._run(self.views, self.queue, self.seed)
+        plan._run(self.views, self.queue, self.seed, values=self.functions.values())
 
 
 def _shown(options: Any) -> Callable[[Any], Any]:
@@ -397,6 +401,9 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, out: Any = No
     dropout       probability that a weight is dropped; `seed`, which changes nothing else, says which (dropout_mask()
                   shows them)
     strict        no weight is rounded to float16 or bfloat16 on the way ("Precision" in clattn/problem.h)
+    score_mod     a function (s, b, h, q, kv) that makes scores of scores after softcap, and what hides a pair by -inf: one
+                  of Python, which is traced, or of function() or score_mod(), which describe it
+    mask_mod      a function (b, h, q, kv) that says whether a query sees a key; likewise
 
     Batches whose sequences differ in length:
 

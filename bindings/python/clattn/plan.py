@@ -17,6 +17,7 @@ from ._tensors import Tensor, tensors_of, views_of
 from ._views import View
 from .context import Compiling, Context, given_context, release_with
 from .errors import Error, InvalidArgument
+from .function import Functions
 
 # The operation of a problem: the function that executes it and its struct of tensors.
 _EXECUTIONS = {
@@ -130,15 +131,17 @@ class Plan:
 
     `problem` is a text form, which is described below; clattn/problem.h has what it computes. `family` and
     `tunables` force a choice; `measure_seconds` has a problem tuned first that never was; `known_only` takes only
-    what was tuned, and `untuned` nothing that was.
+    what was tuned, and `untuned` nothing that was. `score_mod` and `mask_mod` are as in attention().
     """
 
     def __init__(self, problem: Union[str, c.clattn_problem], *, context: Optional[Context] = None,
                  family: Optional[str] = None, tunables: Optional[str] = None,
-                 measure_seconds: Optional[float] = None, known_only: bool = False, untuned: bool = False):
+                 measure_seconds: Optional[float] = None, known_only: bool = False, untuned: bool = False,
+                 score_mod: Any = None, mask_mod: Any = None):
         self.context = given_context(context)
         self._problem = (c.clattn_problem.from_buffer_copy(problem) if isinstance(problem, c.clattn_problem) else
                          parse(problem))
+        self._functions = Functions(self._problem, score_mod, mask_mod)
         lib = load().lib
         flags = ((c.PLAN_MEASURE if measure_seconds is not None else 0) | (c.PLAN_KNOWN_ONLY if known_only else 0) |
                  (c.PLAN_UNTUNED if untuned else 0))
@@ -163,7 +166,7 @@ class Plan:
         return print_problem(self._problem)
 
     def execute(self, *, queue: Any = None, dropout_seed: int = 0, dropout_offset: int = 0,
-                dropout_place: Mapping[str, int] = {}, **tensors: Any) -> Any:
+                dropout_place: Mapping[str, int] = {}, score_mod: Any = None, mask_mod: Any = None, **tensors: Any) -> Any:
         """Executes on the tensors that the operation's struct names: q, k, v, o, lse, d_o, dq, ... of
         clattn/attention.h, parts of clattn/merge.h, k_cache of clattn/append.h. Results are written to the arrays
         given for them. Returns None, or on pyopencl arrays the event of the work.
@@ -171,10 +174,22 @@ class Plan:
         Shapes, dtypes and strides must be those of the problem, which the text form tells (q=bshd); axes of one may be
         left out, and a merge's states and batches be one axis. Quantized tensors are bytes (uint8), the blocks of a row
         one after the other along the last axis. A part of a larger attention drops what the whole does if
-        `dropout_place` says where it lies: the fields of clattn_dropout_place, such as {"key": 4096}.
+        `dropout_place` says where it lies: the fields of clattn_dropout_place, such as {"key": 4096}. `score_mod` and
+        `mask_mod` are the plan's functions with other arrays and numbers than those that it was made with.
         """
-        views = self._views(tensors)
-        return self._run(views, queue_of(views, queue), dropout_seed, dropout_offset, dropout_place)
+        views, functions = self._views(tensors), self._functions
+        if score_mod is not None or mask_mod is not None:
+            functions = self._same_functions(score_mod, mask_mod)
+        if functions.all:
+            views.update(functions.views())
+        return self._run(views, queue_of(views, queue), dropout_seed, dropout_offset, dropout_place, functions.values())
+
+    def _same_functions(self, score: Any, mask: Any) -> Functions:
+        problem, own = c.clattn_problem.from_buffer_copy(self._problem), {one.is_score: one for one in self._functions.all}
+        made = Functions(problem, score or own.get(True), mask or own.get(False))
+        if bytes(problem) != bytes(self._problem):
+            raise InvalidArgument(f"score_mod or mask_mod is of another source than in '{self.problem}'")
+        return made
 
     def check_tables(self, *, queue: Any = None, **tensors: Any) -> None:
         """Looks for what is wrong in the integers of a forward execution: lengths, starts, page tables and block lists
@@ -203,7 +218,7 @@ class Plan:
         return views_of(tensors, self._tensors, ("workspace",), lambda: self.problem)
 
     def _run(self, views: Mapping[str, View], queue: Any, seed: int = 0, offset: int = 0,
-             place: Mapping[str, int] = {}) -> Any:
+             place: Mapping[str, int] = {}, values: Optional[c.clattn_function_values] = None) -> Any:
         function, kind, written = _EXECUTIONS[self._problem.operation]
         self.context.handle  # refuses a child of fork()
         if queue is None and any(one.on_device for one in views.values()):
@@ -216,6 +231,7 @@ class Plan:
             struct.dropout_seed = whole("dropout_seed", seed) & 0xFFFFFFFFFFFFFFFF
             struct.dropout_offset = whole("dropout_offset", offset) & 0xFFFFFFFF
             struct.dropout_place = _place(place)
+            struct.function_values = None if values is None else ctypes.addressof(values)
         return run(getattr(load().lib, function), self._handle, self.context, struct, views, c.WRITTEN[written], queue)
 
     def __repr__(self) -> str:

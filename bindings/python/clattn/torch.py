@@ -3,6 +3,7 @@
 
     from clattn.torch import scaled_dot_product_attention      # PyTorch's signature and semantics
     with clattn.torch.patch() as patched: ...                  # every model that calls PyTorch's function
+    from clattn.torch import flex_attention                    # PyTorch's, for scores and masks of one's own
     clattn.torch.register()                                    # Hugging Face: attn_implementation="clattn"
 
 The operators clattn::attention and clattn::attention_backward are custom ones of torch.library: torch.compile
@@ -24,13 +25,14 @@ from torch._C import _has_torch_function_variadic as _has_torch_function
 
 from . import errors
 from ._torch_choice import choice
+from ._torch_flex import flex_attention
 from ._torch_function import PLAIN, attend, causal_of, form_of
 from ._torch_operators import Refused
 from ._torch_tally import say, tally
 from ._transformers import register
 from .context import default_context
 
-__all__ = ["Refused", "patch", "register", "scaled_dot_product_attention"]
+__all__ = ["Refused", "flex_attention", "patch", "register", "scaled_dot_product_attention"]
 
 _theirs: Any = torch.nn.functional.scaled_dot_product_attention  # what patch() stands in for
 

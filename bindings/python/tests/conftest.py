@@ -4,13 +4,16 @@ import numpy
 import pytest
 
 
-def reference(q, k, v, *, scale=None, visible=None, bias=None, softcap=None, slopes=None, symmetric=False, diagonal=0, sinks=None):
+def reference(q, k, v, *, scale=None, visible=None, bias=None, softcap=None, slopes=None, symmetric=False, diagonal=0, sinks=None,
+              score=None):
     """Attention in double precision by the formula of clattn/problem.h: (o, lse)."""
     q, k, v = (numpy.asarray(x, numpy.float64) for x in (q, k, v))
     k, v = (numpy.repeat(x, q.shape[1] // x.shape[1], 1) for x in (k, v))
     s = numpy.einsum("bhid,bhjd->bhij", q, k) * (q.shape[-1] ** -0.5 if scale is None else scale)
     if softcap:
         s = softcap * numpy.tanh(s / softcap)
+    if score is not None:  # a function (s, b, h, q, kv) of arrays that broadcast
+        s = score(s, *numpy.ogrid[tuple(map(slice, s.shape))])
     if bias is not None:
         s = s + numpy.asarray(bias, numpy.float64)
     i, j = numpy.arange(s.shape[2])[:, None], numpy.arange(s.shape[3])[None, :]

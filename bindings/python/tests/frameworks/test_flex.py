@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""clattn.torch.flex_attention() beside the formula in double precision, with PyTorch's signature and BlockMask."""
+import warnings
+
+import clattn
+import pytest
+import torch
+from clattn._torch_flex import _blocks_of
+from clattn.torch import flex_attention as ours
+from torch.nn.attention import flex_attention as theirs
+
+B, H, G, Q, K, D = 2, 4, 2, 150, 200, 16
+torch.manual_seed(4)
+table, documents, cap = torch.randn(H, 400), torch.randint(0, 3, (B, K)), torch.tensor(3.0)
+middle, width, slope = 199, 33, 0.3
+
+
+class Layer:
+    bias = torch.randn(H, 7)
+
+
+layer = Layer()
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(3)
+
+
+def inputs(dtype=torch.float32, heads=G):
+    return [torch.randn(B, n, s, D).to(dtype).requires_grad_() for n, s in ((H, Q), (heads, K), (heads, K))]
+
+
+def formula(q, k, v, score=None, mask=None):
+    """(o, lse) in double precision, of which autograd derives gradients."""
+    q, k, v = (x.double() for x in (q, k, v))
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    s = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    indices = [torch.arange(n) for n in s.shape]
+    if score is not None:
+        s = theirs._vmap_for_bhqkv(score, prefix=(0,))(s, *indices)
+    if mask is not None:
+        s = torch.where(theirs._vmap_for_bhqkv(mask, prefix=())(*indices), s, -torch.inf)
+    lse = s.logsumexp(-1)
+    return torch.where(lse[..., None].isneginf(), 0.0, (s - lse.nan_to_num(neginf=0.0)[..., None]).exp()) @ v, lse
+
+
+def check(q, k, v, score=None, mask=None, block_mask=None, atol=1e-5):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        o, lse = ours(q, k, v, score, block_mask, enable_gqa=True, return_lse=True)
+    want, want_lse = formula(q, k, v, score, mask)
+    d_o = torch.randn(o.shape)
+    torch.testing.assert_close(o.double(), want, rtol=0, atol=atol)
+    torch.testing.assert_close(lse.double(), want_lse, rtol=0, atol=atol)
+    for got, exact in zip(torch.autograd.grad(o, (q, k, v), d_o), torch.autograd.grad(want, (q, k, v), d_o.double())):
+        torch.testing.assert_close(got, exact.to(got.dtype), rtol=0, atol=20 * atol)
+
+
+def several(s, b, h, i, j):
+    """What PyTorch's tutorials write: captured tensors, torch's functions, numbers."""
+    s = cap * torch.tanh(s / cap) + table[h, i - j + middle] + layer.bias[h][(i - j) % 7]
+    s = torch.where(i >= j, s * slope - torch.abs(i - j) / (h + 1) * 0.01, s)
+    return torch.where(documents[b, j] == 2, torch.tensor(-float("inf")), torch.clamp(s, -4, 4) + 0.01 * 2.0 ** (-8.0 * (h + 1) / H) * (j - i))
+
+
+def test_a_score_and_no_mask():
+    check(*inputs(), several)
+
+
+@pytest.mark.parametrize("batches, heads, size", [(B, H, 32), (None, None, 128)])
+def test_a_block_mask(batches, heads, size):
+    def mask(b, h, i, j):
+        return ((i >= j) & (i - j < width)) | ((documents[b, i] == documents[b, j]) & (h > 0)) if batches else (i >= j) & (i - j < width)
+
+    block_mask = theirs.create_block_mask(mask, batches, heads, Q, K, device="cpu", BLOCK_SIZE=size)
+    check(*inputs(), lambda s, b, h, i, j: s + table[h, i - j + middle], mask, block_mask)
+    lists = _blocks_of(block_mask, dict(q=Q, k=K))
+    assert lists is _blocks_of(block_mask, dict(q=Q, k=K)) and lists.size == (size, size)
+
+
+def test_masks_joined_by_pytorch():
+    mask = theirs.and_masks(lambda b, h, i, j: i >= j, theirs.or_masks(lambda b, h, i, j: j < 5, lambda b, h, i, j: i - j < width))
+    check(*inputs(), None, mask, theirs.create_block_mask(mask, None, None, Q, K, device="cpu"))
+
+
+def test_other_tensors_and_numbers_compile_nothing():
+    q, k, v = (x.detach() for x in inputs())
+
+    def score(biases, factor):
+        return lambda s, b, h, i, j: s * factor + biases[h, i, j]
+
+    ours(q, k, v, score(torch.randn(H, Q, K), 2.0), enable_gqa=True)
+    builds = clattn.default_context().builds
+    biases = torch.randn(H, Q, K)
+    o = ours(q, k, v, score(biases, 0.5), enable_gqa=True)
+    assert clattn.default_context().builds == builds
+    torch.testing.assert_close(o.double(), formula(q, k, v, score(biases, 0.5))[0], rtol=0, atol=1e-5)
+
+
+def test_half_precision():
+    q, k, v = inputs(torch.bfloat16)
+    o = ours(q, k, v, lambda s, b, h, i, j: s + table[h, i - j + middle].to(torch.bfloat16), enable_gqa=True)
+    want = formula(q, k, v, lambda s, b, h, i, j: s + table[h, i - j + middle])[0]
+    torch.testing.assert_close(o, want.to(torch.bfloat16), rtol=3e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("score, reason", [
+    (lambda s, b, h, i, j: torch.erfinv(s * 0.1), "erfinv"), (lambda s, b, h, i, j: torch.cumsum(s, -1), "cumsum"),
+])
+def test_pytorch_computes_what_cannot_be_traced(monkeypatch, score, reason):
+    q, k, v = (x.detach() for x in inputs())
+    called = []
+    monkeypatch.setattr(theirs, "flex_attention", lambda *arguments, **named: called.append(arguments) or "theirs")
+    with pytest.warns(RuntimeWarning, match=f"PyTorch's own function computes calls of flex_attention: .*{reason}") as seen:
+        assert ours(q, k, v, score, enable_gqa=True) == ours(q, k, v, score, enable_gqa=True) == "theirs"
+    assert len(called) == 2 and len(seen) == 1
+
+
+def test_pytorch_says_what_is_wrong():
+    q, k, v = (x.detach() for x in inputs())
+    with pytest.raises(ValueError, match="number of heads"):
+        ours(q, k, v)
+
+
+def test_a_gradient_of_lse_is_refused():
+    q, k, v = inputs()
+    o, lse = ours(q, k, v, enable_gqa=True, return_lse=True)
+    with pytest.raises(clattn.Error, match="lse of flex_attention"):
+        (o.sum() + lse.sum()).backward()
