@@ -24,11 +24,10 @@ __kernel void function_blocks(PARAMETERS_function_blocks, const long block_q, co
     bool some = false, all = true;
 
     for (long b = b0; b < b_end; b++) {
-        const struct extent e = extent_of(args, b);
         for (long h = h0; h < h_end; h++)
             for (long i = row * block_q; i < i_end && (all || !some); i++)
                 for (long j = column * block_kv; j < j_end && (all || !some); j++) {
-                    const bool sees = function_visible(args, function_pair_of(args, e, b, h, i, j));
+                    const bool sees = function_visible(args, function_pair_of(args, b, h, i, j));
                     some = some || sees;
                     all = all && sees;
                 }

@@ -13,7 +13,7 @@ __kernel void function_values(PARAMETERS_function_values)
     const struct arguments *const args = &arguments;
     __global float *record = args->workspace + get_global_id(0) * RECORD;
     const struct extent e = {as_int(record[4]), as_int(record[5]), 0, 0};
-    const struct function_pair pair = function_pair_of(
+    const struct function_pair pair = function_pair_within(
         args, e, as_int(record[0]), as_int(record[1]), as_int(record[2]), as_int(record[3]));
     const float s = record[6], error = record[7];
 

@@ -16,8 +16,9 @@
 #if HAS_FUNCTIONS
 /* The pair of query i and key j of head h of batch b. Its position is that in the whole attention
  * (clattn_dropout_place). */
-INLINE struct function_pair function_pair_of(const struct arguments *args, const struct extent e,
-                                             const long b, const long h, const long i, const long j)
+INLINE struct function_pair function_pair_within(const struct arguments *args,
+                                                 const struct extent e, const long b, const long h,
+                                                 const long i, const long j)
 {
     const long place_bh = (long)args->at->dropout_bh, heads = (long)args->at->dropout_heads;
     struct function_pair p;
@@ -35,6 +36,13 @@ INLINE struct function_pair function_pair_of(const struct arguments *args, const
     p.queries = (int)e.queries;
     p.keys = (int)e.keys;
     return p;
+}
+
+/* The same in its batch, whose extent a kernel that computes a part of it may have cut. */
+INLINE struct function_pair function_pair_of(const struct arguments *args, const long b,
+                                             const long h, const long i, const long j)
+{
+    return function_pair_within(args, extent_of(args, b), b, h, i, j);
 }
 
 /* The pair that lies so many queries and keys behind this one. */

@@ -35,7 +35,7 @@ INLINE struct score_row score_row_at(const struct arguments *args, const struct 
     row.end = (float)clamp(end_key(args, e, i) - j, 0L, (long)keys);
     row.distance = (float)(j - i - e.diagonal);
 #if HAS_FUNCTIONS
-    row.first = function_pair_of(args, e, b, h, i, j);
+    row.first = function_pair_of(args, b, h, i, j);
 #endif
 #if HAS_MASK_KEYS
     row.mask_begin = e.mask_begin - j;

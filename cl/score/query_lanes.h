@@ -135,7 +135,7 @@ INLINE struct score_tile score_tile_of_block(const struct arguments *args,
 #endif
 #if HAS_FUNCTIONS
     tile.args = args;
-    tile.first = function_pair_of(args, block.e, block.b, block.h, block.i, j);
+    tile.first = function_pair_of(args, block.b, block.h, block.i, j);
     tile.queries = block.queries;
     tile.keys = (int)min(args->shape->seq_kv - j, (long)BLOCK_N);
 #if HAS_BLOCKS

@@ -42,7 +42,7 @@ static inline bool unmasked(const struct arguments *args, const struct extent e,
         return false;
 #endif
 #if HAS_MASK_FUNCTION
-    if (listed != BLOCK_FULL && !function_visible(args, function_pair_of(args, e, b, h, i, j)))
+    if (listed != BLOCK_FULL && !function_visible(args, function_pair_of(args, b, h, i, j)))
         return false;
 #endif
     return true;
@@ -63,7 +63,7 @@ static inline float biased(const struct arguments *args, const struct extent e, 
                            const long h, const long i, const long j, float s)
 {
 #if HAS_SCORE_FUNCTION
-    s = function_score(args, function_pair_of(args, e, b, h, i, j), s);
+    s = function_score(args, function_pair_of(args, b, h, i, j), s);
 #endif
 #if HAS_BIAS
     s += LOAD_BIAS(args->bias,
@@ -137,7 +137,7 @@ INLINE struct score_tile score_tile_at(const struct arguments *args, const struc
              j0 * args->shape->bias_stride[3];
 #endif
 #if HAS_FUNCTIONS
-    t.first = function_pair_of(args, e, b, h, i0, j0);
+    t.first = function_pair_of(args, b, h, i0, j0);
 #endif
     return t;
 }
