@@ -236,7 +236,6 @@ Test(projection, large_elements_of_parts) {
 Test(projection, repeats_give_the_same_bits) {
     struct fixture f;
 
-    unoptimised();
     fixture_open(&f);
     fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
