@@ -102,13 +102,6 @@ INLINE float weight_scale_of(const float weight_exponent)
 #define TILE_ROW(n) ROW(n)
 #endif
 
-#if HAS_TILE_PRODUCTS
-#define REST_OF_DIMS (DIMS % 128)
-#include "mma/warpgroup_tile.h"
-#else
-#define OVERLAP 0
-#endif
-
 /* ---- filling --------------------------------------------------------------------------------- */
 
 /* Rows of planes are neighbours, padded to pieces of 16 bytes. */
@@ -160,10 +153,6 @@ struct fragment_state {
     float row_max[LANE_QUERIES], row_sum[LANE_QUERIES];
     float seen[LANE_QUERIES]; /* 1 once the lane has met a visible key; used with TRACKS_SEEN */
     float out[DIM_SUMS];
-#if OWN_KEYS
-    float rescale
-        [LANE_QUERIES]; /* the factor by which `out` is to be multiplied before more is added */
-#endif
 };
 
 /* The state of rows before their first key. */
@@ -201,59 +190,6 @@ INLINE void load_queries(const __local ushort *q_tile, const int d,
         load_query(words[f], q_tile + f * FRAGMENT_QUERIES * ROW_STRIDE + d * FRAGMENT_DEPTH,
                    ROW_STRIDE, lane);
 }
-
-#if !HAS_TILE_PRODUCTS && !OWN_KEYS
-/* s += q k^T, with Q in registers if Q_RESIDENT; q_tile, k_tile and its factors: a part's columns. */
-INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
-                        const __local float *k_factors,
-                        uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
-                        float s[M_FRAGMENTS][KEY_SUMS], const int lane, __local float *exchange)
-{
-    UNROLL
-    for (int d = 0; d < PART_DEPTHS; d += SCALED_DEPTHS) {
-#if !Q_RESIDENT
-        UNROLL
-        for (int step = 0; step < SCALED_DEPTHS; step++)
-            load_queries(q_tile, d + step, q_words[step], lane);
-#endif
-        UNROLL
-        for (int n = 0; n < KEY_TILES; n += OTHERS_AT_ONCE) {
-#if K_CACHE
-            float products[M_FRAGMENTS][OTHERS_AT_ONCE * FRAGMENT_SUMS] = {{0.0f}};
-#define KEY_PRODUCTS(f) products[f]
-#else
-#define KEY_PRODUCTS(f) (s[f] + n * FRAGMENT_SUMS)
-#endif
-            UNROLL
-            for (int step = 0; step < SCALED_DEPTHS; step++) {
-                uint k_words[OTHERS_AT_ONCE * OTHER_WORDS];
-                load_keys(k_words,
-                          k_tile + (FIRST_KEY + n * FRAGMENT_OTHERS) * K_STRIDE +
-                              (d + step) * FRAGMENT_DEPTH,
-                          K_STRIDE, lane);
-                UNROLL
-                for (int m = 0; m < OTHERS_AT_ONCE; m++)
-                    UNROLL
-                for (int f = 0; f < M_FRAGMENTS; f++)
-                    multiply_add(KEY_PRODUCTS(f) + m * FRAGMENT_SUMS,
-                                 q_words[Q_RESIDENT ? d + step : step][f],
-                                 k_words + m * OTHER_WORDS, lane, exchange);
-            }
-#if K_CACHE
-            UNROLL
-            for (int e = 0; e < OTHERS_AT_ONCE * FRAGMENT_SUMS; e++) {
-                const int x = n * FRAGMENT_SUMS + e;
-                const float factor = k_factors[d / SCALED_DEPTHS * BLOCK_N + KEY(x)];
-                UNROLL
-                for (int f = 0; f < M_FRAGMENTS; f++)
-                    s[f][x] = fma(products[f][e], factor, s[f][x]);
-            }
-#endif
-        }
-        IN_ORDER();
-    }
-}
-#endif
 
 #if HAS_SOFTCAP && HAS_TILE_PRODUCTS && DTYPE != DTYPE_F32
 #include "mma/fragment_softcap.h"
@@ -380,47 +316,49 @@ INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
     }
 }
 
-/* Scores of a fragment become weights, and earlier sums are rescaled to them; with OVERLAP this
- * waits for the products that are still being added to these sums. */
-INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE_QUERIES],
-                  float s[KEY_SUMS], const float highest[LANE_QUERIES],
-                  struct fragment_state *state, const float weight_exponent,
-                  const __local uchar *kept)
-{
-    float base[LANE_QUERIES], rescale[LANE_QUERIES];
-    bool rescales = false;
+/* The change of a fragment's row maxima by a tile of scores. */
+struct new_maxima {
+    float base[LANE_QUERIES];    /* what the rows' weights are relative to */
+    float rescale[LANE_QUERIES]; /* the factors of earlier sums */
+    bool rescales;               /* whether some factor is not 1 */
+};
 
+/* Takes the rows' new maxima, and rescales the sums of their weights. */
+INLINE struct new_maxima take_maxima(const float scale[LANE_QUERIES],
+                                     const float highest[LANE_QUERIES],
+                                     struct fragment_state *state, const float weight_exponent)
+{
+    struct new_maxima now;
+
+    now.rescales = false;
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        base[n] = exponent_of(FINITE(highest[n]), scale[n], -weight_exponent);
-        rescale[n] = EXP2(exponent_of(state->row_max[n], scale[n], -weight_exponent) - base[n]);
+        now.base[n] = exponent_of(FINITE(highest[n]), scale[n], -weight_exponent);
+        now.rescale[n] =
+            EXP2(exponent_of(state->row_max[n], scale[n], -weight_exponent) - now.base[n]);
         state->row_max[n] = highest[n];
-        state->row_sum[n] *= rescale[n];
-        rescales = rescales || rescale[n] != 1.0f;
+        state->row_sum[n] *= now.rescale[n];
+        now.rescales = now.rescales || now.rescale[n] != 1.0f;
     }
-#if OWN_KEYS
-    UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++)
-        state->rescale[n] = rescale[n];
-#elif !OVERLAP
-    rescale_sums(rescales, rescale, state->out);
-#endif
+    return now;
+}
+
+/* Scores of a fragment become weights relative to the rows' new maxima. */
+INLINE void weights_of_scores(const int fragment_row, const int lane,
+                              const float scale[LANE_QUERIES], const struct new_maxima *now,
+                              float s[KEY_SUMS], struct fragment_state *state,
+                              const __local uchar *kept)
+{
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
         const int here = SUM_QUERY(x % TILE_SUMS);
-        s[x] = EXP2_OF(x, exponent_of(s[x], scale[here], -base[here]));
+        s[x] = EXP2_OF(x, exponent_of(s[x], scale[here], -now->base[here]));
         state->row_sum[here] += s[x];
 #if HAS_DROPOUT && !PRODUCER /* with a producer these are words (drop_weights()) */
         if (!is_kept(kept, BLOCK_M, ROW(here), KEY(x)))
             s[x] = 0.0f;
 #endif
     }
-#if OVERLAP
-    WEIGHTS_HERE(state->row_sum);
-    PRODUCTS_WAIT(0);
-    SUMS_HERE(state->out, DIM_SUMS);
-    rescale_sums(rescales, rescale, state->out);
-#endif
 }
 
 #if WEIGHTS_IN_MEMORY && V_CACHE
@@ -516,75 +454,6 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], weights_of_tile p
         take_weights(words[part], scaled, slab, lane, exchange);
 #endif
 }
-
-#if HAS_TILE_PRODUCTS
-#include "mma/warpgroup_products.h"
-#else
-/* sums += a part of weights times values. */
-INLINE void add_part(const int part, float *sums, const uint *weights, const uint *values,
-                     const int lane, __local float *exchange)
-{
-    if (SCALES_PARTS && part > 0) {
-        float products[FRAGMENT_SUMS] = {0.0f};
-        multiply_add(products, weights, values, lane, exchange);
-        UNROLL
-        for (int e = 0; e < FRAGMENT_SUMS; e++)
-            sums[e] = fma(products[e], 1.0f / PART_SCALE, sums[e]);
-    } else {
-        multiply_add(sums, weights, values, lane, exchange);
-    }
-}
-
-/* The operands of values of a slab of keys, from tile n of dims on. */
-INLINE void load_value_operands(uint words[OTHERS_AT_ONCE * OTHER_WORDS],
-                                const __local ushort *v_tile, const int slab, const int n,
-                                const int lane)
-{
-#if PACKED_VALUES
-    UNROLL
-    for (int w = 0; w < OTHER_WORDS; w += PACKED_RUN / 2)
-        load_run(words + w,
-                 v_tile + packed_at(DIMS, slab,
-                                    FIRST_DIM + n * FRAGMENT_OTHERS + other_column(lane),
-                                    other_depth(lane, 2 * w)),
-                 PACKED_RUN / 2);
-#else
-    load_values(words, v_tile + slab * FRAGMENT_DEPTH * V_STRIDE + FIRST_DIM + n * FRAGMENT_OTHERS,
-                V_STRIDE, lane);
-#endif
-}
-
-/* out += p v for a part of the tile's keys; v_tile, its factors and the weights in memory begin
- * with the part's first key. */
-INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors,
-                        weights_of_tile p, struct fragment_state state[M_FRAGMENTS], const int lane,
-                        __local float *exchange)
-{
-    UNROLL
-    for (int slab = 0; slab < PART_SLABS; slab++) {
-        uint weights[M_FRAGMENTS][WEIGHT_PARTS][QUERY_WORDS];
-        UNROLL
-        for (int n = 0; n < DIM_TILES; n += OTHERS_AT_ONCE) {
-            UNROLL
-            for (int f = 0; f < M_FRAGMENTS && n * FRAGMENT_OTHERS % SCALED_DIMS == 0; f++)
-                get_weights(weights[f], p, f, slab,
-                            v_factors + (FIRST_DIM + n * FRAGMENT_OTHERS) / 32 * PART_KEYS, lane,
-                            exchange);
-            uint v_words[OTHERS_AT_ONCE * OTHER_WORDS];
-            load_value_operands(v_words, v_tile, slab, n, lane);
-            UNROLL
-            for (int m = 0; m < OTHERS_AT_ONCE; m++)
-                UNROLL
-            for (int part = 0; part < WEIGHT_PARTS; part++)
-                UNROLL
-            for (int f = 0; f < M_FRAGMENTS; f++)
-                add_part(part, state[f].out + (n + m) * FRAGMENT_SUMS, weights[f][part],
-                         v_words + m * OTHER_WORDS, lane, exchange);
-        }
-        IN_ORDER();
-    }
-}
-#endif
 
 /* Returns whether all outputs are finite: 0 times each of them is 0. */
 INLINE bool all_finite(const struct fragment_state state[M_FRAGMENTS])

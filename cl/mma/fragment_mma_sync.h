@@ -4,6 +4,8 @@
  * Layout: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" (A, B, C and D) and
  * "Warp-level matrix load instruction: ldmatrix". Queries are rows, A holds q or weights. */
 #pragma once
+#include "common/storage.h"
+#include "mma/fragment_options.h"
 
 #define FRAGMENT_LANES 32
 #define FRAGMENT_QUERIES 16

@@ -5,10 +5,10 @@
  *
  * Local      halves of a place are K and V of a tile.
  * Turns      with PRODUCER 2 warpgroups ask for products one after the other, so that one's softmax overlaps with
- *            another's products.
- *
- * A part of fused_gpu_mma.cl, which includes it before its kernels. */
+ *            another's products. */
 #pragma once
+#include "mma/fused_rows.h"
+#include "mma/warpgroup_products.h"
 #include "mma/warpgroup_producer.h"
 
 INLINE void take_turn(const int warpgroup)

@@ -348,7 +348,6 @@ INLINE void attend_own_keys(const struct arguments *args, const struct task task
     for (; keys.j0 < task.end; keys = next) {
         float s[M_FRAGMENTS][KEY_SUMS], highest[M_FRAGMENTS][LANE_QUERIES];
         float columns[ROW_EIGHTS][2];
-        bool rescales = false;
 
         COPIES_WAIT_BUT_SETS(1);
         SUB_GROUP_BARRIER(); /* the keys' bytes are complete, factors may be overwritten */
@@ -362,12 +361,10 @@ INLINE void attend_own_keys(const struct arguments *args, const struct task task
         }
         copies_end_set();
         find_scores(args, &task, &keys, rows, state, s, highest, lane, exchange);
-        weigh(0, lane, scales, s[0], highest[0], state, weight_exponent, 0);
-        UNROLL
-        for (int n = 0; n < LANE_QUERIES; n++)
-            rescales = rescales || state->rescale[n] != 1.0f;
-        columns_of_rows(columns, state->rescale, lane, exchange);
-        if (ANY_LANE(rescales) || EMULATE) {
+        const struct new_maxima now = take_maxima(scales, highest[0], state, weight_exponent);
+        weights_of_scores(0, lane, scales, &now, s[0], state, 0);
+        columns_of_rows(columns, now.rescale, lane, exchange);
+        if (ANY_LANE(now.rescales) || EMULATE) {
             UNROLL
             for (int x = 0; x < DIM_SUMS; x++)
                 state->out[x] *= COLUMN_OF_SUM(columns, x);
@@ -393,7 +390,8 @@ INLINE void store_sums(const struct arguments *args, const struct task *task,
                        struct fragment_state *state, __local float *sums, __global float *results,
                        const float weight_exponent, const int lane, __local float *exchange)
 {
-    float scales[LANE_QUERIES], highest[M_FRAGMENTS][LANE_QUERIES], columns[ROW_EIGHTS][2];
+    float scales[LANE_QUERIES], rescale[LANE_QUERIES];
+    float highest[M_FRAGMENTS][LANE_QUERIES], columns[ROW_EIGHTS][2];
 
     find_scales(args, rows[0], scales);
     query_sum(state->row_sum, lane, exchange);
@@ -409,10 +407,10 @@ INLINE void store_sums(const struct arguments *args, const struct task *task,
             highest[0][n] = fmax(highest[0][n], l->statistics[m * BLOCK_M + lane_query(lane, n)]);
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        state->rescale[n] = EXP2((state->row_max[n] - FINITE(highest[0][n])) * LOG2E);
-        state->row_sum[n] *= state->rescale[n];
+        rescale[n] = EXP2((state->row_max[n] - FINITE(highest[0][n])) * LOG2E);
+        state->row_sum[n] *= rescale[n];
     }
-    columns_of_rows(columns, state->rescale, lane, exchange);
+    columns_of_rows(columns, rescale, lane, exchange);
     LOCAL_BARRIER(); /* nobody reads maxima any more */
     store_statistics(l, &state->row_sum, lane);
     for (int m = 0; m < SUB_GROUPS; m++) {

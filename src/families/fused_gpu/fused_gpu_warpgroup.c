@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fused_gpu UNIT=warpgroup: forward attention by wgmma, of NVIDIA's Hopper; see src/families/fused_gpu/fused_gpu_mma.cl. */
+/* fused_gpu UNIT=warpgroup: forward attention by wgmma, of NVIDIA's Hopper; see fused_gpu_warpgroup.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/block_sizes.h"
@@ -236,9 +236,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 const struct ca_family ca_fused_gpu_warpgroup = {
     CA_UNIT_OF("fused_gpu", "warpgroup"),
     .operation = CLATTN_FORWARD,
-    .source = ca_source_fused_gpu_mma,
+    .source = ca_source_fused_gpu_warpgroup,
     OWN_MEMBERS,
-    CA_STAGES(FUSED_STAGES_OF_PARTS("fused_gpu_mma")),
+    CA_STAGES(FUSED_STAGES_OF_PARTS("fused_gpu_warpgroup")),
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

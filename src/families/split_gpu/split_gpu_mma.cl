@@ -77,6 +77,8 @@
 
 #if OWN_KEYS
 #include "mma/decoded_operands.h"
+#else
+#include "mma/fragment_products.h"
 #endif
 #if BYTES
 #define BYTES_OF_TILE , k_bytes, v_bytes
