@@ -455,6 +455,21 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], weights_of_tile p
 #endif
 }
 
+/* sums += a part of weights times values. */
+INLINE void add_part(const int part, float *sums, const uint *weights, const uint *values,
+                     const int lane, __local float *exchange)
+{
+    if (SCALES_PARTS && part > 0) {
+        float products[FRAGMENT_SUMS] = {0.0f};
+        multiply_add(products, weights, values, lane, exchange);
+        UNROLL
+        for (int e = 0; e < FRAGMENT_SUMS; e++)
+            sums[e] = fma(products[e], 1.0f / PART_SCALE, sums[e]);
+    } else {
+        multiply_add(sums, weights, values, lane, exchange);
+    }
+}
+
 /* Returns whether all outputs are finite: 0 times each of them is 0. */
 INLINE bool all_finite(const struct fragment_state state[M_FRAGMENTS])
 {

@@ -72,21 +72,6 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
 
 /* ---- weights times values -------------------------------------------------------------------- */
 
-/* sums += a part of weights times values. */
-INLINE void add_part(const int part, float *sums, const uint *weights, const uint *values,
-                     const int lane, __local float *exchange)
-{
-    if (SCALES_PARTS && part > 0) {
-        float products[FRAGMENT_SUMS] = {0.0f};
-        multiply_add(products, weights, values, lane, exchange);
-        UNROLL
-        for (int e = 0; e < FRAGMENT_SUMS; e++)
-            sums[e] = fma(products[e], 1.0f / PART_SCALE, sums[e]);
-    } else {
-        multiply_add(sums, weights, values, lane, exchange);
-    }
-}
-
 /* The operands of values of a slab of keys, from tile n of dims on. */
 INLINE void load_value_operands(uint words[OTHERS_AT_ONCE * OTHER_WORDS],
                                 const __local ushort *v_tile, const int slab, const int n,

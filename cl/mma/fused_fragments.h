@@ -19,6 +19,8 @@
 #include "mma/computing.h"
 #define LOAD_WIDTH 8
 #define HAS_ROW_TILES 0
+#include "common/quantized.h"
+#include "mma/tile_layout.h"
 #include "families/fused_gpu/fused_gpu_mma_sizes.h"
 
 #include "gpu/tile_load.h"
@@ -30,7 +32,6 @@
 #include "gpu/fused_task.h"
 #include "gpu/row_end.h"
 #include "score/mark_blocks.h"
-#include "common/quantized.h"
 #define PLACES_IN_BYTES BYTES
 #include "mma/key_places.h"
 #include "mma/fragment_attention.h"

@@ -92,7 +92,7 @@ typedef __local uchar *kept_rows;
 #endif
 
 #define OWN_Q (q_tile + first_row / 64 * 64 * ROW_STRIDE)
-#if STREAMS_PLANES
+#if PLANES > 1
 #include "mma/fused_planes.h"
 #else
 #define KEYS_HERE(keys, u) HALF_HERE(u, 0, STAGE_KEYS(keys, (u).place))
@@ -208,7 +208,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
     LOAD_OWN_QUERIES()
 #endif
 
-#if !STREAMS_PLANES
+#if PLANES == 1
 /* Attends to the tiles that the producer copies. At the end stream->next is the use that follows
  * the last one. */
 INLINE void attend_produced(const struct arguments *args, const struct query_block block,

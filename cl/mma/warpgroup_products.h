@@ -5,7 +5,7 @@
 #define REST_OF_DIMS (DIMS % 128)
 #include "mma/warpgroup_tile.h"
 
-#if PART_COLUMNS % 16 || DIMS % 16 || BLOCK_N % 32 || KV_PARTS || K_CACHE || V_CACHE
+#if BLOCK_N % 32 || K_CACHE || V_CACHE
 #error "wgmma multiplies with tiles of whole steps of 16 columns"
 #endif
 

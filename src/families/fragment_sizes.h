@@ -15,6 +15,8 @@
 
 /* f32 is multiplied in parts of bf16, whose sum it is; elements of 16 bits are their only part. */
 #define OPERAND_PARTS (DTYPE == DTYPE_F32 ? 3 : 1)
+/* Their planes of q, k and v (cl/mma/fragment_planes.h). */
+#define PLANES OPERAND_PARTS
 
 /* With EMULATE, the words that a sub-group exchanges between its lanes. */
 #define EXCHANGE_QUERY (FRAGMENT_QUERIES * FRAGMENT_DEPTH)
@@ -24,6 +26,8 @@
 /* With tiles that tensor cores read themselves, the swizzle depends on addresses and repeats after
  * this many bytes. */
 #define SWIZZLE_BYTES 1024
+/* The row of such a tile. */
+#define SWIZZLED_STRIDE(columns) ROUND_UP(columns, 64)
 /* A producer's mbarriers of a place (cl/mma/warpgroup_producer.h). */
 #define PLACE_BARRIERS (HAS_DROPOUT ? 6 : 4)
 

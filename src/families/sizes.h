@@ -9,6 +9,16 @@
 #define DIVIDE_UP(x, by) (((x) + (by)-1) / (by))
 #define ROUND_UP(x, multiple) (DIVIDE_UP(x, multiple) * (multiple))
 
+/* SIZE(name, value) in a header of sizes: a constant of kernels; for the host, which includes the header in a function
+ * behind families/names.h, a variable. */
+#if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
+#define SIZE(name, value) enum { name = value };
+#else
+#define SIZE(name, value)                                                                          \
+    const size_t name = value;                                                                     \
+    (void)name;
+#endif
+
 /* Bytes of elements in arrays. */
 enum {
     ELEMENT_BYTES = 2, /* a 16-bit element */

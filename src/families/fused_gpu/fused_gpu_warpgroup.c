@@ -5,8 +5,8 @@
 #include "families/block_sizes.h"
 #include "families/family_units.h"
 #include "families/f32_parts.h"
+#include "families/fragment_sizes.h"
 #include "families/fragments.h"
-#include "families/fused_gpu/fused_gpu_mma_sizes.h"
 #include "families/registry.h"
 #include <string.h>
 
@@ -20,6 +20,7 @@ enum { M_FRAGMENTS = 1, BYTES = 0 };
 
 #define TUNABLES_DEF "families/fused_gpu/fused_gpu_warpgroup.def"
 #define TUNABLES_UNIT UNIT_WARPGROUP
+#define SIZES_FILE "families/fused_gpu/fused_gpu_mma_sizes.h"
 #include "families/expand.h"
 #include "families/fragment_unit.h"
 

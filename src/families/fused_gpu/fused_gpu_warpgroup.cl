@@ -26,9 +26,8 @@
 #include "mma/warpgroup_products.h"
 #include "mma/fused_rows.h"
 
-#if V_AT * 2 % SWIZZLE_BYTES || STAGE_ELEMENTS * 2 % SWIZZLE_BYTES
-#error "a tile does not begin where the swizzle does"
-#endif
+/* A size of -1 says that a tile does not begin where the swizzle does. */
+typedef char tiles_are_swizzled[(V_AT | STAGE_ELEMENTS) * 2 % SWIZZLE_BYTES ? -1 : 1];
 
 /* What is staged while scores are computed: the next tile with two STAGES; V with one. */
 #if STAGES > 1

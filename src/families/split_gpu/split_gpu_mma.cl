@@ -45,13 +45,15 @@
 #include "mma/fragment.h"
 #include "gpu/tile_exp.h"
 
+#include "common/quantized.h"
+#include "mma/tile_layout.h"
+#include "families/split_gpu/split_gpu_sizes.h"
 #include "families/split_gpu/split_gpu_mma_sizes.h"
 #define LOAD_WIDTH 8
 #define HAS_ROW_TILES 1
 #define TRACKS_SEEN 0
 
 #include "gpu/tile_load.h"
-#include "common/quantized.h"
 #define PLACES_IN_BYTES BYTES
 #if OWN_KEYS
 /* Key `column` of a tile: by the words of a row, neighbours are four or twelve banks apart, modulo 16. */
