@@ -5,8 +5,7 @@
 #include "families/sizes.h"
 
 /* Work-items of a group of the stage that makes parts, and the most groups that it has for a tensor. */
-#define PART_ITEMS 256
-#define MOST_PART_GROUPS 8192
+enum { PART_ITEMS = 256, MOST_PART_GROUPS = 8192 };
 
 /* Elements of a plane's line for so many of the tensor: whole pieces of 16 bytes. */
 #define PART_LINE(elements) ROUND_UP(elements, 8)
@@ -16,6 +15,6 @@
 #define PARTS_BYTES(lines, elements)                                                               \
     (PART_FLAGS_BYTES(lines) + 3 * ELEMENT_BYTES * (lines) * (elements))
 /* Parts begin at the workspace's first piece of 16 bytes, since it may begin at any float. */
-#define PARTS_ALIGNMENT 16
+enum { PARTS_ALIGNMENT = 16 };
 
 #endif

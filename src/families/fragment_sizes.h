@@ -19,9 +19,8 @@
 #define PLANES OPERAND_PARTS
 
 /* With EMULATE, the words that a sub-group exchanges between its lanes. */
-#define EXCHANGE_QUERY (FRAGMENT_QUERIES * FRAGMENT_DEPTH)
-#define EXCHANGE_OTHER (FRAGMENT_OTHERS * FRAGMENT_DEPTH)
-#define EXCHANGE_WORDS (REPLICAS * (EXCHANGE_QUERY + EXCHANGE_OTHER))
+#define EXCHANGE_WORDS                                                                             \
+    (REPLICAS * (FRAGMENT_QUERIES * FRAGMENT_DEPTH + FRAGMENT_OTHERS * FRAGMENT_DEPTH))
 
 /* With tiles that tensor cores read themselves, the swizzle depends on addresses and repeats after
  * this many bytes. */
@@ -34,6 +33,6 @@
 /* Dropout's bits of a tile, one bit of a byte for each of four keys. */
 #define KEPT_BYTES(queries, keys) ((queries) * ((keys) / 4))
 /* The same of a producer: four words of up to 32 keys for each row, from each of the warpgroups that draw them. */
-#define KEPT_ROW_BYTES 16
+enum { KEPT_ROW_BYTES = 16 };
 
 #endif

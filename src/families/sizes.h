@@ -28,10 +28,11 @@ enum {
     FLOAT4_BYTES = 16
 };
 
-/* What compilers that align variables beside tiles in local memory may add. */
-#define SPARE_BYTES (4 * INT_BYTES)
-
-/* Floats of each row in the workspace of gradients (cl/common/backward.h). */
-#define ROW_STATISTICS 4
+enum {
+    /* What compilers that align variables beside tiles in local memory may add. */
+    SPARE_BYTES = 4 * INT_BYTES,
+    /* Floats of each row in the workspace of gradients (cl/common/backward.h). */
+    ROW_STATISTICS = 4
+};
 
 #endif
