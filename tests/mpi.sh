@@ -3,7 +3,7 @@
 # sh tests/mpi.sh [RANKS...]: libclattn_mpi against double precision (tests/mpi/mpi_attention.c), what goes wrong
 # on one rank (mpi_faults.c), measured speeds (mpi_speed.c), clattn-bench --mpi and the cost model (mpi_cost.c), with each MPI that is installed, Open MPI and MPICH, on 1, 2, 3, 4 and 7 ranks of this machine unless others are named.
 # Builds what it needs in build/mpi-NAME.
-#   --build DIR   with the MPI of that build alone and a quarter of the cases on each, as CTest does; on one rank and, by
+#   --build DIR   with the MPI of that build alone and an eighth of the cases on each, as CTest does; on one rank and, by
 #                 CLATTN_TEST_SEED, on two or three, unless others are named
 # Ends with 1 if anything is wrong, with 77 if there is no MPI.
 set -u

@@ -5,7 +5,7 @@
 # broken. Most problems are compiled for one GPU each, which SEED chooses, with --all for every one.
 # BUILD is a folder that the project is built in, by default build/offline, where it builds itself what
 # it needs; SAMPLES, by default 1, is the number of programs with tunables at random of each family and
-# GPU, drawn from SEED (CLATTN_TEST_SEED, else 1), of which one in six is compiled without --all.
+# GPU, drawn from SEED (CLATTN_TEST_SEED, else 1), of which a few are compiled without --all.
 #   CLATTN_OFFLINE_ONLY=PATTERN  only the cases whose line in BUILD/offline/cases matches (grep -E)
 #   CLATTN_OFFLINE_JOBS=N        compilers that run at a time, by default 1
 # Needs a clang from 16 to 19, whose assembler the table knows, that can read the libclc that is there

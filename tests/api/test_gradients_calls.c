@@ -37,7 +37,7 @@ ParameterizedTestParameters(gradient_calls, same_bits_on_every_run) {
             const char *text = family_text(family, any_dims ? problems[c] : of_dim_64);
             if (!any_dims && c > 0)
                 break;
-            if (!run_takes(n + c, 3)) /* the others in the next two runs */
+            if (!run_takes(2 * n + c, 6)) /* the others in the next runs */
                 continue;
             mixes[count].family = n;
             memcpy(mixes[count++].problem, text, strlen(text) + 1);

@@ -72,16 +72,22 @@ static struct problem_kind draw_kind(struct rng *r, const struct fixture *f,
     return kind;
 }
 
-/* Each family gets every third layout in a run, and the others in the next two. */
-ParameterizedTestParameters(layouts, sweep) {
+/* A run takes one in `runs` layouts of the first families, and the others in the next runs. */
+static struct criterion_test_params some_layouts(const size_t num_families, const unsigned runs)
+{
     static struct layout taken[FAMILIES * LAYOUTS];
-    const struct criterion_test_params all = each_layout(FAMILIES);
+    const struct criterion_test_params all = each_layout(num_families);
     size_t numbers[FAMILIES * LAYOUTS];
-    const size_t count = numbers_taken(all.length, 3, numbers);
+    const size_t count =
+        numbers_taken(all.length, 0, run_all("CLATTN_TEST_LAYOUTS") ? 1 : runs, numbers);
 
     for (size_t n = 0; n < count; n++)
         taken[n] = ((const struct layout *)all.params)[numbers[n]];
     return cr_make_param_array(struct layout, taken, count);
+}
+
+ParameterizedTestParameters(layouts, sweep) {
+    return some_layouts(FAMILIES, 9);
 }
 
 ParameterizedTest(struct layout *layout, layouts, sweep) {
@@ -116,7 +122,7 @@ ParameterizedTest(struct layout *layout, layouts, sweep) {
 /* ---- conformance cases ----------------------------------------------------------------------- */
 
 ParameterizedTestParameters(layouts, conformance) {
-    return each_layout(FORWARD);
+    return some_layouts(FORWARD, 3);
 }
 
 /* A program takes a second to compile: a case for each layout, of either dtype, if not all. */

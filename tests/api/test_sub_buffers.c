@@ -96,7 +96,7 @@ static struct criterion_test_params all_families(void)
     size_t count = 0;
 
     for (size_t n = 0; ca_family_at(n) && count < MOST; n++)
-        if (ca_family_at(n)->operation <= CLATTN_BACKWARD && run_takes(n, 3))
+        if (ca_family_at(n)->operation <= CLATTN_BACKWARD && run_takes(n, 6))
             families[count++] = n; /* the others in the next runs */
     return cr_make_param_array(size_t, families, count);
 }

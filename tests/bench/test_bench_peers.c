@@ -232,6 +232,7 @@ ParameterizedTest(struct name *name, peers, compute_what_double_precision_does, 
     char path[512];
     const struct peer_kind kind = built(name->key, path);
 
+    unoptimised();
     start(&peer, &kind, &target);
     for (size_t n = 0; n < NUM_PROBLEMS + RANDOM_PROBLEMS; n++) {
         const bool listed = n < NUM_PROBLEMS;

@@ -26,16 +26,11 @@ static const char *const bases[] = {
 };
 enum { NUM_BASES = sizeof bases / sizeof *bases };
 
-/* Every other one in a run, and the rest in the next; of its problems a fourth. */
-
+/* One in four in a run, and the rest in the next ones; of its problems a fourth. */
 ParameterizedTestParameters(append, random) {
     static size_t numbers[NUM_BASES];
-    size_t count = 0;
 
-    for (size_t n = 0; n < NUM_BASES; n++)
-        if (run_takes(n, 2))
-            numbers[count++] = n;
-    return cr_make_param_array(size_t, numbers, count);
+    return cr_make_param_array(size_t, numbers, numbers_taken(NUM_BASES, 0, 4, numbers));
 }
 
 ParameterizedTest(size_t *number, append, random) {

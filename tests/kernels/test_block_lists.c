@@ -13,7 +13,7 @@
 TestSuite(block_lists, .timeout = 600);
 
 /* Guard bands, NaN where nothing is seen, entries and offsets of every kind: by trials (trial_data.c). */
-FAMILY_TEST(block_lists, may_hold_anything, CLATTN_FORWARD, NULL, 3)
+FAMILY_TEST(block_lists, may_hold_anything, CLATTN_FORWARD, NULL, 6)
 {
     static const char *const problems[] = {
         "fwd f32 b2 h2 q33 k65 d32 blocks=7x8:40:h mask=qk lse",
@@ -24,7 +24,7 @@ FAMILY_TEST(block_lists, may_hold_anything, CLATTN_FORWARD, NULL, 3)
     trials_pass(clattn_family_name(CLATTN_FORWARD, *family), problems, 2, 0, 6);
 }
 
-FAMILY_TEST(block_lists, of_gradients_may_hold_anything, CLATTN_BACKWARD, NULL, 3)
+FAMILY_TEST(block_lists, of_gradients_may_hold_anything, CLATTN_BACKWARD, NULL, 5)
 {
     static const char *const problems[] = {"bwd f32 b2 h2 q33 k65 d32 blocks=7x8:40:h mask=qk"};
 

@@ -19,18 +19,21 @@
 
 TestSuite(dropout, .timeout = 300);
 
-/* A test has one family in three in a run, by index: parameters cross processes, pointers do not.
+/* A test has one family in nine in a run, by index: parameters cross processes, pointers do not.
  * split_gpu UNIT=mma draws no dropout, and says so (tests/units/test_unit_choices.c). */
 static struct criterion_test_params families_of(const size_t test)
 {
-    static size_t families[16];
-    size_t count = 0;
+    static size_t families[MOST_FAMILIES];
+    size_t all[MOST_FAMILIES], numbers[MOST_FAMILIES], count = 0;
 
-    for (size_t n = 0; ca_family_at(n) && count < 16; n++)
+    for (size_t n = 0; ca_family_at(n) && count < MOST_FAMILIES; n++)
         if (ca_family_at(n)->operation <= CLATTN_BACKWARD && ca_family_at(n) != &ca_split_gpu_mma &&
-            family_takes_any_dims(ca_family_at(n)->full_name) && run_takes(n + test, 6))
-            families[count++] = n;
-    return cr_make_param_array(size_t, families, count);
+            family_takes_any_dims(ca_family_at(n)->full_name))
+            all[count++] = n;
+    const size_t taken = numbers_taken(count, test, 9, numbers);
+    for (size_t n = 0; n < taken; n++)
+        families[n] = all[numbers[n]];
+    return cr_make_param_array(size_t, families, taken);
 }
 
 #define FOR_EACH_FAMILY(name)                                                                      \

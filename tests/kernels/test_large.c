@@ -149,6 +149,7 @@ static void run(struct fixture *f, const struct ca_family *family, const enum te
 
 static void run_operation(const clattn_operation operation)
 {
+    size_t families[MOST_FAMILIES];
     struct fixture f;
     cl_int errors[2];
     cl_mem buffers[2];
@@ -159,12 +160,12 @@ static void run_operation(const clattn_operation operation)
         buffers[n] = clCreateBuffer(f.opencl, CL_MEM_READ_WRITE, bytes, NULL, &errors[n]);
     if (errors[0] != CL_SUCCESS || errors[1] != CL_SUCCESS || bytes < (size_t)1 << 31)
         cr_skip_test("the device gives no buffers of %zu bytes (error %d)", bytes, errors[0]);
-    for (size_t n = 0; ca_family_at(n); n++)
-        for (int id = 0; ca_family_at(n)->operation == operation && run_takes(n, 2) &&
-                         family_takes_f32(ca_family_at(n)->full_name) && id < NUM_TENSORS;
-             id++)
+    const size_t count = families_taken(operation, family_takes_f32, 0, 5, families);
+    for (size_t n = 0; n < count; n++)
+        for (int id = 0; id < NUM_TENSORS; id++)
             for (int axis = 0; has_layout(operation, (enum tensor_id)id) && axis < 3; axis++)
-                run(&f, ca_family_at(n), (enum tensor_id)id, axis, buffers, bytes);
+                run(&f, ca_family_find(clattn_family_name(operation, families[n])),
+                    (enum tensor_id)id, axis, buffers, bytes);
     clReleaseMemObject(buffers[1]);
     clReleaseMemObject(buffers[0]);
     fixture_close(&f);

@@ -132,7 +132,7 @@ static int takes_pages(const char *family)
     return family_takes(family, "fwd f32 b2 h4/2 q5 k157 d32 klen lse page=16 pages=20");
 }
 
-FAMILY_TEST(pages, have_the_bits_of_a_contiguous_cache, CLATTN_FORWARD, takes_pages, 2)
+FAMILY_TEST(pages, have_the_bits_of_a_contiguous_cache, CLATTN_FORWARD, takes_pages, 5)
 {
     const char *name = clattn_family_name(CLATTN_FORWARD, *family);
     struct fixture f;
@@ -152,7 +152,7 @@ FAMILY_TEST(pages, have_the_bits_of_a_contiguous_cache, CLATTN_FORWARD, takes_pa
 
 /* Guard bands, NaN where nothing is seen, lengths, entries and lists of every kind: by trials (trial_data.c). The
  * first problem is one for all families. */
-FAMILY_TEST(pages, tables_may_hold_anything, CLATTN_FORWARD, NULL, 3)
+FAMILY_TEST(pages, tables_may_hold_anything, CLATTN_FORWARD, NULL, 6)
 {
     static const char *const problems[] = {
         "fwd f32 b3 h4/2 q3 k100 d32 page=8 pages=9 causal=br klen sinks lse",

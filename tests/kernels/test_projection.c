@@ -68,7 +68,10 @@ ParameterizedTest(struct part *part, projection, sweep) {
     struct fixture f;
     size_t passed = 0;
 
-    mostly_unoptimised(part->number, PARTS_PER_FAMILY);
+    if (family_takes_f32(ca_family_at(part->family)->full_name))
+        mostly_unoptimised(part->family + part->number, 4);
+    else
+        unoptimised(); /* emulated instructions */
     fixture_open(&f);
     fixture_need_groups_of(&f, ca_family_at(part->family)->full_name);
     if (!family_projects_on(ca_family_at(part->family)->full_name,
@@ -154,7 +157,7 @@ ParameterizedTest(struct part *part, projection, ends) {
                             clattn_context_device(f.context)))
         cr_skip_test("a family for CPUs, on a GPU");
     for (size_t n = 0; n < sizeof ends / sizeof *ends; n++) {
-        if (!run_takes(n + part->family, 5)) /* the others in the next runs */
+        if (!run_takes(n + part->family, 10)) /* the others in the next runs */
             continue;
         const char *family = ca_family_at(part->family)->full_name;
         struct trial t = {
@@ -233,6 +236,7 @@ Test(projection, large_elements_of_parts) {
 Test(projection, repeats_give_the_same_bits) {
     struct fixture f;
 
+    unoptimised();
     fixture_open(&f);
     fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
@@ -246,7 +250,7 @@ Test(projection, repeats_give_the_same_bits) {
         trial_fill(&t);
         unsigned char *first = malloc(y->num_bytes);
         cr_assert(first != NULL);
-        for (int run = 0; run < 50; run++) {
+        for (int run = 0; run < 20; run++) {
             struct tensor_arguments tensors = trial_send(&f, &t);
             cr_assert(tensor_execute(CLATTN_PROJECTION, plan, f.queue, &tensors, 0, NULL, NULL) ==
                       CLATTN_SUCCESS);
@@ -412,6 +416,7 @@ Test(projection, a_miscompiled_family_is_refused) {
     static const char text[] = "proj f16 h2 q9 d64/20 w=oi bias=f32 accumulate";
     struct fixture f;
 
+    unoptimised();
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
         fixture_open_checked(&f, "");
@@ -434,6 +439,7 @@ Test(projection, is_measured) {
                                         "proj f32 b2 h3 q20 d30/16 w=oi bias=f32 accumulate"};
     struct fixture f;
 
+    unoptimised();
     fixture_open_checked(&f, "");
     fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {

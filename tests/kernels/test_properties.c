@@ -12,8 +12,8 @@
 
 TestSuite(properties, .timeout = 600);
 
-/* A property has one family in three in a run. */
-#define FOR_EACH_FAMILY(name) FAMILY_TEST(properties, name, CLATTN_FORWARD, family_takes_f32, 3)
+/* A property has one family in five in a run. */
+#define FOR_EACH_FAMILY(name) FAMILY_TEST(properties, name, CLATTN_FORWARD, family_takes_f32, 5)
 
 /* In each run the programs of one family are optimised, which takes three times as long to compile. */
 static void open(struct fixture *f, const size_t family)

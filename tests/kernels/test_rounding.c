@@ -46,16 +46,12 @@ static void expect(const double got, const double sum, const char *what, const s
 
 /* ---- attention -------------------------------------------------------------------------------- */
 
-static size_t families[16];
+static size_t families[MOST_FAMILIES];
 
 static struct criterion_test_params families_of(const clattn_operation operation)
 {
-    size_t count = 0;
-
-    for (size_t n = 0; clattn_family_name(operation, n) && count < 16; n++)
-        if (family_takes_any_dims(clattn_family_name(operation, n)) && run_takes(n, 2))
-            families[count++] = n; /* the others in the next run */
-    return cr_make_param_array(size_t, families, count);
+    return cr_make_param_array(size_t, families,
+                               families_taken(operation, NULL, (uint64_t)operation, 4, families));
 }
 
 ParameterizedTestParameters(rounding, outputs) {

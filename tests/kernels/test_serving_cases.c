@@ -95,7 +95,7 @@ static void pass_append(struct fixture *f, struct rng *r, const struct lengths *
 ParameterizedTestParameters(serving_cases, cache_of_flash_attention) {
     static size_t numbers[NUM_LENGTHS];
 
-    return cr_make_param_array(size_t, numbers, numbers_taken(NUM_LENGTHS, 5, numbers));
+    return cr_make_param_array(size_t, numbers, numbers_taken(NUM_LENGTHS, 0, 10, numbers));
 }
 
 ParameterizedTest(size_t *number, serving_cases, cache_of_flash_attention) {
@@ -130,7 +130,7 @@ static void draw_pages(struct rng *r, size_t batch, size_t keys, char *text, siz
 ParameterizedTestParameters(serving_cases, heads_of_flashinfer) {
     static size_t numbers[NUM_HEADS];
 
-    return cr_make_param_array(size_t, numbers, numbers_taken(NUM_HEADS, 7, numbers));
+    return cr_make_param_array(size_t, numbers, numbers_taken(NUM_HEADS, 0, 7, numbers));
 }
 
 ParameterizedTest(size_t *number, serving_cases, heads_of_flashinfer) {

@@ -65,7 +65,7 @@ static void pass_with_infinities(struct fixture *f, const size_t number)
 ParameterizedTestParameters(split_gpu_item, options) {
     static size_t numbers[NUM_CASES];
 
-    return cr_make_param_array(size_t, numbers, numbers_taken(NUM_CASES, 2, numbers));
+    return cr_make_param_array(size_t, numbers, numbers_taken(NUM_CASES, 0, 4, numbers));
 }
 
 ParameterizedTest(size_t *number, split_gpu_item, options) {

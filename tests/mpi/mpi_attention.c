@@ -9,7 +9,7 @@
  *
  * What the device reads and writes while messages are under way is watched (hazards.h).
  *
- * Of the cases a run takes a quarter, others than the run of the next seed and than on one rank more (CLATTN_TEST_SEED;
+ * Of the cases a run takes an eighth, others than the run of the next seed and than on one rank more (CLATTN_TEST_SEED;
  * CLATTN_TEST_ALL=1: all of them).
  *
  * Prints a line for each problem and ends with 1 if one is wrong, or if accesses were in no order. */
@@ -558,7 +558,7 @@ int main(int argc, char **argv)
         const char *text = of_ring ? ring_cases[n - NUM_CASES] : cases[n];
         if (argc > 1 ? atoi(argv[1]) != n
                      : (of_ring && own_memory) ||
-                           !run_takes((uint64_t)n + (uint64_t)world.ranks + own_memory, 4))
+                           !run_takes((uint64_t)n + (uint64_t)world.ranks + own_memory, 8))
             continue;
         failures += run_case(&world, text, CLATTN_FORWARD, of_ring ? 1 : SIZE_MAX);
         failures += run_case(&world, text, CLATTN_BACKWARD, of_ring ? 1 : SIZE_MAX);

@@ -29,7 +29,7 @@ enum { NUM_TARGETS = sizeof targets / sizeof *targets };
 static const char of_fused_wgmma_alone[] = "fwd bf16 b1 h16 q4096 k4096 d256 causal=tl";
 
 /* Runs, by the seed, that `some` spreads the problems over. */
-enum { RUNS_OF_SOME = 16 };
+enum { RUNS_OF_SOME = 32 };
 
 /* Problems whose programs are compiled with the family's own choice of tunables. */
 static const struct {
@@ -285,6 +285,12 @@ static int draw_tunables(struct rng *r, const struct ca_problem *p, const clattn
     return 0;
 }
 
+/* Of the samples whose turn it is every other one is compiled. */
+static int takes_sample(const struct output *out, const struct device *d, uint64_t number)
+{
+    return is_its_turn(out, d, number) && number / NUM_TARGETS % 2 == 0;
+}
+
 /* A problem for the family: of attention any, else one of those above. */
 static clattn_problem draw_problem(struct rng *r, const struct ca_family *family,
                                    const clattn_device_info *dev)
@@ -315,7 +321,8 @@ static void write_samples(struct output *out, const struct device *d,
         const struct ca_problem made = ca_problem_own(&p);
         if (family->preference(&made.normal, &d->info) == CA_ONLY_IF_FORCED)
             continue;
-        if (draw_tunables(r, &made, &d->info, &c) && (out->all || is_its_turn(out, d, rng_next(r))))
+        if (draw_tunables(r, &made, &d->info, &c) &&
+            (out->all || takes_sample(out, d, rng_next(r))))
             write_case(out, d, &c, &made, "sample");
     }
 }

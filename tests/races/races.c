@@ -4,7 +4,7 @@
  * hides missing ones. Results are compared with the reference too, because Oclgrind interprets
  * kernels and shares no code generator with PoCL.
  *
- *   races         runs every sixth pair of an item and a family (the rest in the next runs,
+ *   races         runs every twelfth pair of an item and a family (the rest in the next runs,
  *                 CLATTN_TEST_ALL=1: all), then what has no family; 0 if all results are right,
  *                 and if every item can be had on CPUs of any vendor
  *   races N       runs the N-th of these; 3 if there is none
@@ -477,7 +477,7 @@ static int run_pairs(clattn_context *context, size_t which, int *runs)
             return 1;
         }
         for (size_t n = 0; (family = family_of(item, &p, n)) != NULL; n++, pair++)
-            if (which == RUNS_PAIRS ? run_takes(pair, 6) : which == pair) {
+            if (which == RUNS_PAIRS ? run_takes(pair, 12) : which == pair) {
                 choose_options(context, pair, item->tunables);
                 failures += !run_item(context, item, &p, family);
                 ++*runs;

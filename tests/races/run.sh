@@ -31,7 +31,7 @@ fi
 # A process for each pair of an item and a family: where a new buffer has the place of a freed one,
 # Oclgrind 21.10 may call values uninitialized that were written (nothing is reported if buffers are
 # never freed).
-step=12 # of twelve runs with neighbouring seeds each takes a twelfth
+step=24 # of 24 runs with neighbouring seeds each takes one in 24
 [ "${CLATTN_TEST_ALL:-}" != 1 ] || step=1
 runs=0
 seed=${CLATTN_TEST_SEED:-1}

@@ -70,14 +70,17 @@ int family_projects_on(const char *name, const clattn_device_info *device)
 size_t families_taken(const clattn_operation operation, int (*takes)(const char *name),
                       const uint64_t test, const unsigned runs, size_t families[MOST_FAMILIES])
 {
+    size_t all[MOST_FAMILIES], numbers[MOST_FAMILIES];
     const char *name;
     size_t count = 0;
 
     for (size_t n = 0; (name = clattn_family_name(operation, n)) != NULL; n++)
-        if (count < MOST_FAMILIES && (!takes || takes(name)) && family_takes_any_dims(name) &&
-            run_takes(n + test, runs))
-            families[count++] = n;
-    return count;
+        if (count < MOST_FAMILIES && (!takes || takes(name)) && family_takes_any_dims(name))
+            all[count++] = n;
+    const size_t taken = numbers_taken(count, test, runs, numbers);
+    for (size_t n = 0; n < taken; n++)
+        families[n] = all[numbers[n]];
+    return taken;
 }
 
 const char *family_text(const char *family, const char *text)

@@ -32,8 +32,8 @@ const char *family_of_plan(const clattn_plan_info *info);
 enum { MOST_FAMILIES = 32 };
 
 /* Lists families of an operation, as indices of clattn_family_name(operation, ...), and returns how many: those that `takes`
- * says yes to (NULL: all), of which a test takes one in `runs` in this run, and the others in the next runs (run_takes()).
- * `test` is a number of the test, so that tests take different ones. */
+ * says yes to (NULL: all), of which a test takes one in `runs` in this run, and the others in the next runs, as
+ * numbers_taken() has it. */
 size_t families_taken(clattn_operation operation, int (*takes)(const char *name), uint64_t test,
                       unsigned runs, size_t families[MOST_FAMILIES]);
 

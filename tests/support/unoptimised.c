@@ -36,9 +36,8 @@ int run_all(const char *name)
 
 int run_takes(const uint64_t n, const unsigned runs)
 {
-    const char *all = getenv("CLATTN_TEST_ALL");
-
-    return (n + run_seed()) % runs == 0 || (all && strcmp(all, "1") == 0);
+    return (n + run_seed()) % runs == 0 || run_number("CLATTN_TEST_ALL", 0) == 1 ||
+           run_all("CLATTN_TEST_FAMILIES");
 }
 
 void mostly_unoptimised(const size_t turn, const size_t turns)
@@ -47,12 +46,12 @@ void mostly_unoptimised(const size_t turn, const size_t turns)
         unoptimised();
 }
 
-size_t numbers_taken(const size_t count, const unsigned runs, size_t *numbers)
+size_t numbers_taken(const size_t count, const uint64_t test, const unsigned runs, size_t *numbers)
 {
     size_t taken = 0;
 
     for (size_t n = 0; n < count; n++)
-        if (run_takes(n, runs))
+        if (run_takes(n + test, count < runs ? (unsigned)count : runs))
             numbers[taken++] = n;
     return taken;
 }

@@ -19,14 +19,15 @@ void mostly_unoptimised(size_t turn, size_t turns);
 uint64_t run_seed(void);
 
 /* Whether this run takes test number n of those that `runs` runs in a row share: each of them takes its
- * part, by run_seed(). CLATTN_TEST_ALL=1 takes all, in twice the time. */
+ * part, by run_seed(). CLATTN_TEST_ALL=1 takes all, in several times the time; CLATTN_TEST_FAMILIES=all does so too. */
 int run_takes(uint64_t n, unsigned runs);
 
 /* A number of the environment, such as CLATTN_TEST_SCALE; and whether a variable of it says "all". */
 uint64_t run_number(const char *name, uint64_t otherwise);
 int run_all(const char *name);
 
-/* Which of the numbers below count this run takes, if `runs` runs share them; how many. */
-size_t numbers_taken(size_t count, unsigned runs, size_t *numbers);
+/* Which of the numbers below count this run takes, if `runs` runs share them, at least one of them; how many. `test` is
+ * a number of the test, so that tests take different ones. */
+size_t numbers_taken(size_t count, uint64_t test, unsigned runs, size_t *numbers);
 
 #endif

@@ -31,20 +31,21 @@ static int of_cpu(const struct unit *unit)
     return strstr(unit->family, "_cpu") != NULL;
 }
 
-/* A program takes seconds to compile: each run takes a sixth, and of a CPU's a tenth emulated besides. */
+/* A program takes seconds to compile: each run takes one in twelve, and of a CPU's as many emulated besides. */
 ParameterizedTestParameters(units, programs) {
     static struct part parts[256];
     const char *only = getenv("CLATTN_TEST_FAMILY");
-    size_t count = 0;
+    size_t count = 0, number = 0;
 
     for (size_t u = 0; u < num_units; u++)
         for (size_t n = 0; n < units[u].count; n++) {
             if (only && only[0] && strcmp(only, units[u].family) != 0)
                 continue;
-            if (run_takes(n, 6))
+            if (run_takes(number, 12))
                 parts[count++] = (struct part){u, n, 0};
-            if (of_cpu(&units[u]) && run_takes(n, 10))
+            if (of_cpu(&units[u]) && run_takes(number + 6, 12))
                 parts[count++] = (struct part){u, n, 1};
+            number++;
         }
     return cr_make_param_array(struct part, parts, count);
 }
@@ -238,6 +239,8 @@ Test(units, infinities_in_gradients) {
     fixture_need_groups(&f);
     unit_need_emulation(&f);
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        if (!run_takes(n, 4)) /* the others in the next runs */
+            continue;
         struct trial t = trial_of(cases[n].family, cases[n].problem, cases[n].tunables, 3);
         trial_fill(&t);
         trial_set(&t, TENSOR_DO, 0, 0, 21, 3, INFINITY);
@@ -263,6 +266,8 @@ Test(units, infinite_key) {
     fixture_open(&f);
     fixture_need_groups(&f);
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
+        if (!run_takes(n, 2)) /* the other in the next run */
+            continue;
         struct trial t = trial_of("backward_gpu UNIT=mma", problems[n],
                                   "INSTRUCTION=1 SUB_GROUPS=1 DIM_GROUPS=1 BLOCK_STREAMED=16", 3);
         if (!is_taken(&f, &t.problem, t.family, t.tunables))
@@ -299,6 +304,8 @@ Test(units, infinite_key_without_weight) {
     fixture_need_groups(&f);
     unit_need_emulation(&f);
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        if (!run_takes(n, 3)) /* the others in the next runs */
+            continue;
         struct trial t = trial_of(cases[n].family, cases[n].problem, cases[n].tunables, 3);
         trial_fill(&t);
         trial_set_ordinary(&t, TENSOR_Q, 4);
@@ -356,10 +363,14 @@ Test(units, weights_far_apart) {
 
     fixture_open(&f);
     for (size_t n = 0; n < 6; n++) {
-        struct trial t = trial_of(families[n / 3], problems[n % 3], "", 3 + n % 3);
+        if (!run_takes(n, 3)) /* the others in the next runs */
+            continue;
+        struct trial t = trial_of(families[n / 3], problems[(n + n / 3) % 3], "", 3 + n % 3);
         trial_pass_with_small_weights(&f, &t);
     }
     for (size_t n = 0; n < 2; n++) {
+        if (!run_takes(n, 2))
+            continue;
         struct trial t = trial_of(families[n], problems[2], "", 7);
         trial_fill(&t);
         for (int id = TENSOR_Q; id <= TENSOR_V; id++)

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L /* popen */
 #include "tests/support/programs/program.h"
 
+#include "tests/support/unoptimised.h"
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdarg.h>
@@ -15,6 +16,8 @@ char program_text[32768];
 static int run(const char *program, const char *format, va_list arguments, char command[4096])
 {
     const int length = snprintf(command, 4096, "'%s' ", program);
+
+    unoptimised();
 
     vsnprintf(command + length, 4096 - (size_t)length, format, arguments);
     cr_assert(strlen(command) + sizeof " 2>&1" <= 4096);

@@ -11,7 +11,7 @@
 extern char program_text[32768];
 
 /* Runs a program with arguments for the shell, given by a format, and waits; its exit status, -1 if a
- * signal ended it. */
+ * signal ended it. PoCL does not optimise its kernels (unoptimised()). */
 int program_run(const char *program, const char *arguments, ...)
     __attribute__((format(printf, 2, 3)));
 
