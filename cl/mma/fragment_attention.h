@@ -153,6 +153,10 @@ struct fragment_state {
     float row_max[LANE_QUERIES], row_sum[LANE_QUERIES];
     float seen[LANE_QUERIES]; /* 1 once the lane has met a visible key; used with TRACKS_SEEN */
     float out[DIM_SUMS];
+#if OWN_KEYS
+    float rescale
+        [LANE_QUERIES]; /* the factor by which `out` is to be multiplied before more is added */
+#endif
 };
 
 /* The state of rows before their first key. */
@@ -316,43 +320,35 @@ INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
     }
 }
 
-/* The change of a fragment's row maxima by a tile of scores. */
-struct new_maxima {
-    float base[LANE_QUERIES];    /* what the rows' weights are relative to */
-    float rescale[LANE_QUERIES]; /* the factors of earlier sums */
-    bool rescales;               /* whether some factor is not 1 */
-};
-
-/* Takes the rows' new maxima, and rescales the sums of their weights. */
-INLINE struct new_maxima take_maxima(const float scale[LANE_QUERIES],
-                                     const float highest[LANE_QUERIES],
-                                     struct fragment_state *state, const float weight_exponent)
+/* Takes the rows' new maxima, and rescales the sums of their weights. base: what weights are relative to from now on;
+ * rescale: the factors of earlier sums. Returns whether some factor is not 1. */
+INLINE bool take_maxima(const float scale[LANE_QUERIES], const float highest[LANE_QUERIES],
+                        struct fragment_state *state, const float weight_exponent,
+                        float base[LANE_QUERIES], float rescale[LANE_QUERIES])
 {
-    struct new_maxima now;
+    bool rescales = false;
 
-    now.rescales = false;
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        now.base[n] = exponent_of(FINITE(highest[n]), scale[n], -weight_exponent);
-        now.rescale[n] =
-            EXP2(exponent_of(state->row_max[n], scale[n], -weight_exponent) - now.base[n]);
+        base[n] = exponent_of(FINITE(highest[n]), scale[n], -weight_exponent);
+        rescale[n] = EXP2(exponent_of(state->row_max[n], scale[n], -weight_exponent) - base[n]);
         state->row_max[n] = highest[n];
-        state->row_sum[n] *= now.rescale[n];
-        now.rescales = now.rescales || now.rescale[n] != 1.0f;
+        state->row_sum[n] *= rescale[n];
+        rescales = rescales || rescale[n] != 1.0f;
     }
-    return now;
+    return rescales;
 }
 
-/* Scores of a fragment become weights relative to the rows' new maxima. */
+/* Scores of a fragment become weights relative to the rows' bases. */
 INLINE void weights_of_scores(const int fragment_row, const int lane,
-                              const float scale[LANE_QUERIES], const struct new_maxima *now,
+                              const float scale[LANE_QUERIES], const float base[LANE_QUERIES],
                               float s[KEY_SUMS], struct fragment_state *state,
                               const __local uchar *kept)
 {
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
         const int here = SUM_QUERY(x % TILE_SUMS);
-        s[x] = EXP2_OF(x, exponent_of(s[x], scale[here], -now->base[here]));
+        s[x] = EXP2_OF(x, exponent_of(s[x], scale[here], -base[here]));
         state->row_sum[here] += s[x];
 #if HAS_DROPOUT && !PRODUCER /* with a producer these are words (drop_weights()) */
         if (!is_kept(kept, BLOCK_M, ROW(here), KEY(x)))

@@ -64,10 +64,11 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
                   struct fragment_state *state, const float weight_exponent,
                   const __local uchar *kept)
 {
-    const struct new_maxima now = take_maxima(scale, highest, state, weight_exponent);
+    float base[LANE_QUERIES], rescale[LANE_QUERIES];
+    const bool rescales = take_maxima(scale, highest, state, weight_exponent, base, rescale);
 
-    rescale_sums(now.rescales, now.rescale, state->out);
-    weights_of_scores(fragment_row, lane, scale, &now, s, state, kept);
+    rescale_sums(rescales, rescale, state->out);
+    weights_of_scores(fragment_row, lane, scale, base, s, state, kept);
 }
 
 /* ---- weights times values -------------------------------------------------------------------- */

@@ -323,6 +323,20 @@ INLINE int dim_of_sum(const int x, const int lane)
 
 /* ---- the loop over tiles --------------------------------------------------------------------- */
 
+/* Scores become weights. Earlier sums lie in columns, and wait for the factors that state->rescale has. */
+INLINE void weigh_own(const int lane, const float scale[LANE_QUERIES], float s[KEY_SUMS],
+                      const float highest[LANE_QUERIES], struct fragment_state *state,
+                      const float weight_exponent)
+{
+    float base[LANE_QUERIES], rescale[LANE_QUERIES];
+
+    take_maxima(scale, highest, state, weight_exponent, base, rescale);
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        state->rescale[n] = rescale[n];
+    weights_of_scores(0, lane, scale, base, s, state, 0);
+}
+
 /* Attends to the tiles of a range, from the first one on. */
 INLINE void attend_own_keys(const struct arguments *args, const struct task task,
                             const struct matrices m, const struct own own,
@@ -348,6 +362,7 @@ INLINE void attend_own_keys(const struct arguments *args, const struct task task
     for (; keys.j0 < task.end; keys = next) {
         float s[M_FRAGMENTS][KEY_SUMS], highest[M_FRAGMENTS][LANE_QUERIES];
         float columns[ROW_EIGHTS][2];
+        bool rescales = false;
 
         COPIES_WAIT_BUT_SETS(1);
         SUB_GROUP_BARRIER(); /* the keys' bytes are complete, factors may be overwritten */
@@ -361,10 +376,12 @@ INLINE void attend_own_keys(const struct arguments *args, const struct task task
         }
         copies_end_set();
         find_scores(args, &task, &keys, rows, state, s, highest, lane, exchange);
-        const struct new_maxima now = take_maxima(scales, highest[0], state, weight_exponent);
-        weights_of_scores(0, lane, scales, &now, s[0], state, 0);
-        columns_of_rows(columns, now.rescale, lane, exchange);
-        if (ANY_LANE(now.rescales) || EMULATE) {
+        weigh_own(lane, scales, s[0], highest[0], state, weight_exponent);
+        UNROLL
+        for (int n = 0; n < LANE_QUERIES; n++)
+            rescales = rescales || state->rescale[n] != 1.0f;
+        columns_of_rows(columns, state->rescale, lane, exchange);
+        if (ANY_LANE(rescales) || EMULATE) {
             UNROLL
             for (int x = 0; x < DIM_SUMS; x++)
                 state->out[x] *= COLUMN_OF_SUM(columns, x);
@@ -390,8 +407,7 @@ INLINE void store_sums(const struct arguments *args, const struct task *task,
                        struct fragment_state *state, __local float *sums, __global float *results,
                        const float weight_exponent, const int lane, __local float *exchange)
 {
-    float scales[LANE_QUERIES], rescale[LANE_QUERIES];
-    float highest[M_FRAGMENTS][LANE_QUERIES], columns[ROW_EIGHTS][2];
+    float scales[LANE_QUERIES], highest[M_FRAGMENTS][LANE_QUERIES], columns[ROW_EIGHTS][2];
 
     find_scales(args, rows[0], scales);
     query_sum(state->row_sum, lane, exchange);
@@ -407,10 +423,10 @@ INLINE void store_sums(const struct arguments *args, const struct task *task,
             highest[0][n] = fmax(highest[0][n], l->statistics[m * BLOCK_M + lane_query(lane, n)]);
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        rescale[n] = EXP2((state->row_max[n] - FINITE(highest[0][n])) * LOG2E);
-        state->row_sum[n] *= rescale[n];
+        state->rescale[n] = EXP2((state->row_max[n] - FINITE(highest[0][n])) * LOG2E);
+        state->row_sum[n] *= state->rescale[n];
     }
-    columns_of_rows(columns, rescale, lane, exchange);
+    columns_of_rows(columns, state->rescale, lane, exchange);
     LOCAL_BARRIER(); /* nobody reads maxima any more */
     store_statistics(l, &state->row_sum, lane);
     for (int m = 0; m < SUB_GROUPS; m++) {

@@ -2,7 +2,7 @@
 /* Attention's products of a warpgroup's queries with a whole tile of K or V in local memory (warpgroup_tile.h). */
 #pragma once
 #include "mma/fragment_attention.h"
-#define REST_OF_DIMS (DIMS % 128)
+#define REST_OF_DIMS (ROUND_UP(DIM_V, 16) % 128) /* of DIMS */
 #include "mma/warpgroup_tile.h"
 
 #if BLOCK_N % 32 || K_CACHE || V_CACHE
@@ -44,16 +44,17 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
                   struct fragment_state *state, const float weight_exponent,
                   const __local uchar *kept)
 {
-    const struct new_maxima now = take_maxima(scale, highest, state, weight_exponent);
+    float base[LANE_QUERIES], rescale[LANE_QUERIES];
+    const bool rescales = take_maxima(scale, highest, state, weight_exponent, base, rescale);
 
     if (!OVERLAP)
-        rescale_sums(now.rescales, now.rescale, state->out);
-    weights_of_scores(fragment_row, lane, scale, &now, s, state, kept);
+        rescale_sums(rescales, rescale, state->out);
+    weights_of_scores(fragment_row, lane, scale, base, s, state, kept);
     if (OVERLAP) {
         WEIGHTS_HERE(state->row_sum);
         PRODUCTS_WAIT(0);
         SUMS_HERE(state->out, DIM_SUMS);
-        rescale_sums(now.rescales, now.rescale, state->out);
+        rescale_sums(rescales, rescale, state->out);
     }
 }
 
