@@ -26,7 +26,7 @@ INLINE float weight_of_pair(const struct arguments *args, const struct tile t, c
     struct score_tile pair = score_tile_at(args, t.e, t.b, t.h, i, j, 1, 1, 1L);
 
 #if HAS_BLOCKS
-    find_blocks(t.bits, i, j, &pair);
+    find_blocks(t.bits, i, j, false, &pair);
 #endif
     struct score s = score_of(args, pair, 0, 0, product);
     return hide(args, pair, in_window(pair, 0, 0), 0, 0, &s) ? weight_of(s, minus_lse, 0.0f) : 0.0f;

@@ -126,11 +126,18 @@ struct tile {
 #endif
 };
 
+#if HAS_BLOCKS
+/* 1 if the tiles of all passes lie in one block each; queries begin at a limit to the right, too. */
+#define IN_BLOCKS                                                                                  \
+    (!HAS_WINDOW_RIGHT && TILES_IN_BLOCKS(BLOCK_OWNED, BLOCK_OWNED) &&                             \
+     TILES_IN_BLOCKS(BLOCK_STREAMED, BLOCK_STREAMED) && TILES_IN_BLOCKS(1, OWNED_KEYS))
+#endif
+
 /* Returns whether some key of the tile is masked for some query of it. */
 INLINE bool is_partial(const struct arguments *args, const struct tile t)
 {
 #if HAS_BLOCKS
-    const bool hides = HAS_BIAS || hides_listed(t.bits, t.i0, t.queries, t.j0, t.keys);
+    const bool hides = HAS_BIAS || hides_listed(IN_BLOCKS, t.bits, t.i0, t.queries, t.j0, t.keys);
 #elif HAS_MARKS
     const bool hides =
         HAS_BIAS ||
@@ -160,7 +167,7 @@ INLINE struct score_tile scores_of_tile(const struct arguments *args, const stru
                                            MAX(BLOCK_OWNED, BLOCK_STREAMED));
 
 #if HAS_BLOCKS
-    find_blocks(t.bits, t.i0, t.j0, &tile);
+    find_blocks(t.bits, t.i0, t.j0, IN_BLOCKS, &tile);
 #endif
     return tile;
 }

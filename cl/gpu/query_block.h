@@ -88,13 +88,16 @@ struct keys {
  * rest of that tile comes first. */
 INLINE long next_listed_tile(const struct query_block block, const long j0)
 {
-    return next_tile_of_keys(block.bits, block_rows_of(block.i0, max(block.queries, 1)),
-                             block.begin, j0, block.end, BLOCK_N);
+    const int queries = TILES_IN_BLOCKS(BLOCK_M, BLOCK_N) ? 1 : max(block.queries, 1);
+
+    return next_tile_of_keys(block.bits, block_rows_of(block.i0, queries), block.begin, j0,
+                             block.end, BLOCK_N);
 }
 
 #define HIDES_IN_TILE(block, j0, count)                                                            \
     (HAS_BIAS || TRACKS_SEEN ||                                                                    \
-     hides_listed(block.bits, block.i0, max(block.queries, 1), j0, count))
+     hides_listed(TILES_IN_BLOCKS(BLOCK_M, BLOCK_N), block.bits, block.i0, max(block.queries, 1),  \
+                  j0, count))
 #elif HAS_MARKS
 /* The mark of the tile from key j0 on. */
 INLINE int mark_at(const struct query_block block, const long j0)
@@ -140,7 +143,7 @@ INLINE struct score_tile score_tile_of(const struct arguments *args, const struc
                                            block.queries, keys.count, MAX(BLOCK_M, BLOCK_N));
 
 #if HAS_BLOCKS
-    find_blocks(block.bits, block.i0, keys.j0, &tile);
+    find_blocks(block.bits, block.i0, keys.j0, TILES_IN_BLOCKS(BLOCK_M, BLOCK_N), &tile);
 #endif
     return tile;
 }

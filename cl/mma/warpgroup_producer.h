@@ -48,13 +48,13 @@ INLINE struct use next_use(struct use u)
 }
 
 #if !EMULATE
-/* Together, 128 * (40 + 2 * 232) or 128 * (32 + 3 * 160), with a producer that draws random numbers 128 * (56 +
+/* Together, 128 * (40 + 2 * 232) or 128 * (32 + 3 * 160), with a producer that draws random numbers or reads block lists 128 * (56 +
  * 2 * 224) or 128 * (56 + 3 * 152), and with two warpgroups that do 128 * (2 * 48 + 2 * 208), these are at most the
  * registers of a multiprocessor. The host counts with them. */
 #if DRAWERS == 2
 #define PRODUCER_REGISTERS 48
 #define COMPUTING_REGISTERS 208
-#elif DRAWERS
+#elif DRAWERS || HAS_BLOCKS
 #define PRODUCER_REGISTERS 56
 #define COMPUTING_REGISTERS (SUB_GROUPS == 12 ? 152 : 224)
 #else

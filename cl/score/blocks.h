@@ -237,10 +237,20 @@ static inline struct listed_tile listed_tile_at(const struct block_bits bits, co
     return tile;
 }
 
-/* Returns whether a pair of the tile is masked, or must be looked up in the mask. */
-INLINE bool hides_listed(const struct block_bits bits, const long i, const long queries,
-                         const long j, const long keys)
+/* 1 if tiles of `queries` by `keys` lie in one block each: a tile that is visited is then listed, all
+ * of it, and no pair is looked up. Tiles begin at multiples of their sizes but after a window or in
+ * pages. A mask must know which blocks are listed as full. */
+#define TILES_IN_BLOCKS(queries, keys)                                                             \
+    (!HAS_MASK && !HAS_WINDOW_LEFT && !PAGE_SIZE && BLOCK_Q % (queries) == 0 &&                    \
+     BLOCK_KV % (keys) == 0)
+
+/* Returns whether a pair of the tile is masked, or must be looked up in the mask. in_block:
+ * TILES_IN_BLOCKS() of tiles that are visited. */
+INLINE bool hides_listed(const bool in_block, const struct block_bits bits, const long i,
+                         const long queries, const long j, const long keys)
 {
+    if (in_block)
+        return false;
     const struct listed_tile tile = listed_tile_at(bits, i, queries, j, keys);
 
     return HAS_MASK ? !tile.all_full : !tile.all;

@@ -7,6 +7,16 @@
 #include "score/blocks.h"
 #if HAS_BLOCKS
 
+/* Adds bits to word `place` of a row; those of columns in their order are stored once a word. */
+INLINE void add_block_bits(__global uint *bits, const long words, const long place,
+                           const uint listed, const uint full)
+{
+    if (listed)
+        bits[place] |= listed;
+    if (full)
+        bits[(BLOCK_PLANES - 1) * words + place] |= full;
+}
+
 /* The global range is (rows of blocks, lists). */
 __kernel void mark_blocks(PARAMETERS_mark_blocks)
 {
@@ -16,6 +26,8 @@ __kernel void mark_blocks(PARAMETERS_mark_blocks)
     const __global int *entries = args->block_entries + list * args->shape->max_blocks;
     __global uint *bits = (__global uint *)(args->workspace + BLOCK_BITS_BEGIN(args)) +
                           (list * block_rows(args) + row) * BLOCK_PLANES * words;
+    long place = 0;
+    uint listed = 0, full = 0; /* the bits of word `place` that are not stored yet */
 
     for (long n = 0; n < BLOCK_PLANES * words; n++)
         bits[n] = 0;
@@ -23,12 +35,16 @@ __kernel void mark_blocks(PARAMETERS_mark_blocks)
         const long column = listed_column(args, entries[n]);
         if (column < 0)
             continue;
-        bits[column / 32] |= 1u << column % 32;
-#if HAS_MASK
-        if (entries[n] & BLOCK_FULL_BIT)
-            bits[words + column / 32] |= 1u << column % 32;
-#endif
+        if (column / 32 != place) {
+            add_block_bits(bits, words, place, listed, full);
+            listed = full = 0;
+            place = column / 32;
+        }
+        listed |= 1u << column % 32;
+        if (HAS_MASK && entries[n] & BLOCK_FULL_BIT)
+            full |= 1u << column % 32;
     }
+    add_block_bits(bits, words, place, listed, full);
 }
 
 #endif

@@ -91,6 +91,7 @@ struct score_tile {
     int mask_begin;             /* the first key that has a column in the mask (HAS_MASK_KEYS) */
     const __global bias_storage *bias;
 #if HAS_BLOCKS                       /* find_blocks() sets these */
+    bool in_block;                   /* all pairs are in one block, which is listed */
     struct block_bits blocks;        /* the bits of the row of blocks that has row 0 */
     uint row_in_block, key_in_block; /* row 0's and key 0's offsets in their block */
     long column;                     /* the column of blocks that has key 0 */
@@ -128,10 +129,12 @@ INLINE struct score_tile score_tile_at(const struct arguments *args, const struc
 }
 
 #if HAS_BLOCKS
-/* Locates the blocks of the tile that begins with query i0 and key j0; bits: those of its head. */
+/* Locates the blocks of the tile that begins with query i0 and key j0; bits: those of its head.
+ * in_block: TILES_IN_BLOCKS() of tiles that are visited. */
 INLINE void find_blocks(const struct block_bits bits, const long i0, const long j0,
-                        struct score_tile *t)
+                        const bool in_block, struct score_tile *t)
 {
+    t->in_block = in_block;
     t->blocks = bits;
     t->blocks.at += i0 / BLOCK_Q * BLOCK_PLANES * bits.words;
     t->row_in_block = (uint)(i0 % BLOCK_Q);
@@ -184,8 +187,9 @@ INLINE bool hide(const struct arguments *args, const struct score_tile t, bool s
 {
 #if HAS_BLOCKS
     const int listed =
-        block_at(t.blocks, (t.row_in_block + (uint)min(row, t.rows - 1)) / BLOCK_Q,
-                 t.column + (t.key_in_block + (uint)min(key, t.keys - 1)) / BLOCK_KV);
+        t.in_block ? BLOCK_LISTED
+                   : block_at(t.blocks, (t.row_in_block + (uint)min(row, t.rows - 1)) / BLOCK_Q,
+                              t.column + (t.key_in_block + (uint)min(key, t.keys - 1)) / BLOCK_KV);
     sees = sees && listed;
 #endif
 #if HAS_MASK

@@ -346,7 +346,7 @@ static clattn_status run(clattn_context *ctx, cl_program program, const clattn_q
 
 /* Compares each dtype and format with the host's. */
 static clattn_status check_program(clattn_context *ctx, const struct ca_candidate *candidate,
-                                   const clattn_problem *none, cl_program program,
+                                   const struct ca_problem *none, cl_program program,
                                    double *launch_seconds, char why[CA_REASON_BYTES])
 {
     (void)candidate;

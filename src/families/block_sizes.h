@@ -14,4 +14,19 @@ static inline int ca_keeps_more(const clattn_problem *p)
     return p->mask || p->bias || p->dropout > 0.0f;
 }
 
+/* Returns whether half of a tile's queries or keys would hold a block of the lists. All of a tile is computed
+ * where one of its blocks is listed, so such a tile computes much that no query sees. Tiles of 64 stay: their
+ * loads and softmax take as long as what smaller ones would spare. */
+static inline int ca_spans_blocks(size_t tile, size_t block)
+{
+    return block && tile / 2 >= ca_larger(block, 64);
+}
+
+/* Returns whether a kernel looks pairs up in the lists: TILES_IN_BLOCKS() of cl/score/blocks.h is false. */
+static inline int ca_looks_up_blocks(const clattn_problem *p, size_t queries, size_t keys)
+{
+    return p->block_q && (p->mask || p->window_left != CLATTN_UNLIMITED || p->page_size ||
+                          p->block_q % queries || p->block_kv % keys);
+}
+
 #endif

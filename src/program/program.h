@@ -11,7 +11,7 @@
 enum { CA_PROGRAMS_UNUSED = 128 };
 
 /*
- * The program of a candidate for a normal problem, or of one that serves all with NULL, from the context, from the cache on disk or built
+ * The program of a candidate for a problem, or of one that serves all with NULL, from the context, from the cache on disk or built
  * now. It stays as it is until ca_program_put_back(), or as long as the context. On failure *program is NULL and
  * the log says why.
  *
@@ -20,7 +20,7 @@ enum { CA_PROGRAMS_UNUSED = 128 };
  * life, and on disk; what may pass, such as a lack of memory, is tried again by the next call.
  */
 clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *candidate,
-                             const clattn_problem *p, ca_self_check *check, cl_program *program);
+                             const struct ca_problem *p, ca_self_check *check, cl_program *program);
 
 /* Gives back what ca_program_get() gave: the context lets programs go that nobody uses, those first that were put back
  * longest ago. NULL is allowed. */
@@ -50,11 +50,11 @@ int ca_program_last_failure(clattn_context *ctx, char reason[CA_REASON_BYTES]);
 /* Whether the context keeps a bad verdict on a program: it does where every later process would find
  * the same. */
 int ca_program_condemned(clattn_context *ctx, const struct ca_candidate *candidate,
-                         const clattn_problem *p, struct ca_verdict *verdict);
+                         const struct ca_problem *p, struct ca_verdict *verdict);
 
-/* Forgets bad verdicts, in the context and in its cache on disk: on the programs of a normal problem,
+/* Forgets bad verdicts, in the context and in its cache on disk: on the programs of a problem,
  * or of all if it is NULL. Returns how many programs they were. */
-size_t ca_programs_forget_verdicts(clattn_context *ctx, const clattn_problem *p);
+size_t ca_programs_forget_verdicts(clattn_context *ctx, const struct ca_problem *p);
 
 /* Releases a context's list of programs. */
 void ca_programs_release(struct ca_program *programs);

@@ -191,7 +191,7 @@ static clattn_status build(clattn_context *ctx, struct ca_program *made, const c
 
 /* Says at the start what takes seconds. */
 static void announce(const clattn_context *ctx, const struct ca_candidate *candidate,
-                     const clattn_problem *p, int trusted)
+                     const struct ca_problem *p, int trusted)
 {
     const char *why = !ctx->cache_directory ? "there is no cache of programs"
                       : trusted             ? "the cache of programs knows it, without its binary"
@@ -199,14 +199,14 @@ static void announce(const clattn_context *ctx, const struct ca_candidate *candi
     char problem[512] = "any problem";
 
     if (p)
-        clattn_problem_print(p, problem, sizeof problem, NULL);
+        clattn_problem_print(&p->normal, problem, sizeof problem, NULL);
     ca_inform(&ctx->log, "%s is being compiled for '%s' on '%s', which may take seconds: %s",
               candidate->family->full_name, problem, ctx->device.name, why);
 }
 
 /* Wrong twice is a verdict; once may be the machine, but is no reason to trust it. */
 static clattn_status check(clattn_context *ctx, const struct ca_candidate *candidate,
-                           const clattn_problem *p, ca_self_check *self_check,
+                           const struct ca_problem *p, ca_self_check *self_check,
                            struct ca_program *made)
 {
     const struct ca_family *family = candidate->family;
@@ -244,8 +244,8 @@ static void store(clattn_context *ctx, struct ca_program *made, int trusted)
 
 /* Builds and checks it, and stores what that has shown. */
 static void make_anew(clattn_context *ctx, const struct ca_candidate *candidate,
-                      const clattn_problem *p, ca_self_check *self_check, struct ca_program *made,
-                      int trusted)
+                      const struct ca_problem *p, ca_self_check *self_check,
+                      struct ca_program *made, int trusted)
 {
     const struct ca_family *family = candidate->family;
 
@@ -263,13 +263,13 @@ static void make_anew(clattn_context *ctx, const struct ca_candidate *candidate,
 }
 
 /* Says what a verdict from an earlier process costs, and how to be rid of it. */
-static void say_condemned(clattn_context *ctx, const clattn_problem *p,
+static void say_condemned(clattn_context *ctx, const struct ca_problem *p,
                           const struct ca_program *made)
 {
     char what[CA_CLASS_TEXT + 2] = "--all", class[CA_CLASS_TEXT];
 
     if (p) {
-        ca_problem_class(p, class);
+        ca_problem_class(&p->normal, class);
         snprintf(what, sizeof what, "\"%s\"", class);
     }
     if (made->verdict.status == CLATTN_BUILD_FAILED)
@@ -281,7 +281,8 @@ static void say_condemned(clattn_context *ctx, const clattn_problem *p,
 
 /* Like make_anew(), unless processes have died at it. */
 static void make_first(clattn_context *ctx, const struct ca_candidate *candidate,
-                       const clattn_problem *p, ca_self_check *self_check, struct ca_program *made)
+                       const struct ca_problem *p, ca_self_check *self_check,
+                       struct ca_program *made)
 {
     char what[CA_PROGRAM_HEADER_BYTES];
     char *path = ca_program_cache_begun(ctx, made, what);
@@ -300,7 +301,7 @@ static void make_first(clattn_context *ctx, const struct ca_candidate *candidate
 }
 
 void ca_program_make(clattn_context *ctx, const struct ca_candidate *candidate,
-                     const clattn_problem *p, ca_self_check *self_check, struct ca_program *made)
+                     const struct ca_problem *p, ca_self_check *self_check, struct ca_program *made)
 {
     const double begin = ca_stopwatch_now();
     const int known = ca_program_cache_load(ctx, made, &made->cl, &made->verdict);

@@ -375,7 +375,7 @@ clattn_status clattn_tuning_forget(clattn_context *context, const clattn_problem
         return status;
     status = ca_store_forget(context->store, problem_class, &count);
     if (status == CLATTN_SUCCESS)
-        count += ca_programs_forget_verdicts(context, problem ? &made.normal : NULL);
+        count += ca_programs_forget_verdicts(context, problem ? &made : NULL);
     if (removed)
         *removed = count;
     return status;

@@ -117,7 +117,7 @@ clattn_status ca_ready_open(struct ca_measuring *m, size_t problem,
 
     *ready = find(m, problem, candidate);
     if (!(*ready)->plan) {
-        status = ca_program_get(m->ctx, candidate, &p->normal, ca_trust_check, &program);
+        status = ca_program_get(m->ctx, candidate, p, ca_trust_check, &program);
         if (status == CLATTN_SUCCESS)
             status = ca_plan_make(m->ctx, candidate, "It is being measured.", p, program, 1,
                                   &(*ready)->plan);

@@ -52,7 +52,7 @@ static void fail_build(struct ca_measuring *m, const struct ca_candidate *candid
 {
     struct ca_verdict verdict = {.status = CLATTN_SUCCESS};
 
-    ca_program_condemned(m->ctx, candidate, &m->works[0].problem.normal, &verdict);
+    ca_program_condemned(m->ctx, candidate, &m->works[0].problem, &verdict);
     fail(m,
          verdict.status == CLATTN_BUILD_FAILED  ? CA_COMPILE_FAILED
          : verdict.status == CLATTN_MISCOMPILED ? CA_WRONG
@@ -109,7 +109,7 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
     ca_capture_forget(&m->capture);
     const double begin = ca_stopwatch_now();
     const clattn_status status =
-        ca_program_get(m->ctx, candidate, &m->works[0].problem.normal, ca_trust_check, &program);
+        ca_program_get(m->ctx, candidate, &m->works[0].problem, ca_trust_check, &program);
     reading->compile_seconds = ca_stopwatch_now() - begin;
     if (status != CLATTN_SUCCESS)
         fail_build(m, candidate, reading);

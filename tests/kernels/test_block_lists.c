@@ -24,6 +24,29 @@ FAMILY_TEST(block_lists, may_hold_anything, CLATTN_FORWARD, NULL, 6)
     trials_pass(clattn_family_name(CLATTN_FORWARD, *family), problems, 2, 0, 6);
 }
 
+/* Tiles that lie in one block look no pair up (TILES_IN_BLOCKS() of cl/score/blocks.h). */
+FAMILY_TEST(block_lists, of_large_blocks, CLATTN_FORWARD, NULL, 3)
+{
+    static const char *const problems[] = {
+        "fwd f32 b2 h2 q150 k270 d64 blocks=64x64:8:h lse",
+        "fwd f32 b2 h2/1 q130 k200 d40 blocks=128x64:5:b causal=br klen lse",
+    };
+
+    unoptimised();
+    trials_pass(clattn_family_name(CLATTN_FORWARD, *family), problems, 2, 0, 2);
+}
+
+FAMILY_TEST(block_lists, of_large_blocks_have_gradients, CLATTN_BACKWARD, NULL, 3)
+{
+    static const char *const problems[] = {
+        "bwd f32 b2 h2 q150 k270 d64 blocks=128x64:6:h",
+        "bwd f32 b2 h2/1 q130 k200 d64 blocks=64x128:4:b klen",
+    };
+
+    unoptimised();
+    trials_pass(clattn_family_name(CLATTN_BACKWARD, *family), problems, 2, 0, 2);
+}
+
 FAMILY_TEST(block_lists, of_gradients_may_hold_anything, CLATTN_BACKWARD, NULL, 5)
 {
     static const char *const problems[] = {"bwd f32 b2 h2 q33 k65 d32 blocks=7x8:40:h mask=qk"};

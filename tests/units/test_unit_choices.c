@@ -259,6 +259,8 @@ Test(unit_choices, of_GPUs) {
         {"intel_arc_a750", "fwd f16 h32/4 q1 k4096 d128", "split_gpu UNIT=mma"},
         {"sm_90", "fwd f32 h16 q4096 k4096 d128", "fused_gpu UNIT=warpgroup"},
         {"sm_90", "fwd f32 h16 q4096 k4096 d80", "fused_gpu UNIT=mma"},
+        {"sm_90", "fwd f32 h16 q4096 k4096 d64 blocks=64x64:640", "fused_gpu UNIT=mma"},
+        {"sm_90", "fwd f32 h16 q4096 k4096 d64 blocks=128x128:160", "fused_gpu UNIT=warpgroup"},
         {"sm_90", "fwd f32 b8 h16 q64 k4096 d128", "fused_gpu UNIT=item"},
         {"sm_86", "fwd f32 h16 q4096 k4096 d64", "fused_gpu UNIT=item"},
         {"gfx942", "fwd f32 h16 q4096 k4096 d128", "fused_gpu UNIT=item"},
@@ -311,6 +313,38 @@ Test(unit_choices, dims_are_divided_where_registers_are_few) {
         cr_expect(why == NULL, "%s on %s: %s", chosen[n].problem, chosen[n].profile, why);
         cr_expect(values[index_of(family, "DIM_GROUPS")] == chosen[n].dim_groups, "%s on %s: %zu",
                   chosen[n].problem, chosen[n].profile, values[index_of(family, "DIM_GROUPS")]);
+    }
+}
+
+/* A tile spans no two blocks of lists, of which one may not be listed. */
+Test(unit_choices, tiles_lie_in_blocks_of_lists) {
+    static const struct {
+        const char *profile, *problem, *family, *tunable;
+        size_t value;
+    } chosen[] = {
+        {"sm_90", "fwd f16 h16 q4096 k4096 d128", "fused_gpu UNIT=warpgroup", "SUB_GROUPS", 8},
+        {"sm_90", "fwd f16 h16 q4096 k4096 d128 blocks=128x128:160", "fused_gpu UNIT=warpgroup",
+         "PRODUCER", 1},
+        {"sm_90", "fwd f16 h16 q4096 k4096 d128 blocks=64x64:640", "fused_gpu UNIT=warpgroup",
+         "SUB_GROUPS", 4},
+        {"sm_90", "fwd f16 h16 q4096 k4096 d64 blocks=64x64:640", "fused_gpu UNIT=warpgroup",
+         "BLOCK_N", 64},
+        {"sm_86", "fwd f16 h16 q4096 k4096 d64", "fused_gpu UNIT=mma", "M_FRAGMENTS", 2},
+        {"sm_86", "fwd f16 h16 q4096 k4096 d64 blocks=64x64:640", "fused_gpu UNIT=mma",
+         "M_FRAGMENTS", 1},
+        {"gfx1030", "fwd f32 h16 q4096 k4096 d128", "fused_gpu UNIT=item", "BLOCK_N", 128},
+        {"gfx1030", "fwd f32 h16 q4096 k4096 d128 blocks=64x64:640", "fused_gpu UNIT=item",
+         "BLOCK_N", 64}};
+
+    for (size_t n = 0; n < sizeof chosen / sizeof *chosen; n++) {
+        const struct profile profile = profile_named(chosen[n].profile);
+        const struct ca_problem p = fixture_checked(chosen[n].problem);
+        const struct ca_family *family = ca_family_find(chosen[n].family);
+        size_t values[CA_MAX_TUNABLES];
+        ca_family_suggest(family, &p, &profile.info, values);
+        const size_t value = values[index_of(family, chosen[n].tunable)];
+        cr_expect(value == chosen[n].value, "%s on %s: %s=%zu", chosen[n].problem,
+                  chosen[n].profile, chosen[n].tunable, value);
     }
 }
 

@@ -68,7 +68,7 @@ static int spills(const clattn_problem *p, const size_t *values)
 
     if (has_producer(values)) /* the producer has most of the addresses */
         return register_words(p, values) + more - addresses + 28 >
-               ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]);
+               ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]) - (p->block_q > 0 ? 8 : 0);
     return register_words(p, values) + more > ca_wgmma_registers(work_items(values), 1) ||
            words(p->dim_qk, values) + more >
                ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);

@@ -169,6 +169,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (work_items(values) > most_items && *threads > 4)
         *threads /= 2;
     values[BLOCK_N_INDEX] = ca_larger(ca_smaller(*threads * tile, 128), 32);
+    while (ca_spans_blocks(values[BLOCK_N_INDEX], p->block_kv))
+        values[BLOCK_N_INDEX] /= 2;
     values[BLOCK_K_INDEX] = best_stage(p->dim_qk, values[BLOCK_K_INDEX]);
     if (reads_halves(p))
         values[LOAD_WIDTH_INDEX] = 8;

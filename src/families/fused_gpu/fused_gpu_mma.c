@@ -73,9 +73,10 @@ static int spills(const clattn_problem *p, const size_t *values)
     const size_t places = p->page_size && f->replicas > 1 ? PLACE_WORDS : 0;
 
     if (p->dtype == CLATTN_F32)
-        return part_words(p, values) + (p->block_q > 0     ? 124
-                                        : ca_keeps_more(p) ? 24
-                                                           : 0) >
+        return part_words(p, values) +
+                   (ca_looks_up_blocks(p, block_m(values), values[BLOCK_N_INDEX]) ? 124
+                    : ca_keeps_more(p)                                            ? 24
+                                                                                  : 0) >
                f->registers - 40;
     /* NVIDIA's compiler holds what LLVM's spills a few words of. */
     if (values[INSTRUCTION_INDEX] == CA_MMA_SYNC && !ca_keeps_more(p) && !p->strict &&
@@ -165,7 +166,8 @@ static int take_more_rows(const clattn_problem *p, const clattn_device_info *dev
     more[M_FRAGMENTS_INDEX] = 2;
     more[Q_RESIDENT_INDEX] = 0;
     more[STAGES_INDEX] = 2;
-    if (ca_mma_one_stage(p) || block_m(values) >= p->seq_q)
+    if (ca_mma_one_stage(p) || block_m(values) >= p->seq_q ||
+        ca_spans_blocks(block_m(more), p->block_q))
         return 0;
     while (reject(p, dev, more) && more[STAGES_INDEX] > 1)
         more[STAGES_INDEX]--;
@@ -185,7 +187,9 @@ static void adapt_to_parts(const clattn_problem *p, size_t *values)
            (values[EMULATE_INDEX] || ca_larger(p->dim_qk, p->dim_v) > 64 || spills(p, values)))
         values[BLOCK_N_INDEX] /= 2;
     if (!values[EMULATE_INDEX])
-        values[SUB_GROUPS_INDEX] = 8;
+        values[SUB_GROUPS_INDEX] = 8; /* on an H200 as fast as 4 */
+    if (ca_spans_blocks(block_m(values), p->block_q))
+        values[SUB_GROUPS_INDEX] = 4;
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)

@@ -70,13 +70,15 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
 }
 
 /* The registers of a work-item that computes. */
-static size_t registers(const size_t *values)
+static size_t registers(const clattn_problem *p, const size_t *values)
 {
-    static const size_t taken[] = {0, 8, 24}; /* for random numbers (cl/mma/warpgroup_producer.h) */
+    /* For random numbers or block lists (cl/mma/warpgroup_producer.h). */
+    static const size_t taken[] = {0, 8, 24};
+    const size_t least = p->block_q > 0;
 
     if (has_producer(values))
         return ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]) -
-               taken[values[DRAWERS_INDEX]];
+               taken[ca_larger(values[DRAWERS_INDEX], least)];
     return ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
 }
 
@@ -87,15 +89,18 @@ static size_t part_words(const clattn_problem *p, const size_t *values)
 }
 
 /* Register pressure, fitted to 40 programs that ptxas spilled or not. Scores count again for values
- * read of each pair, and again for block lists; parts of strict weights, places of packed batches
+ * read of each pair, and again for block lists where pairs are looked up; parts of strict weights, places of packed batches
  * and pages, and addresses add to that. */
 static int spills(const clattn_problem *p, const size_t *values)
 {
+    const int looks_up = ca_looks_up_blocks(p, block_m(values), values[BLOCK_N_INDEX]);
+
     if (p->dtype == CLATTN_F32)
-        return part_words(p, values) + (ca_keeps_more(p) ? 64 : 40) > registers(values);
+        return part_words(p, values) + (ca_keeps_more(p) ? 64 : 40) + (looks_up ? 64 : 0) >
+               registers(p, values);
     const size_t scores = QUERIES * values[BLOCK_N_INDEX] / SUB_GROUP;
     const int keeps_more = p->mask || p->bias || (p->dropout > 0.0f && !has_producer(values));
-    const size_t more = (size_t)keeps_more + (p->block_q > 0);
+    const size_t more = (size_t)keeps_more + (size_t)looks_up;
     const size_t weights = values[OVERLAP_INDEX] ? scores / (p->strict ? 1 : 2) : 0;
     const size_t places = p->total_q > 0 || p->total_kv > 0 || p->page_size ? 8 : 0;
     const size_t addresses = more ? 94 + 9 * more
@@ -105,7 +110,7 @@ static int spills(const clattn_problem *p, const size_t *values)
 
     return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) + weights +
                addresses >
-           registers(values);
+           registers(p, values);
 }
 
 /* ---- the family ------------------------------------------------------------------------------ */
@@ -145,6 +150,13 @@ static int fills(const clattn_problem *p, const clattn_device_info *dev, const s
     return blocks >= ca_device_cores(dev) && (window == CLATTN_UNLIMITED || window >= tiles);
 }
 
+/* Floats in parts have no fewer than two warpgroups. */
+static int spans_blocks(const clattn_problem *p, const size_t *values)
+{
+    return (p->dtype != CLATTN_F32 && ca_spans_blocks(block_m(values), p->block_q)) ||
+           ca_spans_blocks(values[BLOCK_N_INDEX], p->block_kv);
+}
+
 static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
 {
     const size_t local = local_bytes(p, values);
@@ -179,7 +191,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[PRODUCER_INDEX] = w->producer;
         values[DRAWERS_INDEX] = w->producer && p->dropout > 0.0f; /* two were not measured yet */
         values[RESIDENT_GROUPS_INDEX] = w->groups;
-        if (p->dim_v <= w->dims && fits(p, dev, values) &&
+        if (p->dim_v <= w->dims && !spans_blocks(p, values) && fits(p, dev, values) &&
             (!w->producer || parts || fills(p, dev, values)))
             return;
     }
@@ -222,13 +234,16 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 }
 
 /* Never chosen where it would be emulated: that is for tests. Preferred to fused_gpu_mma: its
- * mma.sync reaches some 60 % of wgmma's rate there (doc/gpus.md). */
+ * mma.sync reaches some 60 % of wgmma's rate there (doc/gpus.md). f32 has two warpgroups or more, whose tiles hold
+ * several small blocks of lists; fused_gpu_mma has smaller tiles. */
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
+    const size_t least = WARPGROUP * QUERIES * (p->dtype == CLATTN_F32 ? 2 : 1);
+
     if (!ca_has_wgmma(dev))
         return CA_ONLY_IF_FORCED;
     return ca_fused_parts_preference(
-        p, dev, p->seq_q >= WARPGROUP * QUERIES ? 96 : 80); /* a warpgroup has no fewer queries */
+        p, dev, p->seq_q < WARPGROUP * QUERIES || ca_spans_blocks(least, p->block_q) ? 80 : 96);
 }
 
 #define PARTS_OF_F32

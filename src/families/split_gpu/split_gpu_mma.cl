@@ -246,7 +246,7 @@ INLINE void find_scores(const struct arguments *args, const struct task *task,
             tiles[n] = score_tile_at(args, task->e, task->b, row.h, row.i, keys->j0, 1, keys->count,
                                      BLOCK_N);
 #if HAS_BLOCKS
-            find_blocks(block_bits_of(args, task->bits, task->b, row.h), row.i, keys->j0,
+            find_blocks(block_bits_of(args, task->bits, task->b, row.h), row.i, keys->j0, false,
                         &tiles[n]);
 #endif
             see_from[n] = row.first - before - first;
