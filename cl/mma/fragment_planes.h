@@ -16,7 +16,7 @@
 /* The parts of rows that are multiplied with a plane of a tile: 0 .. PLANE_PARTS(plane) - 1. */
 #define PLANE_PARTS(plane) (PLANES - (plane))
 
-/* Elements of a plane of a tile in local memory: of queries, keys, values. */
+/* The number of elements in a plane of a tile in local memory: of queries, keys and values. */
 #define Q_TILE_PLANE (BLOCK_M * ROW_STRIDE)
 #define K_TILE_PLANE (BLOCK_N * K_STRIDE)
 #define V_TILE_PLANE (BLOCK_N * V_STRIDE)

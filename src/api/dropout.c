@@ -15,7 +15,7 @@ extern const char *const ca_source_dropout_mask[];
 
 static ca_self_check check_program;
 
-/* Not one of the families that plans choose from, but built, checked and kept like one. */
+/* This family is none that plans choose from, but it is built, checked and kept like one. */
 static const struct ca_family dropout_mask = {
     CA_FAMILY("dropout_mask"),
     .source = ca_source_dropout_mask,
@@ -23,7 +23,7 @@ static const struct ca_family dropout_mask = {
 
 static size_t count_rows(const clattn_problem *p)
 {
-    return p->batch * p->heads * p->seq_q; /* o has them all, so that it was checked */
+    return p->batch * p->heads * p->seq_q; /* o has these layouts, and passed the check */
 }
 
 /* ---- on the host ----------------------------------------------------------------------------- */

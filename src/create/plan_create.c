@@ -15,7 +15,7 @@ static enum ca_quarantine quarantine_of(const struct ca_verdict *verdict)
     return ca_verdict_blames_source(verdict->reason) ? CA_QUARANTINE_SOURCE : CA_QUARANTINE_CRASH;
 }
 
-/* Remembers that a candidate does not work, so that no process tries it again: if that is for good. */
+/* Stores that a candidate does not work, if that is for good, so that no process tries it again. */
 static void ban(clattn_context *context, const struct ca_candidate *candidate,
                 const clattn_problem *problem, const struct ca_verdict *verdict)
 {

@@ -13,7 +13,7 @@
 #define INSTRUCTION_DPAS_16 6
 #define INSTRUCTION_WGMMA 7
 
-/* f32 is multiplied in parts of bf16, whose sum it is; elements of 16 bits are their only part. */
+/* f32 is multiplied in parts of bf16, whose sum it is; elements of 16 bits have one part. */
 #define OPERAND_PARTS (DTYPE == DTYPE_F32 ? 3 : 1)
 /* Their planes of q, k and v (cl/mma/fragment_planes.h). */
 #define PLANES OPERAND_PARTS
@@ -30,7 +30,7 @@
 /* A producer's mbarriers of a place (cl/mma/warpgroup_producer.h). */
 #define PLACE_BARRIERS (HAS_DROPOUT ? 6 : 4)
 
-/* Dropout's bits of a tile, one bit of a byte for each of four keys. */
+/* Dropout's bits of a tile, in bytes for four keys each. */
 #define KEPT_BYTES(queries, keys) ((queries) * ((keys) / 4))
 /* The same of a producer: four words of up to 32 keys for each row, from each of the warpgroups that draw them. */
 enum { KEPT_ROW_BYTES = 16 };

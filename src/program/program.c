@@ -146,7 +146,7 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
 
 /* ---- what nobody uses ------------------------------------------------------------------------ */
 
-/* How many there are, the one that was put back longest ago in *oldest. */
+/* Returns the number of unused programs; *oldest is the one that was put back longest ago. */
 static size_t count_unused(struct ca_program *programs, struct ca_program **oldest)
 {
     size_t count = 0;
@@ -204,7 +204,8 @@ void ca_program_keep(clattn_context *ctx, cl_program program)
     ca_mutex_unlock(&ctx->lock);
 }
 
-/* One that is to be stored, which nobody else will store; NULL: there is none left. */
+/* Returns a program that must be stored and that nobody else will store; NULL: there is none left.
+ * */
 static struct ca_program *take_unstored(clattn_context *ctx)
 {
     struct ca_program *program;

@@ -31,8 +31,8 @@ static int failed_before(clattn_context *ctx, const char *reason)
     return same;
 }
 
-/* The cause first and once: what it fails for, such as a disk that is full, often fails every family.
- * The rest is for those who ask for details. */
+/* Logs the cause first and once: one cause, such as a full disk, often fails every family. Details
+ * follow for users who ask for them. */
 static void judge_build(clattn_context *ctx, cl_program program, struct ca_program *made)
 {
     const char *name = made->family->full_name;
@@ -61,9 +61,10 @@ extern const char *const ca_source_builtins[]; /* cl/common/builtins.h */
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-/* Whether the kernel's functions take vectors wider than the processor's registers, as those that are forced or that a
- * tuner tries may, and emulated ones of tiles do: of each clang warns, and PoCL prints to standard error how many warnings
- * there were (7.1 does not heed a pragma). Of all others tests see that there are none. */
+/* Returns whether the kernel's functions take vectors wider than the processor's registers. Forced
+ * tunables, those that a tuner tries, and emulated AMX tiles may do so. clang warns of each, and
+ * PoCL prints the number of warnings to standard error (7.1 ignores a pragma). Tests check that
+ * other kernels give no warnings. */
 static int has_wide_vectors(const clattn_device_info *dev, const char *options)
 {
     static const char width[] = "-DSIMD_WIDTH=";
@@ -101,8 +102,8 @@ static int build_with_own_builtins(clattn_context *ctx, cl_program cl,
     return refused;
 }
 
-/* In the place of *cl, which is built, a program that is not: that of the PTX that the driver made of the source, for
- * another target. A driver whose PTX that cannot be done with gets a verdict. */
+/* Replaces *cl, which is built, by an unbuilt program. It is made from the PTX of the driver,
+ * changed to another target. If that is impossible, the result is a verdict. */
 static clattn_status retarget(clattn_context *ctx, cl_program *cl, const char *target,
                               struct ca_program *made)
 {
@@ -189,7 +190,7 @@ static clattn_status build(clattn_context *ctx, struct ca_program *made, const c
     return status;
 }
 
-/* Says at the start what takes seconds. */
+/* Logs the beginning of work that takes seconds. */
 static void announce(const clattn_context *ctx, const struct ca_candidate *candidate,
                      const struct ca_problem *p, int trusted)
 {
@@ -204,7 +205,8 @@ static void announce(const clattn_context *ctx, const struct ca_candidate *candi
               candidate->family->full_name, problem, ctx->device.name, why);
 }
 
-/* Wrong twice is a verdict; once may be the machine, but is no reason to trust it. */
+/* A result that is wrong twice is a verdict. Once may be the machine's fault, but the program is
+ * not trusted either. */
 static clattn_status check(clattn_context *ctx, const struct ca_candidate *candidate,
                            const struct ca_problem *p, ca_self_check *self_check,
                            struct ca_program *made)
@@ -242,7 +244,7 @@ static void store(clattn_context *ctx, struct ca_program *made, int trusted)
     made->seconds.storing += ca_stopwatch_now() - begin;
 }
 
-/* Builds and checks it, and stores what that has shown. */
+/* Builds and checks the program, and stores the verdict. */
 static void make_anew(clattn_context *ctx, const struct ca_candidate *candidate,
                       const struct ca_problem *p, ca_self_check *self_check,
                       struct ca_program *made, int trusted)
@@ -262,7 +264,7 @@ static void make_anew(clattn_context *ctx, const struct ca_candidate *candidate,
         store(ctx, made, trusted);
 }
 
-/* Says what a verdict from an earlier process costs, and how to be rid of it. */
+/* Logs what a verdict of an earlier process costs, and how to remove it. */
 static void say_condemned(clattn_context *ctx, const struct ca_problem *p,
                           const struct ca_program *made)
 {
@@ -279,7 +281,7 @@ static void say_condemned(clattn_context *ctx, const struct ca_problem *p,
             made->verdict.until ? "at once" : "again");
 }
 
-/* Like make_anew(), unless processes have died at it. */
+/* Does what make_anew() does, unless processes have died at it. */
 static void make_first(clattn_context *ctx, const struct ca_candidate *candidate,
                        const struct ca_problem *p, ca_self_check *self_check,
                        struct ca_program *made)

@@ -19,8 +19,8 @@ static void drop(struct ca_work *work)
     ca_trust_case_free(&work->data);
 }
 
-/* Makes room for data, which may take half of the device's memory: the least recently used goes
- * first. */
+/* Makes room for data, which may take half of the device's memory: the least recently used is
+ * released first. */
 static void make_room(struct ca_measuring *m, size_t bytes)
 {
     for (;;) {
@@ -90,7 +90,7 @@ static void forget(struct ca_ready *ready)
     *ready = (struct ca_ready){NULL, 0, {NULL, {0}}, 0.0, 0};
 }
 
-/* The candidate's place, or the one that was used longest ago. */
+/* Returns the candidate's slot, or the least recently used one. */
 static struct ca_ready *find(struct ca_measuring *m, size_t problem,
                              const struct ca_candidate *candidate)
 {

@@ -19,8 +19,8 @@
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* Whether the context still does anything: some errors (a kernel that reads beyond its memory, on
- * some drivers) make all that follows fail. */
+/* Returns whether the context still works: on some drivers errors such as a read beyond memory make
+ * all later calls fail. */
 static int is_alive(const struct ca_measuring *m)
 {
     unsigned char byte = 0;
@@ -46,7 +46,7 @@ static void fail(struct ca_measuring *m, enum ca_outcome outcome, struct ca_read
                   m->capture.sentence);
 }
 
-/* A program that there is none of: by its verdict if that is one for good. */
+/* The outcome of a program that could not be had: by its verdict if that is lasting. */
 static void fail_build(struct ca_measuring *m, const struct ca_candidate *candidate,
                        struct ca_reading *reading)
 {
@@ -64,7 +64,7 @@ static void fail_build(struct ca_measuring *m, const struct ca_candidate *candid
         ca_reason(reading->reason, sizeof reading->reason, "%s", m->capture.build_error);
 }
 
-/* True, with the outcome, if there is no use in trying. */
+/* Returns true, with the outcome, if trying is useless. */
 static int is_refused(const struct ca_measuring *m, size_t problem,
                       const struct ca_candidate *candidate, struct ca_reading *reading)
 {
@@ -153,8 +153,8 @@ static void check_and_time(struct ca_measuring *m, struct ca_work *work, struct 
         status = ca_stopwatch_time(&m->watch, ready->plan, tensors, ready->seconds, best, reading);
     if (status == CLATTN_SUCCESS && reading->outcome == CA_CORRECT) {
         ready->seconds = reading->times[reading->num_times - 1];
-        /* Once more: a race between work-items may err now and then. What was added to anew with
-         * each execution starts again. */
+        /* Executes once more: a race between work-items may err only now and then. Outputs that
+         * executions add to start again. */
         status = ca_problem_accumulates(&work->problem.normal)
                      ? check(m, work, ready, tensors, reading)
                      : judge(m, work, reading);

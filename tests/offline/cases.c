@@ -213,14 +213,16 @@ static clattn_device_info read_profile(const char *folder, const struct target *
     return info;
 }
 
-/* Whether number n is this target's, where each is for one of them, with another seed another. */
+/* Returns whether number n is this target's, where each is for one of them, with another seed
+ * another. */
 static int is_its_turn(const struct output *out, const struct device *d, size_t n)
 {
     return (n + out->seed) % NUM_TARGETS == d->index;
 }
 
-/* Whether problem n is compiled for the target by family f: `some` takes a share of what each
- * target gets, and for the target whose turn it is of the families; other seeds take the others. */
+/* Returns whether problem n is compiled for the target by family f: `some` takes a share of what
+ * each target gets, and for the target whose turn it is of the families; other seeds take the
+ * others. */
 static int is_chosen(const struct output *out, const struct device *d, size_t n, size_t f)
 {
     const int is_own =

@@ -151,7 +151,8 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
             LIST_PLACES(block.b, next, 1 - number);
 #if HAS_COPIES || HAS_DROPOUT
             copies_wait();
-            LOCAL_BARRIER(); /* V, dropout's bits, next places complete; K may be overwritten */
+            /* V, dropout's bits and the next addresses are complete; K may be overwritten */
+            LOCAL_BARRIER();
 #endif
             if (HAS_COPIES && next.j0 < block.end)
                 STAGE_KEYS(next, 1 - number);
