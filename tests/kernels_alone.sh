@@ -44,14 +44,14 @@ backward_cpu/backward_cpu|backward_cpu UNIT=vector|bwd f32 h2 q64 k64 d32 score=
 backward_cpu/backward_cpu|backward_cpu UNIT=amx|bwd bf16 h2 q64 k64 d32
 fused_gpu/fused_gpu_item|fused_gpu UNIT=item|fwd f32 h2 q64 k64 d64 alibi dropout=0.1
 fused_gpu/fused_gpu_mma|fused_gpu UNIT=mma EMULATE=1|fwd f16 h2 q64 k64 d64 kcache=q8_0 vcache=q4_0
-fused_gpu/fused_gpu_mma|fused_gpu UNIT=warpgroup EMULATE=1|fwd bf16 h2 q64 k64 d64 causal=tl
 fused_gpu/fused_gpu_mma|fused_gpu UNIT=mma EMULATE=1|fwd f16 h2 q64 k64 d64 score=swin visible=dilated alibi
+fused_gpu/fused_gpu_warpgroup|fused_gpu UNIT=warpgroup EMULATE=1|fwd bf16 h2 q64 k64 d64 causal=tl
 split_gpu/split_gpu_item|split_gpu UNIT=item|fwd f32 h8/2 q1 k512 d64 mask=bk sinks
 split_gpu/split_gpu_mma|split_gpu UNIT=mma EMULATE=1|fwd f16 h8/2 q2 k512 d64 strict
 backward_gpu/backward_gpu_item|backward_gpu UNIT=item|bwd f32 h2 q64 k64 d32 softcap=30 alibi dslopes
 backward_gpu/backward_gpu_mma|backward_gpu UNIT=mma EMULATE=1|bwd f16 h2 q64 k64 d64 dropout=0.1
 backward_gpu/backward_gpu_mma|backward_gpu UNIT=mma EMULATE=1|bwd f16 h2 q64 k64 d64 score=temperature visible=neighborhood
-backward_gpu/backward_gpu_mma|backward_gpu UNIT=warpgroup EMULATE=1|bwd bf16 h2 q64 k64 d64
+backward_gpu/backward_gpu_warpgroup|backward_gpu UNIT=warpgroup EMULATE=1|bwd bf16 h2 q64 k64 d64
 projection_cpu/projection_cpu|projection_cpu UNIT=vector|proj f32 q64 d64 accumulate
 projection_cpu/projection_cpu_amx|projection_cpu UNIT=amx|proj bf16 q64 d64
 projection_gpu/projection_gpu_item|projection_gpu UNIT=item|proj f32 q64 d64 bias=f32

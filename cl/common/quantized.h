@@ -20,6 +20,12 @@
 #define V_PLACE(v, n) ((v) + (n))
 #endif
 
+/* The bytes of a quantized row. */
+enum {
+    K_ROW_BYTES = DIM_QK / BLOCK_VALUES * BLOCK_BYTES(K_CACHE),
+    V_ROW_BYTES = DIM_V / BLOCK_VALUES * BLOCK_BYTES(V_CACHE)
+};
+
 /* The address in any tensor, with its format of blocks and dtype (constants). */
 static inline const __global void *element_at(const int cache, const int dtype,
                                               const __global void *p, const long n)

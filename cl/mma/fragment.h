@@ -54,8 +54,7 @@ static inline void copies_wait(void)
 #endif
 }
 
-#define QUERY_ELEMENTS (2 * QUERY_WORDS)
-#define OTHER_ELEMENTS (2 * OTHER_WORDS)
+enum { QUERY_ELEMENTS = 2 * QUERY_WORDS, OTHER_ELEMENTS = 2 * OTHER_WORDS };
 
 /* ---- elements of 16 bits --------------------------------------------------------------------- */
 
@@ -121,8 +120,8 @@ static inline void multiply_add(float *sum, const uint *query, const uint *other
                                 __local float *exchange)
 {
     __local float *const queries =
-        exchange + lane / (FRAGMENT_LANES / REPLICAS) * (EXCHANGE_QUERY + EXCHANGE_OTHER);
-    __local float *const others = queries + EXCHANGE_QUERY;
+        exchange + lane / (FRAGMENT_LANES / REPLICAS) * (EXCHANGE_WORDS / REPLICAS);
+    __local float *const others = queries + FRAGMENT_QUERIES * FRAGMENT_DEPTH;
 
     for (int e = 0; e < QUERY_ELEMENTS; e++)
         queries[query_row(lane, e) * FRAGMENT_DEPTH + query_depth(lane, e)] =

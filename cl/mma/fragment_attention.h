@@ -103,13 +103,6 @@ INLINE float weight_scale_of(const float weight_exponent)
 #define TILE_ROW(n) ROW(n)
 #endif
 
-#if HAS_TILE_PRODUCTS
-#define REST_OF_DIMS (DIMS % 128)
-#include "mma/warpgroup_tile.h"
-#else
-#define OVERLAP 0
-#endif
-
 /* ---- filling --------------------------------------------------------------------------------- */
 
 /* Rows of planes are neighbours, padded to pieces of 16 bytes. */
@@ -202,59 +195,6 @@ INLINE void load_queries(const __local ushort *q_tile, const int d,
         load_query(words[f], q_tile + f * FRAGMENT_QUERIES * ROW_STRIDE + d * FRAGMENT_DEPTH,
                    ROW_STRIDE, lane);
 }
-
-#if !HAS_TILE_PRODUCTS && !OWN_KEYS
-/* s += q k^T, with Q in registers if Q_RESIDENT; q_tile, k_tile and its factors: a part's columns. */
-INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
-                        const __local float *k_factors,
-                        uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
-                        float s[M_FRAGMENTS][KEY_SUMS], const int lane, __local float *exchange)
-{
-    UNROLL
-    for (int d = 0; d < PART_DEPTHS; d += SCALED_DEPTHS) {
-#if !Q_RESIDENT
-        UNROLL
-        for (int step = 0; step < SCALED_DEPTHS; step++)
-            load_queries(q_tile, d + step, q_words[step], lane);
-#endif
-        UNROLL
-        for (int n = 0; n < KEY_TILES; n += OTHERS_AT_ONCE) {
-#if K_CACHE
-            float products[M_FRAGMENTS][OTHERS_AT_ONCE * FRAGMENT_SUMS] = {{0.0f}};
-#define KEY_PRODUCTS(f) products[f]
-#else
-#define KEY_PRODUCTS(f) (s[f] + n * FRAGMENT_SUMS)
-#endif
-            UNROLL
-            for (int step = 0; step < SCALED_DEPTHS; step++) {
-                uint k_words[OTHERS_AT_ONCE * OTHER_WORDS];
-                load_keys(k_words,
-                          k_tile + (FIRST_KEY + n * FRAGMENT_OTHERS) * K_STRIDE +
-                              (d + step) * FRAGMENT_DEPTH,
-                          K_STRIDE, lane);
-                UNROLL
-                for (int m = 0; m < OTHERS_AT_ONCE; m++)
-                    UNROLL
-                for (int f = 0; f < M_FRAGMENTS; f++)
-                    multiply_add(KEY_PRODUCTS(f) + m * FRAGMENT_SUMS,
-                                 q_words[Q_RESIDENT ? d + step : step][f],
-                                 k_words + m * OTHER_WORDS, lane, exchange);
-            }
-#if K_CACHE
-            UNROLL
-            for (int e = 0; e < OTHERS_AT_ONCE * FRAGMENT_SUMS; e++) {
-                const int x = n * FRAGMENT_SUMS + e;
-                const float factor = k_factors[d / SCALED_DEPTHS * BLOCK_N + KEY(x)];
-                UNROLL
-                for (int f = 0; f < M_FRAGMENTS; f++)
-                    s[f][x] = fma(products[f][e], factor, s[f][x]);
-            }
-#endif
-        }
-        IN_ORDER();
-    }
-}
-#endif
 
 #if HAS_SOFTCAP && HAS_TILE_PRODUCTS && DTYPE != DTYPE_F32
 #include "mma/fragment_softcap.h"
@@ -388,14 +328,12 @@ INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
     }
 }
 
-/* Turns the scores of a fragment into weights, and rescales earlier sums to them. With OVERLAP this
- * waits for the products that are still being added to these sums. */
-INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE_QUERIES],
-                  float s[KEY_SUMS], const float highest[LANE_QUERIES],
-                  struct fragment_state *state, const float weight_exponent,
-                  const __local uchar *kept)
+/* Takes the rows' new maxima, and rescales the sums of their weights. base: what weights are relative to from now on;
+ * rescale: the factors of earlier sums. Returns whether some factor is not 1. */
+INLINE bool take_maxima(const float scale[LANE_QUERIES], const float highest[LANE_QUERIES],
+                        struct fragment_state *state, const float weight_exponent,
+                        float base[LANE_QUERIES], float rescale[LANE_QUERIES])
 {
-    float base[LANE_QUERIES], rescale[LANE_QUERIES];
     bool rescales = false;
 
     UNROLL
@@ -406,13 +344,15 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
         state->row_sum[n] *= rescale[n];
         rescales = rescales || rescale[n] != 1.0f;
     }
-#if OWN_KEYS
-    UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++)
-        state->rescale[n] = rescale[n];
-#elif !OVERLAP
-    rescale_sums(rescales, rescale, state->out);
-#endif
+    return rescales;
+}
+
+/* Scores of a fragment become weights relative to the rows' bases. */
+INLINE void weights_of_scores(const int fragment_row, const int lane,
+                              const float scale[LANE_QUERIES], const float base[LANE_QUERIES],
+                              float s[KEY_SUMS], struct fragment_state *state,
+                              const __local uchar *kept)
+{
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
         const int here = SUM_QUERY(x % TILE_SUMS);
@@ -423,12 +363,6 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
             s[x] = 0.0f;
 #endif
     }
-#if OVERLAP
-    WEIGHTS_HERE(state->row_sum);
-    PRODUCTS_WAIT(0);
-    SUMS_HERE(state->out, DIM_SUMS);
-    rescale_sums(rescales, rescale, state->out);
-#endif
 }
 
 #if WEIGHTS_IN_MEMORY && V_CACHE
@@ -525,9 +459,6 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], weights_of_tile p
 #endif
 }
 
-#if HAS_TILE_PRODUCTS
-#include "mma/warpgroup_products.h"
-#else
 /* sums += a part of weights times values. */
 INLINE void add_part(const int part, float *sums, const uint *weights, const uint *values,
                      const int lane, __local float *exchange)
@@ -542,57 +473,6 @@ INLINE void add_part(const int part, float *sums, const uint *weights, const uin
         multiply_add(sums, weights, values, lane, exchange);
     }
 }
-
-/* Loads the operands of values of a slab of keys, from tile n of dims on. */
-INLINE void load_value_operands(uint words[OTHERS_AT_ONCE * OTHER_WORDS],
-                                const __local ushort *v_tile, const int slab, const int n,
-                                const int lane)
-{
-#if PACKED_VALUES
-    UNROLL
-    for (int w = 0; w < OTHER_WORDS; w += PACKED_RUN / 2)
-        load_run(words + w,
-                 v_tile + packed_at(DIMS, slab,
-                                    FIRST_DIM + n * FRAGMENT_OTHERS + other_column(lane),
-                                    other_depth(lane, 2 * w)),
-                 PACKED_RUN / 2);
-#else
-    load_values(words, v_tile + slab * FRAGMENT_DEPTH * V_STRIDE + FIRST_DIM + n * FRAGMENT_OTHERS,
-                V_STRIDE, lane);
-#endif
-}
-
-/* out += p v for a part of the tile's keys; v_tile, its factors and the weights in memory begin
- * with the part's first key. */
-INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors,
-                        weights_of_tile p, struct fragment_state state[M_FRAGMENTS], const int lane,
-                        __local float *exchange)
-{
-    UNROLL
-    for (int slab = 0; slab < PART_SLABS; slab++) {
-        uint weights[M_FRAGMENTS][WEIGHT_PARTS][QUERY_WORDS];
-        UNROLL
-        for (int n = 0; n < DIM_TILES; n += OTHERS_AT_ONCE) {
-            UNROLL
-            for (int f = 0; f < M_FRAGMENTS && n * FRAGMENT_OTHERS % SCALED_DIMS == 0; f++)
-                get_weights(weights[f], p, f, slab,
-                            v_factors + (FIRST_DIM + n * FRAGMENT_OTHERS) / 32 * PART_KEYS, lane,
-                            exchange);
-            uint v_words[OTHERS_AT_ONCE * OTHER_WORDS];
-            load_value_operands(v_words, v_tile, slab, n, lane);
-            UNROLL
-            for (int m = 0; m < OTHERS_AT_ONCE; m++)
-                UNROLL
-            for (int part = 0; part < WEIGHT_PARTS; part++)
-                UNROLL
-            for (int f = 0; f < M_FRAGMENTS; f++)
-                add_part(part, state[f].out + (n + m) * FRAGMENT_SUMS, weights[f][part],
-                         v_words + m * OTHER_WORDS, lane, exchange);
-        }
-        IN_ORDER();
-    }
-}
-#endif
 
 /* Returns whether all outputs are finite: 0 times each of them is 0. */
 INLINE bool all_finite(const struct fragment_state state[M_FRAGMENTS])

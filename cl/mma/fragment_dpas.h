@@ -7,26 +7,22 @@
  * 2 c, 2 c + 1 of column l; component m of the sums is row m, column l. Queries are rows. */
 #pragma once
 
-#if INSTRUCTION == INSTRUCTION_DPAS_8
-#define FRAGMENT_LANES 8
-#define QUERY_WORDS 8
-#define QUERY_RUN 1
-#else
-#define FRAGMENT_LANES 16
-#define QUERY_WORDS 4
-#define QUERY_RUN 0
-#endif
-#define FRAGMENT_QUERIES 8
-#define FRAGMENT_OTHERS FRAGMENT_LANES
-#define FRAGMENT_DEPTH 16
-#define FRAGMENT_SUMS 8
+enum {
+    FRAGMENT_LANES = INSTRUCTION == INSTRUCTION_DPAS_8 ? 8 : 16,
+    QUERY_WORDS = INSTRUCTION == INSTRUCTION_DPAS_8 ? 8 : 4,
+    FRAGMENT_QUERIES = 8,
+    FRAGMENT_OTHERS = FRAGMENT_LANES,
+    FRAGMENT_DEPTH = 16,
+    FRAGMENT_SUMS = 8,
+    LANE_QUERIES = 8,
+    FIRST_SHARING_BIT = 1,
+    SHARING_BITS_END = FRAGMENT_LANES,
+    REPLICAS = 1,
+    KEY_RUN = 8,
+    OTHERS_AT_ONCE = 1
+};
+#define QUERY_RUN (INSTRUCTION == INSTRUCTION_DPAS_8 ? 1 : 0)
 #define OTHER_WORDS 8
-#define LANE_QUERIES 8
-#define FIRST_SHARING_BIT 1
-#define SHARING_BITS_END FRAGMENT_LANES
-#define REPLICAS 1
-#define KEY_RUN 8
-#define OTHERS_AT_ONCE 1
 #define PACKED_VALUES 1
 #define KEYS_OF_SUMS 1
 

@@ -136,9 +136,7 @@ INLINE void multiply_parts(const int parts, float *sums, uint queries[OPERAND_PA
             (sums)[x] = 0.0f;                                                                      \
     } while (0)
 
-#if HAS_TILE_PRODUCTS
-#include "mma/warpgroup_tile.h"
-#else
+#if !HAS_TILE_PRODUCTS
 /* Multiplies the sub-group's owned rows, from `owned` on, by streamed rows, of dim elements
  * each, both of `parts` parts. */
 INLINE void multiply_fragment_rows(const int parts, const __local ushort *owned,

@@ -4,21 +4,24 @@
  * Layout: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" (A, B, C and D) and
  * "Warp-level matrix load instruction: ldmatrix". Queries are rows, A holds q or weights. */
 #pragma once
+#include "mma/fragment_options.h"
 
-#define FRAGMENT_LANES 32
-#define FRAGMENT_QUERIES 16
-#define FRAGMENT_OTHERS 8
-#define FRAGMENT_DEPTH 16
-#define FRAGMENT_SUMS 4
-#define QUERY_WORDS 4
+enum {
+    FRAGMENT_LANES = 32,
+    FRAGMENT_QUERIES = 16,
+    FRAGMENT_OTHERS = 8,
+    FRAGMENT_DEPTH = 16,
+    FRAGMENT_SUMS = 4,
+    QUERY_WORDS = 4,
+    LANE_QUERIES = (HALF_ROWS ? 1 : 2),
+    FIRST_SHARING_BIT = 1,
+    SHARING_BITS_END = 4,
+    REPLICAS = 1,
+    KEY_RUN = 1,
+    OTHERS_AT_ONCE = 2
+};
 #define OTHER_WORDS 2
-#define LANE_QUERIES (HALF_ROWS ? 1 : 2)
-#define FIRST_SHARING_BIT 1
-#define SHARING_BITS_END 4
-#define REPLICAS 1
 #define QUERY_RUN 1
-#define KEY_RUN 1
-#define OTHERS_AT_ONCE 2
 #define PACKED_VALUES 0
 #define KEYS_OF_SUMS 2
 #define HAS_COPIES 1

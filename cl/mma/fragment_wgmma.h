@@ -5,6 +5,8 @@
  * from local memory (warpgroup_products.h). Each sub-group has 16 of the queries, with the register
  * layout of mma.sync.m16n8k16 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16"). */
 #pragma once
+#include "common/kernel.h"
+#include "families/fragment_sizes.h"
 #include "mma/fragment_mma_sync.h"
 
 #define HAS_TILE_PRODUCTS 1

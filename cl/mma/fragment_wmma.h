@@ -7,20 +7,22 @@
  * 2 e + l / 16, column l % 16. Queries are columns: A holds k or v, B holds q or weights. */
 #pragma once
 
-#define FRAGMENT_LANES 32
-#define FRAGMENT_QUERIES 16
-#define FRAGMENT_OTHERS 16
-#define FRAGMENT_DEPTH 16
-#define FRAGMENT_SUMS 8
-#define QUERY_WORDS 8
+enum {
+    FRAGMENT_LANES = 32,
+    FRAGMENT_QUERIES = 16,
+    FRAGMENT_OTHERS = 16,
+    FRAGMENT_DEPTH = 16,
+    FRAGMENT_SUMS = 8,
+    QUERY_WORDS = 8,
+    LANE_QUERIES = 1,
+    FIRST_SHARING_BIT = 16,
+    SHARING_BITS_END = 32,
+    REPLICAS = 2,
+    KEY_RUN = 8,
+    OTHERS_AT_ONCE = 1
+};
 #define OTHER_WORDS 8
-#define LANE_QUERIES 1
-#define FIRST_SHARING_BIT 16
-#define SHARING_BITS_END 32
-#define REPLICAS 2
 #define QUERY_RUN 8
-#define KEY_RUN 8
-#define OTHERS_AT_ONCE 1
 #define PACKED_VALUES 1
 #define KEYS_OF_SUMS 1
 

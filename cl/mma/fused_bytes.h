@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loop over tiles of quantized keys and values that arrive as bytes (quantized_bytes.h). The
- * work-group decodes a tile together; the next tile's bytes arrive while it is multiplied.
- *
- * A part of fused_gpu_mma.cl, which includes it before its kernels. */
+ * work-group decodes a tile together; the next tile's bytes arrive while it is multiplied. */
 #pragma once
+#include "mma/fragment_products.h"
+#include "mma/fused_rows.h"
+#include "mma/quantized_bytes.h"
 
 INLINE void attend_bytes(const struct arguments *args, const struct query_block block,
                          const struct task t, const int first_row, const __local ushort *q_rows,

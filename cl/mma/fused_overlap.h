@@ -5,10 +5,10 @@
  *
  * Local      two tiles of K and of V. Scores need a tile's K one step before its V: the K after the next one
  *            and the next V arrive meanwhile.
- * Registers  of a work-item: outputs and queries, scores of one tile, rounded weights of the one before.
- *
- * A part of fused_gpu_mma.cl, which includes it before its kernels. */
+ * Registers  of a work-item: outputs and queries, scores of one tile, rounded weights of the one before. */
 #pragma once
+#include "mma/fused_rows.h"
+#include "mma/warpgroup_products.h"
 
 INLINE void attend_overlapped(const struct arguments *args, const struct query_block block,
                               const struct task t, const int first_row, __local ushort *q_tile,

@@ -9,6 +9,43 @@
  * A part of fused_producer.h. */
 #pragma once
 #include "mma/fragment_planes.h"
+#include "mma/warpgroup_tile.h"
+
+/* s (+)= the warpgroup's rows of the queries' planes times a plane of K. Asynchronous until
+ * PRODUCTS_WAIT(); the smallest plane comes first. */
+INLINE void begin_plane_scores(const __local ushort *q_rows, const __local ushort *k_plane,
+                               const int plane, float s[KEY_SUMS], const int lane,
+                               __local float *exchange)
+{
+    PRODUCTS_BEGIN();
+    UNROLL
+    for (int part = PLANES - 1; part >= 0; part--)
+        if (part < PLANE_PARTS(plane))
+            ask_tile_products(q_rows + part * Q_TILE_PLANE, 0, 64, PART_COLUMNS, k_plane, BLOCK_N,
+                              plane < PLANES - 1, s, lane, exchange);
+    PRODUCTS_UNDER_WAY();
+}
+
+/* sums (+)= the weights' parts times a plane of V, likewise. */
+INLINE void begin_plane_sums(uint weights[][QUERY_WORDS], const __local ushort *v_plane,
+                             const int plane, float sums[DIM_SUMS], const int lane,
+                             __local float *exchange)
+{
+    PRODUCTS_BEGIN();
+    UNROLL
+    for (int part = PLANES - 1; part >= 0; part--)
+        UNROLL
+    for (int slab = 0; slab < PART_SLABS; slab++)
+        UNROLL
+    for (int d = 0; d < DIMS; d += DIMS - d < 128 ? 64 : 128) /* one product has 64 or 128 dims */
+        if (part < PLANE_PARTS(plane))
+            multiply_tile(sums + d / FRAGMENT_OTHERS * FRAGMENT_SUMS, DIMS - d < 128 ? 64 : 128,
+                          weights[slab * WEIGHT_PARTS + part], v_plane,
+                          tile_descriptor(v_plane, BLOCK_N,
+                                          d / 64 * BLOCK_N * 128 + slab * FRAGMENT_DEPTH * 128),
+                          true, plane < PLANES - 1 || slab > 0, lane, exchange);
+    PRODUCTS_UNDER_WAY();
+}
 
 #define PLANE_TILE(u) (q_tile + K_AT + (u).place * PLACE_ELEMENTS)
 #define STAGE_K_PLANE(keys, plane, u)                                                              \

@@ -5,10 +5,10 @@
  *
  * Local      halves of a place are K and V of a tile.
  * Turns      with PRODUCER 2 warpgroups ask for products one after the other, so that one's softmax overlaps with
- *            another's products.
- *
- * A part of fused_gpu_mma.cl, which includes it before its kernels. */
+ *            another's products. */
 #pragma once
+#include "mma/fused_rows.h"
+#include "mma/warpgroup_products.h"
 #include "mma/warpgroup_producer.h"
 
 INLINE void take_turn(const int warpgroup)
@@ -92,7 +92,7 @@ typedef __local uchar *kept_rows;
 #endif
 
 #define OWN_Q (q_tile + first_row / 64 * 64 * ROW_STRIDE)
-#if STREAMS_PLANES
+#if PLANES > 1
 #include "mma/fused_planes.h"
 #else
 #define KEYS_HERE(keys, u) HALF_HERE(u, 0, STAGE_KEYS(keys, (u).place))
@@ -207,7 +207,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
     LOAD_OWN_QUERIES()
 #endif
 
-#if !STREAMS_PLANES
+#if PLANES == 1
 /* Attends to the tiles that the producer copies. At the end stream->next is the use that follows
  * the last one. */
 INLINE void attend_produced(const struct arguments *args, const struct query_block block,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The passes over streamed tiles that the whole work-group copies and waits for. With two STAGES it
- * waits once a tile, and a tile arrives while the one before is multiplied.
- *
- * A part of backward_gpu_mma.cl, which includes it before its kernels. */
+ * waits once a tile, and a tile arrives while the one before is multiplied. */
 #pragma once
+#include "mma/gradients_rows.h"
 
 #define STREAM ((void)0) /* there is no producer to keep state for */
 

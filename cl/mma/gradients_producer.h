@@ -4,10 +4,9 @@
  * Local      halves of a place are streamed rows of q, or k, and those of do, or v. Each warpgroup has its owned rows in
  *            tiles of its own.
  * Masked     In the second pass the computing warpgroups replace Infs and NaNs of streamed rows in local memory, after
- *            the first products.
- *
- * A part of backward_gpu_mma.cl, which includes it before its kernels. */
+ *            the first products. */
 #pragma once
+#include "mma/gradients_rows.h"
 #include "mma/warpgroup_producer.h"
 
 #if !WEIGHTS_FIRST

@@ -4,10 +4,9 @@
  *
  * Owned keys are those of two sub-groups, a pair: the first multiplies q k^T, makes p and sums dv, the second
  * multiplies do v^T, makes ds of that and p, and sums dk. p passes in local memory, in the order of registers. Both
- * have the same products to do, and sums of one matrix in registers. Owned queries are those of one sub-group.
- *
- * A part of backward_gpu_mma.cl, which includes it behind gradients_passes.h. */
+ * have the same products to do, and sums of one matrix in registers. Owned queries are those of one sub-group. */
 #pragma once
+#include "mma/gradients_passes.h"
 
 #define PAIRS (SUB_GROUPS / 2)
 #define FRAGMENT_ROW(f) ((f)*FRAGMENT_QUERIES)

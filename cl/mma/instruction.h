@@ -1,28 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Includes the header of the matrix instruction INSTRUCTION, and defines what most instructions
- * have in common. Layouts are plain C: tests/offline/bank_conflicts.c uses them, too. */
+/* The header of the matrix instruction that INSTRUCTION names, and what those that say nothing of it have. Its
+ * layouts are plain C: tests/offline/bank_conflicts.c uses them, too. A program of wgmma includes
+ * mma/fragment_wgmma.h before. */
 #pragma once
 #include "families/fragment_sizes.h"
-
-#if !EMULATE && defined(cl_khr_fp16)
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
-#if EMULATE
-#define UNROLL _Pragma("unroll 1")
-#else
-#define UNROLL _Pragma("unroll")
-#endif
-
-/* Is 1 if rows fill at most half of a fragment; lanes hold nothing of the other half. */
-#ifndef HALF_ROWS
-#define HALF_ROWS 0
-#endif
+#include "mma/fragment_options.h"
 
 #if INSTRUCTION == INSTRUCTION_MMA_SYNC || INSTRUCTION == INSTRUCTION_WGMMA
 #include "mma/fragment_mma_sync.h"
-#if INSTRUCTION == INSTRUCTION_WGMMA
-#include "mma/fragment_wgmma.h"
-#endif
 #elif INSTRUCTION == INSTRUCTION_WMMA
 #include "mma/fragment_wmma.h"
 #elif INSTRUCTION == INSTRUCTION_MFMA_32 || INSTRUCTION == INSTRUCTION_MFMA_16

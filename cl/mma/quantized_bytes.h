@@ -15,9 +15,7 @@
 #include "mma/fragment_tile.h"
 #include "mma/key_places.h"
 
-/* The bytes of a row, and the size of the pieces that divide all rows, and all blocks of dims,
- * alike. */
-#define BYTES_OF_ROW(cache, dim) ((dim) / BLOCK_VALUES * BLOCK_BYTES(cache))
+/* The size of the pieces that divide all rows, and all blocks of dims, alike. */
 #define PIECE_OF(bytes) ((bytes) % 16 == 0 ? 16 : (bytes) % 8 == 0 ? 8 : (bytes) % 4 == 0 ? 4 : 2)
 
 /* Returns whether every row of the cache begins at a multiple of `piece` bytes, and a row's offset
@@ -183,7 +181,7 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
      * other. */
     const int blocks = columns / BLOCK_VALUES, groups = MAX(THREADS / (2 * tile_rows), 1);
     const int each = DIVIDE_UP(blocks, groups), at_once = THREADS / (2 * groups);
-    const int row_bytes = BYTES_OF_ROW(cache, dim);
+    const int row_bytes = dim / BLOCK_VALUES * BLOCK_BYTES(cache);
     const bool steady = row_bytes % 4 == 0 && (groups == 1 || each % 2 == 0);
     int nonfinite = 0;
     uint first = THIS_THREAD;
@@ -235,8 +233,6 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
 #if !K_CACHE || !V_CACHE || !HAS_COPIES
 #error "only quantized keys and values arrive as bytes, where they are copied in the background"
 #endif
-#define K_ROW_BYTES BYTES_OF_ROW(K_CACHE, DIM_QK)
-#define V_ROW_BYTES BYTES_OF_ROW(V_CACHE, DIM_V)
 /* Local memory of a tile's keys and values. */
 #define DECLARE_BYTES()                                                                            \
     __local uint4 k_pieces[K_PIECES];                                                              \

@@ -330,6 +330,20 @@ INLINE int dim_of_sum(const int x, const int lane)
 
 /* ---- the loop over tiles --------------------------------------------------------------------- */
 
+/* Scores become weights. Earlier sums lie in columns, and wait for the factors that state->rescale has. */
+INLINE void weigh_own(const int lane, const float scale[LANE_QUERIES], float s[KEY_SUMS],
+                      const float highest[LANE_QUERIES], struct fragment_state *state,
+                      const float weight_exponent)
+{
+    float base[LANE_QUERIES], rescale[LANE_QUERIES];
+
+    take_maxima(scale, highest, state, weight_exponent, base, rescale);
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        state->rescale[n] = rescale[n];
+    weights_of_scores(0, lane, scale, base, s, state, 0);
+}
+
 /* Attends to the tiles of a range, from the first one on. */
 INLINE void attend_own_keys(const struct arguments *args, const struct task task,
                             const struct matrices m, const struct own own,
@@ -369,7 +383,7 @@ INLINE void attend_own_keys(const struct arguments *args, const struct task task
         }
         copies_end_set();
         find_scores(args, &task, &keys, rows, state, s, highest, lane, exchange);
-        weigh(0, lane, scales, s[0], highest[0], state, weight_exponent, 0);
+        weigh_own(lane, scales, s[0], highest[0], state, weight_exponent);
         UNROLL
         for (int n = 0; n < LANE_QUERIES; n++)
             rescales = rescales || state->rescale[n] != 1.0f;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention's products of a warpgroup's queries with a whole tile of K or V in local memory (warpgroup_tile.h).
- *
- * A part of fragment_attention.h, which includes it. */
+/* Attention's products of a warpgroup's queries with a whole tile of K or V in local memory (warpgroup_tile.h). */
 #pragma once
+#include "mma/fragment_attention.h"
+#define REST_OF_DIMS (ROUND_UP(DIM_V, 16) % 128) /* of DIMS */
+#include "mma/warpgroup_tile.h"
 
-#if PART_COLUMNS % 16 || DIMS % 16 || BLOCK_N % 32 || KV_PARTS || K_CACHE || V_CACHE
+#if BLOCK_N % 32 || K_CACHE || V_CACHE
 #error "wgmma multiplies with tiles of whole steps of 16 columns"
 #endif
 
@@ -35,6 +36,27 @@ INLINE void begin_qk(const __local ushort *q_tile, const int first, const int al
         SUMS_HERE((s)[0], KEY_SUMS);                                                               \
         KEEP_QUERIES(q_words);                                                                     \
     } while (0)
+
+/* Scores of a fragment become weights, and earlier sums are rescaled to them. With OVERLAP this
+ * waits for the products that are still being added to these sums. */
+INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE_QUERIES],
+                  float s[KEY_SUMS], const float highest[LANE_QUERIES],
+                  struct fragment_state *state, const float weight_exponent,
+                  const __local uchar *kept)
+{
+    float base[LANE_QUERIES], rescale[LANE_QUERIES];
+    const bool rescales = take_maxima(scale, highest, state, weight_exponent, base, rescale);
+
+    if (!OVERLAP)
+        rescale_sums(rescales, rescale, state->out);
+    weights_of_scores(fragment_row, lane, scale, base, s, state, kept);
+    if (OVERLAP) {
+        WEIGHTS_HERE(state->row_sum);
+        PRODUCTS_WAIT(0);
+        SUMS_HERE(state->out, DIM_SUMS);
+        rescale_sums(rescales, rescale, state->out);
+    }
+}
 
 /* Rounds all weights of a tile to operands. */
 #define TILE_WEIGHTS(weights) uint weights[PART_SLABS * WEIGHT_PARTS][QUERY_WORDS]

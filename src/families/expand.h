@@ -5,7 +5,7 @@
  *   tunables[], NUM_TUNABLES   the rows, for struct ca_family; the first is UNIT if TUNABLES_UNIT is defined, as which
  *   enum { <NAME>_INDEX ... }  the position of each tunable in an array of values
  *   reject()                   NULL if the values fit the device and problem, else the reason
- *   local_bytes()              LOCAL_BYTES, if the sizes have it
+ *   local_bytes()              LOCAL_BYTES, if the sizes have it; SIZES_FILE names those that are given by SIZE()
  *   private_bytes()            PRIVATE_BYTES, likewise, or register_floats(), of REGISTER_FLOATS, as bytes
  *   OWN_MEMBERS                of struct ca_family: tunables[], reject(), and unsupported() and adapt() of the C file
  *
@@ -38,10 +38,13 @@ enum {
 #define SIZES_NAMES "families/names.h"
 #endif
 
-#ifdef LOCAL_BYTES
+#if defined(LOCAL_BYTES) || defined(SIZES_FILE)
 static size_t local_bytes(const clattn_problem *p, const size_t *values)
 {
 #include SIZES_NAMES
+#ifdef SIZES_FILE
+#include SIZES_FILE
+#endif
     return LOCAL_BYTES;
 }
 #endif

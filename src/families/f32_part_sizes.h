@@ -4,10 +4,8 @@
 #define CLATTN_F32_PART_SIZES_H
 #include "families/sizes.h"
 
-/* The work-items of a group of the stage that makes parts, and the largest number of its groups for
- * a tensor. */
-#define PART_ITEMS 256
-#define MOST_PART_GROUPS 8192
+/* Work-items of a group of the stage that makes parts, and the most groups that it has for a tensor. */
+enum { PART_ITEMS = 256, MOST_PART_GROUPS = 8192 };
 
 /* The elements of a plane's line for this many of the tensor: whole pieces of 16 bytes. */
 #define PART_LINE(elements) ROUND_UP(elements, 8)
@@ -18,6 +16,6 @@
 #define PARTS_BYTES(lines, elements)                                                               \
     (PART_FLAGS_BYTES(lines) + 3 * ELEMENT_BYTES * (lines) * (elements))
 /* Parts begin at the workspace's first piece of 16 bytes, since it may begin at any float. */
-#define PARTS_ALIGNMENT 16
+enum { PARTS_ALIGNMENT = 16 };
 
 #endif

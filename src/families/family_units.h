@@ -7,27 +7,27 @@
 #include "families/family.h"
 
 /* The kernels, which cl/embed.cmake makes of src/families/NAME/NAME.cl. */
-extern const char *const ca_source_append_tokens[],
-    *const ca_source_backward_cpu[],
-        *const ca_source_backward_gpu_item[],
-            *const ca_source_backward_gpu_mma[],
-                *const ca_source_fused_cpu[],
-                    *const ca_source_fused_gpu_item[],
-                        *const ca_source_fused_gpu_mma[],
-                            *const ca_source_merge_rows[],
-                                *const ca_source_naive[],
-                                    *const ca_source_projection_cpu[],
-                                        *const ca_source_projection_cpu_amx[],
-                                            *const ca_source_projection_gpu_item[],
-                                                *const ca_source_projection_gpu_mma[],
-                                                    *const ca_source_projection_gpu_warpgroup[],
-                                                        *const ca_source_split_cpu[],
-                                                            *const ca_source_split_gpu_item[],
-                                                                *const ca_source_split_gpu_mma[],
-                                                                    *const ca_source_unfused[],
-                                                                        *const
-                                                                            ca_source_unfused_lanes
-                                                                                [];
+extern const char *const ca_source_append_tokens[];
+extern const char *const ca_source_backward_cpu[];
+extern const char *const ca_source_backward_gpu_item[];
+extern const char *const ca_source_backward_gpu_mma[];
+extern const char *const ca_source_backward_gpu_warpgroup[];
+extern const char *const ca_source_fused_cpu[];
+extern const char *const ca_source_fused_gpu_item[];
+extern const char *const ca_source_fused_gpu_mma[];
+extern const char *const ca_source_fused_gpu_warpgroup[];
+extern const char *const ca_source_merge_rows[];
+extern const char *const ca_source_naive[];
+extern const char *const ca_source_projection_cpu[];
+extern const char *const ca_source_projection_cpu_amx[];
+extern const char *const ca_source_projection_gpu_item[];
+extern const char *const ca_source_projection_gpu_mma[];
+extern const char *const ca_source_projection_gpu_warpgroup[];
+extern const char *const ca_source_split_cpu[];
+extern const char *const ca_source_split_gpu_item[];
+extern const char *const ca_source_split_gpu_mma[];
+extern const char *const ca_source_unfused[];
+extern const char *const ca_source_unfused_lanes[];
 
 extern const struct ca_family ca_fused_cpu_vector, ca_fused_cpu_pairs, ca_fused_cpu_amx,
     ca_fused_gpu_item, ca_fused_gpu_mma, ca_fused_gpu_warpgroup, ca_backward_cpu_vector,

@@ -9,6 +9,16 @@
 #define DIVIDE_UP(x, by) (((x) + (by)-1) / (by))
 #define ROUND_UP(x, multiple) (DIVIDE_UP(x, multiple) * (multiple))
 
+/* SIZE(name, value) in a header of sizes: a constant of kernels; for the host, which includes the header in a function
+ * behind families/names.h, a variable. */
+#if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
+#define SIZE(name, value) enum { name = value };
+#else
+#define SIZE(name, value)                                                                          \
+    const size_t name = value;                                                                     \
+    (void)name;
+#endif
+
 /* Bytes of elements in arrays. */
 enum {
     ELEMENT_BYTES = 2, /* a 16-bit element */
@@ -18,10 +28,11 @@ enum {
     FLOAT4_BYTES = 16
 };
 
-/* The bytes that compilers may add to align variables beside tiles in local memory. */
-#define SPARE_BYTES (4 * INT_BYTES)
-
-/* The floats of each row in the workspace of gradients (cl/common/backward.h). */
-#define ROW_STATISTICS 4
+enum {
+    /* What compilers that align variables beside tiles in local memory may add. */
+    SPARE_BYTES = 4 * INT_BYTES,
+    /* Floats of each row in the workspace of gradients (cl/common/backward.h). */
+    ROW_STATISTICS = 4
+};
 
 #endif

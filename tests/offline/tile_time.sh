@@ -79,7 +79,7 @@ $1 == "fused_gpu.mma" && / fwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
     bytes = 2 * (groups * keys * 2 * d * c + (value("Q_RESIDENT") ? 0 : rows * d * c) + keys * 2 * d)
     row("fused_gpu UNIT=mma, " rows " x " keys, $4, macs, bytes, value("EXP") == 1 ? rows * keys : 0, 4 * keys * d, l2_of[$4], macs / per / share, reach[$4], $11, SYNC)
 }
-$1 == "fused_gpu.warpgroup" && $3 == "fused_gpu_mma" && / fwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
+$1 == "fused_gpu.warpgroup" && $3 == "fused_gpu_warpgroup" && / fwd f16 b1 h32\/8 q4096 k4096 d128 causal=tl \|/ {
     keys = value("BLOCK_N"); rows = groups * 16
     macs = rows * keys * 2 * d
     row("fused_gpu UNIT=warpgroup, " rows " x " keys, $4, macs, 2 * (groups / 4 * keys * 2 * d + keys * 2 * d), rows * keys, 4 * keys * d, l2_of[$4], rows * keys * 12.3 / 32, 1, $11, ASYNC)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backward_gpu UNIT=warpgroup: gradients by wgmma, of NVIDIA's Hopper; see src/families/backward_gpu/backward_gpu_mma.cl. */
+/* backward_gpu UNIT=warpgroup: gradients by wgmma, of NVIDIA's Hopper; see backward_gpu_warpgroup.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/backward_gpu/backward_gpu_mma_sizes.h"
@@ -158,7 +158,7 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 const struct ca_family ca_backward_gpu_warpgroup = {
     CA_UNIT_OF("backward_gpu", "warpgroup"),
     .operation = CLATTN_BACKWARD,
-    .source = ca_source_backward_gpu_mma,
+    .source = ca_source_backward_gpu_warpgroup,
     OWN_MEMBERS,
     CA_STAGES(BACKWARD_PARTS, BACKWARD_STAGES),
     .workspace_bytes = workspace_bytes,

@@ -4,8 +4,8 @@
 #include "families/block_sizes.h"
 #include "families/family_units.h"
 #include "families/f32_parts.h"
+#include "families/fragment_sizes.h"
 #include "families/fragments.h"
-#include "families/fused_gpu/fused_gpu_mma_sizes.h"
 #include "families/registry.h"
 #include <string.h>
 
@@ -17,6 +17,7 @@ enum { PRODUCER = 0, DRAWERS = 0 };
 
 #define TUNABLES_DEF "families/fused_gpu/fused_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
+#define SIZES_FILE "families/fused_gpu/fused_gpu_mma_sizes.h"
 #include "families/expand.h"
 #include "families/fragment_unit.h"
 

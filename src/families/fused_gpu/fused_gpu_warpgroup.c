@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fused_gpu UNIT=warpgroup: forward attention by wgmma, of NVIDIA's Hopper; see src/families/fused_gpu/fused_gpu_mma.cl. */
+/* fused_gpu UNIT=warpgroup: forward attention by wgmma, of NVIDIA's Hopper; see fused_gpu_warpgroup.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/block_sizes.h"
 #include "families/family_units.h"
 #include "families/f32_parts.h"
+#include "families/fragment_sizes.h"
 #include "families/fragments.h"
-#include "families/fused_gpu/fused_gpu_mma_sizes.h"
 #include "families/registry.h"
 #include <string.h>
 
@@ -20,6 +20,7 @@ enum { M_FRAGMENTS = 1, BYTES = 0 };
 
 #define TUNABLES_DEF "families/fused_gpu/fused_gpu_warpgroup.def"
 #define TUNABLES_UNIT UNIT_WARPGROUP
+#define SIZES_FILE "families/fused_gpu/fused_gpu_mma_sizes.h"
 #include "families/expand.h"
 #include "families/fragment_unit.h"
 
@@ -254,9 +255,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
 const struct ca_family ca_fused_gpu_warpgroup = {
     CA_UNIT_OF("fused_gpu", "warpgroup"),
     .operation = CLATTN_FORWARD,
-    .source = ca_source_fused_gpu_mma,
+    .source = ca_source_fused_gpu_warpgroup,
     OWN_MEMBERS,
-    CA_STAGES(FUSED_STAGES_OF_PARTS("fused_gpu_mma")),
+    CA_STAGES(FUSED_STAGES_OF_PARTS("fused_gpu_warpgroup")),
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,

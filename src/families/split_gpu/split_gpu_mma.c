@@ -4,10 +4,11 @@
 #include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/family_units.h"
+#include "families/fragment_sizes.h"
 #include "families/fragments.h"
 #include "families/registry.h"
 #include "families/split.h"
-#include "families/split_gpu/split_gpu_mma_sizes.h"
+#include "families/split_gpu/split_gpu_sizes.h"
 
 static size_t work_items(const size_t *values);
 static size_t combine_items(const size_t *values);
@@ -17,6 +18,7 @@ static int spills(const clattn_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/split_gpu/split_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
+#define SIZES_FILE "families/split_gpu/split_gpu_mma_sizes.h"
 #include "families/expand.h"
 #define MOST_REGISTERS(values) values[REGISTERS_INDEX]
 #include "families/fragment_unit.h"
@@ -60,12 +62,14 @@ static size_t keys_at_once(const size_t *values)
 static size_t padded_dim_v(const clattn_problem *p, const size_t *values)
 {
 #include "families/fragment_names.h"
+#include SIZES_FILE
     return DIMS;
 }
 
 static size_t part_columns(const clattn_problem *p, const size_t *values)
 {
 #include "families/fragment_names.h"
+#include SIZES_FILE
     return PART_COLUMNS;
 }
 

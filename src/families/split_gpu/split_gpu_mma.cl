@@ -45,13 +45,15 @@
 #include "mma/fragment.h"
 #include "gpu/tile_exp.h"
 
+#include "common/quantized.h"
+#include "mma/tile_layout.h"
+#include "families/split_gpu/split_gpu_sizes.h"
 #include "families/split_gpu/split_gpu_mma_sizes.h"
 #define LOAD_WIDTH 8
 #define HAS_ROW_TILES 1
 #define TRACKS_SEEN 0
 
 #include "gpu/tile_load.h"
-#include "common/quantized.h"
 #define PLACES_IN_BYTES BYTES
 #if OWN_KEYS
 /* Column `column` of a tile has this key: with the words of a row, neighbours are four or twelve
@@ -78,6 +80,8 @@
 
 #if OWN_KEYS
 #include "mma/decoded_operands.h"
+#else
+#include "mma/fragment_products.h"
 #endif
 #if BYTES
 #define BYTES_OF_TILE , k_bytes, v_bytes

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention's products of a sub-group's fragments of queries with tiles of K and V in local memory. Floats are
+ * multiplied in planes (fragment_planes.h). */
+#pragma once
+#include "mma/fragment_attention.h"
+#include "mma/fragment_planes.h"
+
+/* ---- queries times keys ---------------------------------------------------------------------- */
+
+/* s += q k^T, with Q in registers if Q_RESIDENT; q_tile, k_tile and its factors: a part's columns. */
+INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
+                        const __local float *k_factors,
+                        uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
+                        float s[M_FRAGMENTS][KEY_SUMS], const int lane, __local float *exchange)
+{
+    UNROLL
+    for (int d = 0; d < PART_DEPTHS; d += SCALED_DEPTHS) {
+#if !Q_RESIDENT
+        UNROLL
+        for (int step = 0; step < SCALED_DEPTHS; step++)
+            load_queries(q_tile, d + step, q_words[step], lane);
+#endif
+        UNROLL
+        for (int n = 0; n < KEY_TILES; n += OTHERS_AT_ONCE) {
+#if K_CACHE
+            float products[M_FRAGMENTS][OTHERS_AT_ONCE * FRAGMENT_SUMS] = {{0.0f}};
+#define KEY_PRODUCTS(f) products[f]
+#else
+#define KEY_PRODUCTS(f) (s[f] + n * FRAGMENT_SUMS)
+#endif
+            UNROLL
+            for (int step = 0; step < SCALED_DEPTHS; step++) {
+                uint k_words[OTHERS_AT_ONCE * OTHER_WORDS];
+                load_keys(k_words,
+                          k_tile + (FIRST_KEY + n * FRAGMENT_OTHERS) * K_STRIDE +
+                              (d + step) * FRAGMENT_DEPTH,
+                          K_STRIDE, lane);
+                UNROLL
+                for (int m = 0; m < OTHERS_AT_ONCE; m++)
+                    UNROLL
+                for (int f = 0; f < M_FRAGMENTS; f++)
+                    multiply_add(KEY_PRODUCTS(f) + m * FRAGMENT_SUMS,
+                                 q_words[Q_RESIDENT ? d + step : step][f],
+                                 k_words + m * OTHER_WORDS, lane, exchange);
+            }
+#if K_CACHE
+            UNROLL
+            for (int e = 0; e < OTHERS_AT_ONCE * FRAGMENT_SUMS; e++) {
+                const int x = n * FRAGMENT_SUMS + e;
+                const float factor = k_factors[d / SCALED_DEPTHS * BLOCK_N + KEY(x)];
+                UNROLL
+                for (int f = 0; f < M_FRAGMENTS; f++)
+                    s[f][x] = fma(products[f][e], factor, s[f][x]);
+            }
+#endif
+        }
+        IN_ORDER();
+    }
+}
+
+/* Scores of a fragment become weights, and earlier sums are rescaled to them. */
+INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE_QUERIES],
+                  float s[KEY_SUMS], const float highest[LANE_QUERIES],
+                  struct fragment_state *state, const float weight_exponent,
+                  const __local uchar *kept)
+{
+    float base[LANE_QUERIES], rescale[LANE_QUERIES];
+    const bool rescales = take_maxima(scale, highest, state, weight_exponent, base, rescale);
+
+    rescale_sums(rescales, rescale, state->out);
+    weights_of_scores(fragment_row, lane, scale, base, s, state, kept);
+}
+
+/* ---- weights times values -------------------------------------------------------------------- */
+
+/* The operands of values of a slab of keys, from tile n of dims on. */
+INLINE void load_value_operands(uint words[OTHERS_AT_ONCE * OTHER_WORDS],
+                                const __local ushort *v_tile, const int slab, const int n,
+                                const int lane)
+{
+#if PACKED_VALUES
+    UNROLL
+    for (int w = 0; w < OTHER_WORDS; w += PACKED_RUN / 2)
+        load_run(words + w,
+                 v_tile + packed_at(DIMS, slab,
+                                    FIRST_DIM + n * FRAGMENT_OTHERS + other_column(lane),
+                                    other_depth(lane, 2 * w)),
+                 PACKED_RUN / 2);
+#else
+    load_values(words, v_tile + slab * FRAGMENT_DEPTH * V_STRIDE + FIRST_DIM + n * FRAGMENT_OTHERS,
+                V_STRIDE, lane);
+#endif
+}
+
+/* out += p v for a part of the tile's keys; v_tile, its factors and the weights in memory begin
+ * with the part's first key. */
+INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_factors,
+                        weights_of_tile p, struct fragment_state state[M_FRAGMENTS], const int lane,
+                        __local float *exchange)
+{
+    UNROLL
+    for (int slab = 0; slab < PART_SLABS; slab++) {
+        uint weights[M_FRAGMENTS][WEIGHT_PARTS][QUERY_WORDS];
+        UNROLL
+        for (int n = 0; n < DIM_TILES; n += OTHERS_AT_ONCE) {
+            UNROLL
+            for (int f = 0; f < M_FRAGMENTS && n * FRAGMENT_OTHERS % SCALED_DIMS == 0; f++)
+                get_weights(weights[f], p, f, slab,
+                            v_factors + (FIRST_DIM + n * FRAGMENT_OTHERS) / 32 * PART_KEYS, lane,
+                            exchange);
+            uint v_words[OTHERS_AT_ONCE * OTHER_WORDS];
+            load_value_operands(v_words, v_tile, slab, n, lane);
+            UNROLL
+            for (int m = 0; m < OTHERS_AT_ONCE; m++)
+                UNROLL
+            for (int part = 0; part < WEIGHT_PARTS; part++)
+                UNROLL
+            for (int f = 0; f < M_FRAGMENTS; f++)
+                add_part(part, state[f].out + (n + m) * FRAGMENT_SUMS, weights[f][part],
+                         v_words + m * OTHER_WORDS, lane, exchange);
+        }
+        IN_ORDER();
+    }
+}
+
+#if PLANES > 1
+/* s += q k^T */
+INLINE void multiply_qk_planes(const __local ushort *q_rows, const __local ushort *k_tile,
+                               float s[M_FRAGMENTS][KEY_SUMS], const int lane,
+                               __local float *exchange)
+{
+    UNROLL
+    for (int plane = PLANES - 1; plane >= 0; plane--) {
+        ROLLED
+        for (int d = 0; d < PART_DEPTHS; d++) {
+            uint q_words[PLANES][M_FRAGMENTS][QUERY_WORDS];
+            UNROLL
+            for (int part = 0; part < PLANES; part++)
+                if (part < PLANE_PARTS(plane))
+                    load_queries(q_rows + part * Q_TILE_PLANE, d, q_words[part], lane);
+            UNROLL
+            for (int n = 0; n < KEY_TILES; n += OTHERS_AT_ONCE) {
+                uint k_words[OTHERS_AT_ONCE * OTHER_WORDS];
+                load_keys(k_words,
+                          k_tile + plane * K_TILE_PLANE + n * FRAGMENT_OTHERS * K_STRIDE +
+                              d * FRAGMENT_DEPTH,
+                          K_STRIDE, lane);
+                UNROLL
+                for (int part = PLANES - 1; part >= 0; part--)
+                    UNROLL
+                for (int m = 0; m < OTHERS_AT_ONCE; m++)
+                    UNROLL
+                for (int f = 0; f < M_FRAGMENTS; f++)
+                    if (part < PLANE_PARTS(plane))
+                        multiply_add(s[f] + (n + m) * FRAGMENT_SUMS, q_words[part][f],
+                                     k_words + m * OTHER_WORDS, lane, exchange);
+            }
+            IN_ORDER();
+        }
+    }
+}
+
+/* Tiles of dims whose sums are apart at a time. */
+#define SUMMED_TILES (DIM_TILES % 4 == 0 ? 4 : OTHERS_AT_ONCE)
+
+/* out += p v */
+INLINE void multiply_pv_planes(const __local ushort *v_tile, float p[M_FRAGMENTS][KEY_SUMS],
+                               struct fragment_state state[M_FRAGMENTS], const int lane,
+                               __local float *exchange)
+{
+    uint weights[M_FRAGMENTS][PART_SLABS][WEIGHT_PARTS][QUERY_WORDS];
+
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+    for (int slab = 0; slab < PART_SLABS; slab++)
+        get_weights(weights[f][slab], p, f, slab, 0, lane, exchange);
+    UNROLL
+    for (int first = 0; first < DIM_TILES; first += SUMMED_TILES) {
+        float sums[M_FRAGMENTS][SUMMED_TILES * FRAGMENT_SUMS] = {{0.0f}};
+        UNROLL
+        for (int plane = PLANES - 1; plane >= 0; plane--)
+            UNROLL
+        for (int slab = 0; slab < PART_SLABS; slab++) {
+            UNROLL
+            for (int n = 0; n < SUMMED_TILES; n += OTHERS_AT_ONCE) {
+                uint v_words[OTHERS_AT_ONCE * OTHER_WORDS];
+                load_value_operands(v_words, v_tile + plane * V_TILE_PLANE, slab, first + n, lane);
+                UNROLL
+                for (int part = PLANES - 1; part >= 0; part--)
+                    UNROLL
+                for (int m = 0; m < OTHERS_AT_ONCE; m++)
+                    UNROLL
+                for (int f = 0; f < M_FRAGMENTS; f++)
+                    if (part < PLANE_PARTS(plane))
+                        multiply_add(sums[f] + (n + m) * FRAGMENT_SUMS, weights[f][slab][part],
+                                     v_words + m * OTHER_WORDS, lane, exchange);
+            }
+            IN_ORDER();
+        }
+        UNROLL
+        for (int f = 0; f < M_FRAGMENTS; f++)
+            UNROLL
+        for (int x = 0; x < SUMMED_TILES * FRAGMENT_SUMS; x++)
+            state[f].out[first * FRAGMENT_SUMS + x] += sums[f][x];
+    }
+}
+#endif

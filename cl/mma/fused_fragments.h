@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kernels of fused forward attention by matrix instructions are made of: their sizes, a work-group's threads
+ * and task, and the fragments of a sub-group. */
+#pragma once
+#include "families/units.h"
+#include "mma/fragment.h"
+#include "gpu/tile_exp.h"
+#include "score/score.h"
+#if K_DTYPE != DTYPE || V_DTYPE != DTYPE || SCORES ||                                              \
+    (DTYPE == DTYPE_F32 && (K_CACHE || V_CACHE || PAGE_SIZE))
+#error "operands have one dtype; keys and values may be quantized, but not beside floats"
+#endif
+#if STAGES > 1 && (!HAS_COPIES || PAGE_SIZE || (HAS_DROPOUT && !PRODUCER) || K_CACHE || V_CACHE)
+#error "what a tile needs besides, places, factors and what is kept, is there once"
+#endif
+
+#define COMPUTING (FRAGMENT_LANES * SUB_GROUPS)
+#define PLACES_OF_STAGES (DTYPE == DTYPE_F32 ? PLANE_PLACES : STAGES)
+#include "mma/computing.h"
+#define LOAD_WIDTH 8
+#define HAS_ROW_TILES 0
+#include "common/quantized.h"
+#include "mma/tile_layout.h"
+#include "families/fused_gpu/fused_gpu_mma_sizes.h"
+
+#include "gpu/tile_load.h"
+#define MARK_ITEMS THREADS
+#define HAS_PARTS (DTYPE == DTYPE_F32)
+#include "mma/attention_parts.h"
+#define BLOCK_BITS_BEGIN(args) (HAS_PARTS ? PARTS_END(args) / FLOAT_BYTES : 0)
+#include "gpu/query_block.h"
+#include "gpu/fused_task.h"
+#include "gpu/row_end.h"
+#include "score/mark_blocks.h"
+#define PLACES_IN_BYTES BYTES
+#include "mma/key_places.h"
+#include "mma/fragment_attention.h"
+#include "mma/fragment_planes.h"

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps of fused forward attention by matrix instructions: tiles are staged, products become weights, and rows
+ * are stored. weigh() is that of the unit (fragment_products.h, warpgroup_products.h). */
+#pragma once
+#include "mma/fused_fragments.h"
+
+/* ---- load ------------------------------------------------------------------------------------ */
+
+/* Where plane n of the task's q, k or v begins, and its rows' step. */
+#if PLANES > 1
+#define STAGED_Q(t, n) ((t).parts.q + (n) * (t).parts.q_plane)
+#define STAGED_K(t, n, j0) ((t).parts.k + (n) * (t).parts.k_plane + (j0)*K_ROW_STEP)
+#define STAGED_V(t, n, j0) ((t).parts.v + (n) * (t).parts.v_plane + (j0)*V_ROW_STEP)
+#define Q_ROW_STEP PART_LINE(DIM_QK)
+#define K_ROW_STEP PART_LINE(DIM_QK)
+#define V_ROW_STEP PART_LINE(DIM_V)
+#else
+#define STAGED_Q(t, n) ((t).q)
+#define STAGED_K(t, n, j0) K_PLACE((t).k, FROM_KEY(j0, args->shape->k_stride))
+#define STAGED_V(t, n, j0) V_PLACE((t).v, FROM_KEY(j0, args->shape->v_stride))
+#define Q_ROW_STEP args->shape->q_stride[2]
+#define K_ROW_STEP args->shape->k_stride[2]
+#define V_ROW_STEP args->shape->v_stride[2]
+#endif
+
+/* Fills a tile of `rows` rows with queries from `first` of the task's block on. */
+#define FILL_QUERIES(tile, rows, first)                                                            \
+    for (int plane = 0; plane < PLANES; plane++)                                                   \
+    fill_rows((tile) + plane * BLOCK_M * ROW_STRIDE, ROW_STRIDE, rows, COLUMNS,                    \
+              STAGED_Q(*t, plane) + (first)*Q_ROW_STEP, Q_ROW_STEP, 0, FILL_STEP(Q_STEP),          \
+              t->block.queries - (first), FILL_DIM(DIM_QK), FILL_WIDTH(UNIT_Q, DIM_QK),            \
+              t->q_aligned, false)
+INLINE void stage_queries(const struct arguments *args, const struct task *t, const int first,
+                          __local ushort *q_tile)
+{
+    FILL_QUERIES(q_tile, STAGED_ROWS, first);
+}
+
+/* Loads Q to local memory and, with Q_RESIDENT, on to registers. */
+INLINE void load_all_queries(const struct arguments *args, const struct task *t,
+                             const int first_row, __local ushort *q_tile,
+                             uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const int lane)
+{
+    for (int first = 0; first < BLOCK_M; first += STAGED_ROWS) {
+        if (t->block.begin < t->block.end && (first == 0 || first < t->block.queries))
+            stage_queries(args, t, first, q_tile);
+        copies_wait();
+        LOCAL_BARRIER(); /* q is complete */
+#if Q_RESIDENT
+        if (first_row / STAGED_ROWS * STAGED_ROWS == first) {
+            UNROLL
+            for (int d = 0; d < PART_DEPTHS; d++)
+                load_queries(q_tile + (first_row - first) * ROW_STRIDE, d, q_words[d], lane);
+        }
+        LOCAL_BARRIER(); /* the place of q may be overwritten */
+#endif
+    }
+}
+
+/* The places of K and V of a tile; number: 0 for an even tile, 1 for an odd one. */
+#define K_TILE(number) (q_tile + K_AT + (STAGES > 1 ? (number)*STAGE_ELEMENTS : 0))
+#define V_TILE(number) (q_tile + V_AT + (STAGES > 1 ? (number)*STAGE_ELEMENTS : 0))
+
+/* Stages K and V of a tile of keys; number selects the list of rows in pages. */
+#define STAGE_KEYS(keys, number)                                                                   \
+    for (int plane = 0; plane < PLANES; plane++)                                                   \
+    FILL_KEYS(K_TILE(number) + plane * BLOCK_N * K_STRIDE, k_factors,                              \
+              STAGED_K(t, plane, (keys).j0), K_ROW_STEP, KV_PLACES(places, number, 0),             \
+              (keys).count, DIM_QK, t.k_aligned)
+#define STAGE_VALUES(keys, number, finite, nonfinite)                                              \
+    for (int plane = 0; plane < PLANES; plane++)                                                   \
+        if (FILL_VALUES(V_TILE(number) + plane * BLOCK_N * V_STRIDE, v_factors,                    \
+                        STAGED_V(t, plane, (keys).j0), V_ROW_STEP, KV_PLACES(places, number, 1),   \
+                        (keys).count, t.v_aligned, finite))                                        \
+    atomic_or(nonfinite, 1)
+
+#if PLANES > 1
+/* Scores that are NaNs, computed as floats. */
+#define EXACT_SCORES(keys, s)                                                                      \
+    do {                                                                                           \
+        UNROLL                                                                                     \
+        for (int f = 0; f < M_FRAGMENTS; f++)                                                      \
+            exact_scores(args, t.q, t.k + (keys).j0 * args->shape->k_stride[2], block.queries,     \
+                         (keys).count, first_row + f * FRAGMENT_QUERIES, s[f], lane);              \
+    } while (0)
+#endif
+
+/* ---- softmax --------------------------------------------------------------------------------- */
+
+/* The keys that are visible to each of the lane's rows of a fragment (finish_scores()). */
+INLINE void find_window(const struct score_tile *tile, const int fragment_row, const int lane,
+                        int see_from[LANE_QUERIES], int see_to[LANE_QUERIES])
+{
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        see_from[n] = HAS_WINDOW_LEFT ? ROW(n) + tile->window_begin - sum_other(lane, 0) : -BLOCK_N;
+        see_to[n] = ROW(n) < tile->rows ? tile->keys - sum_other(lane, 0) : -BLOCK_N;
+        if (HAS_WINDOW_RIGHT)
+            see_to[n] = min(see_to[n], ROW(n) + tile->window_end - sum_other(lane, 0));
+    }
+}
+
+/* Products of all of the sub-group's queries become scores, and these weights. */
+INLINE void softmax_of_tile(const struct arguments *args, const struct query_block *block,
+                            const struct keys *keys, const int first_row,
+                            float s[M_FRAGMENTS][KEY_SUMS],
+                            struct fragment_state state[M_FRAGMENTS], const float weight_exponent,
+                            const __local uchar *kept, const int lane, __local float *exchange)
+{
+    const struct score_tile tile = score_tile_of(args, *block, *keys);
+
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++) {
+        const int fragment_row = first_row + f * FRAGMENT_QUERIES;
+        int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
+        float highest[LANE_QUERIES], scale[LANE_QUERIES];
+
+        UNROLL
+        for (int n = 0; n < LANE_QUERIES; n++) {
+            highest[n] = state[f].row_max[n];
+            scale[n] = tile.scale;
+        }
+        find_window(&tile, fragment_row, lane, see_from, see_to);
+        finish_scores(args, &tile, keys->partial, see_from, see_to, fragment_row, s[f], highest,
+                      state[f].seen, lane, exchange);
+        weigh(fragment_row, lane, scale, s[f], highest, &state[f], weight_exponent, kept);
+    }
+}
+
+/* ---- store ----------------------------------------------------------------------------------- */
+
+/* 1 if two neighbouring sums of a lane are neighbours in o, so that one store takes both. */
+#define STORES_PAIRS (KEYS_OF_SUMS % 2 == 0 && UNIT_O && O_DTYPE && DIM_V % 2 == 0)
+
+/* Stores the rows of a fragment, o and lse; row_sum is that of all lanes that share a row. */
+INLINE void store_fragment(const struct arguments *args, const struct query_block block,
+                           const int fragment_row, const struct fragment_state *state,
+                           __local int *row_is_zero, const float weight_exponent, const int lane,
+                           __local float *exchange)
+{
+    float factor[LANE_QUERIES];
+
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        const int row = ROW(n);
+        const long i = block.i0 + row;
+        bool sees_any = first_key(args, block.e, i) < end_key(args, block.e, i);
+
+        if (TRACKS_SEEN)
+            sees_any = sees_any && state->seen[n] > 0.0f;
+        const struct row_end ended =
+            finish_row(args, block.h, sees_any, state->row_max[n], state->row_sum[n]);
+        factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / weight_scale_of(weight_exponent));
+        if (HAS_DROPOUT)
+            factor[n] *= args->shape->keep;
+        if (FIRST_OF_QUERY(lane)) {
+            row_is_zero[row] = ended.zero;
+            if (i < args->shape->seq_q)
+                store_lse(args, ended, block.bh, block.h, i);
+        }
+    }
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        const long i = block.i0 + ROW(n);
+        __global o_storage *const rows =
+            args->o + head_offset(args->shape->o_stride, block.b, block.h);
+        __global o_storage *const to = rows + i * args->shape->o_stride[2];
+        if (i >= args->shape->seq_q)
+            continue;
+        UNROLL
+        for (int x = 0; x < DIM_SUMS; x++) {
+            if (SUM_QUERY(x % FRAGMENT_SUMS) != n || DIM(x) >= DIM_V)
+                continue;
+#if STORES_PAIRS
+            if (x % 2 == 0)
+                store_pair(factor[n] == 0.0f ? 0
+                                             : pack_pair(state->out[x] * factor[n],
+                                                         state->out[x + 1] * factor[n]),
+                           rows_aligned(rows, args->shape->o_stride[2], 2), to + DIM(x));
+#else
+            STORE_O(factor[n] == 0.0f ? 0.0f : state->out[x] * factor[n], to, DIM(x) * O_STEP);
+#endif
+        }
+    }
+}
+
+/* Stores all rows of the sub-group. */
+INLINE void store_fragment_rows(const struct arguments *args, const struct query_block block,
+                                const int first_row, struct fragment_state state[M_FRAGMENTS],
+                                __local int *row_is_zero, const float scale,
+                                const float weight_exponent, const int lane,
+                                __local float *exchange)
+{
+    float scales[LANE_QUERIES];
+
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        scales[n] = scale;
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++) {
+        query_sum(state[f].row_sum, lane, exchange);
+        scale_rows(scales, &state[f], weight_exponent);
+        if (TRACKS_SEEN)
+            query_maximum(state[f].seen, lane, exchange);
+        store_fragment(args, block, first_row + f * FRAGMENT_QUERIES, &state[f], row_is_zero,
+                       weight_exponent, lane, exchange);
+    }
+}
+
+/* Adds to o the Infs and NaNs of V that were staged as 0, in rows that see them. */
+INLINE void add_nonfinite_to_o(const struct arguments *args, const struct task *t,
+                               const __local int *row_is_zero)
+{
+    const struct query_block *block = &t->block;
+
+    for (int x = get_local_id(0); x < block->queries * DIM_V; x += COMPUTING) {
+        const long i = block->i0 + x / DIM_V;
+        const int d = x % DIM_V;
+        const long at_o = row_offset(args->shape->o_stride, block->b, block->h, i) + d * O_STEP;
+        float extra = 0.0f;
+        for (long j = block->begin; j < block->end; j++) {
+            if (!HAS_ROW(block->b, j))
+                continue;
+            const float here =
+                load_v(t->v, KEY_ROW(block->b, j, args->shape->v_stride), d * V_STEP);
+            if (here * 0.0f != 0.0f &&
+                visible(args, block->e, first_key(args, block->e, i), end_key(args, block->e, i),
+                        block->b, block->h, i, j))
+                extra += here * dropout_factor(args, block->b, block->h, i, j);
+        }
+        if (extra != 0.0f && !row_is_zero[x / DIM_V])
+            STORE_O(LOAD_O(args->o, at_o) + extra, args->o, at_o);
+    }
+}

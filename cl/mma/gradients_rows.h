@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rows that a work-group of gradients by matrix instructions owns and streams, and what non-finite ones add. */
+#pragma once
+#include "mma/gradients_fragments.h"
+#include "mma/fragment_gradients.h"
+
+/* ---- what the kernels share ------------------------------------------------------------------ */
+
+/* The places of a work-group's rows in local memory, and this sub-group's rows. */
+struct place {
+    __local ushort *owned_qk, *owned_v, *qk, *v; /* qk, v: the streamed rows */
+    int lane, first_row, dim_group;
+};
+
+INLINE struct place find_place(__local uint4 *tiles)
+{
+    __local ushort *const all = (__local ushort *)tiles;
+    const int sub = THIS_THREAD / FRAGMENT_LANES;
+    const int own =
+        PRODUCER ? sub / 4 * 64 : 0; /* rows of warpgroups before this one, in tiles of their own */
+    const struct place here = {all + OWNED_QK_AT + own * OWNED_STRIDE(DIM_QK),
+                               all + OWNED_V_AT + own * OWNED_STRIDE(DIM_V),
+                               all + STREAMED_QK_AT,
+                               all + STREAMED_V_AT,
+                               THIS_THREAD % FRAGMENT_LANES,
+                               sub / DIM_GROUPS * M_FRAGMENTS * FRAGMENT_QUERIES,
+                               sub % DIM_GROUPS};
+
+    return here;
+}
+
+#if PRODUCER /* a warpgroup's own rows, possibly none */
+#define OWNED_COMPLETE()                                                                           \
+    do {                                                                                           \
+        copies_wait();                                                                             \
+        COMPUTING_BARRIER();                                                                       \
+    } while (0)
+#define STAGE_OWN(owned, tile, dim, unit)                                                          \
+    do {                                                                                           \
+        struct matrix m = owned;                                                                   \
+        m.p += here.first_row / 64 * 64 * m.row_step;                                              \
+        m.rows -= here.first_row / 64 * 64;                                                        \
+        FILL_PARTS(m, tile, OWNED_STRIDE(dim), 64, COLUMNS(dim), dim, unit, OWNED_ELEMENTS(dim));  \
+    } while (0)
+#else
+#define OWNED_COMPLETE() /* the barrier of the first streamed rows completes them too */
+#define STAGE_OWN(owned, tile, dim, unit) STAGE_OWNED(owned, tile, dim, unit)
+#endif
+
+/* Stages a work-group's owned rows, if any; the next barrier completes them. */
+#define STAGE_BOTH_OWNED(rows_qk, unit_qk, rows_v, unit_v, any)                                    \
+    do {                                                                                           \
+        if (any) {                                                                                 \
+            STAGE_OWN(rows_qk, here.owned_qk, DIM_QK, unit_qk);                                    \
+            STAGE_OWN(rows_v, here.owned_v, DIM_V, unit_v);                                        \
+        }                                                                                          \
+    } while (0)
+
+#include "mma/gradients_products.h"
+
+/* The place of streamed rows of stage `number`. */
+INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, const int number)
+{
+    here.qk = (__local ushort *)tiles + STREAMED_QK_AT + number * STAGE_ELEMENTS;
+    here.v = (__local ushort *)tiles + STREAMED_V_AT + number * STAGE_ELEMENTS;
+    return here;
+}
+
+/* Returns whether some pair of a tile may be masked or missing. */
+INLINE bool hides_some(const struct arguments *args, const struct tile t, const int most_queries,
+                       const int most_keys)
+{
+    return t.queries < most_queries || t.keys < most_keys || is_partial(args, t);
+}
+
+/* Returns whether key j is visible to query i and the query has a finite lse. */
+INLINE bool counts(const struct arguments *args, const struct tile t, const long i, const long j)
+{
+    return statistic_of(args, t.b, t.h, i).s0 != -INFINITY &&
+           visible(args, t.e, first_key(args, t.e, i), end_key(args, t.e, i), t.b, t.h, i, j);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* Adds to the gradients of owned keys the Infs and NaNs of queries from begin to end that were staged as
+ * 0. One of q makes all of its row's scores such, so that nothing but NaN can come of it. */
+INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, const long begin,
+                                  const long end)
+{
+    const long kv_head = t.h / args->shape->group;
+
+    for (int x = get_local_id(0); x < t.keys * (DIM_QK + DIM_V); x += COMPUTING) {
+        const long j = t.j0 + x / (DIM_QK + DIM_V);
+        const int column = x % (DIM_QK + DIM_V);
+        const bool of_k = column < DIM_QK;
+        const int d = of_k ? column : column - DIM_QK;
+        float extra = 0.0f;
+        for (t.h = kv_head * args->shape->group; t.h < (kv_head + 1) * args->shape->group; t.h++)
+            for (long i = begin; i < end; i++) {
+                const float y =
+                    of_k
+                        ? LOAD(args->q, row_offset(args->shape->q_stride, t.b, t.h, i) + d * Q_STEP)
+                        : LOAD(args->d_o,
+                               row_offset(args->shape->d_o_stride, t.b, t.h, i) + d * DO_STEP);
+                if (y * 0.0f != 0.0f && counts(args, t, i, j))
+                    extra += of_k ? NAN : y * dropout_factor(args, t.b, t.h, i, j);
+            }
+        __global o_storage *const to =
+            of_k ? args->dk + row_offset(args->shape->dk_stride, t.b, kv_head, j) + d * DK_STEP
+                 : args->dv + row_offset(args->shape->dv_stride, t.b, kv_head, j) + d * DV_STEP;
+        if (extra != 0.0f)
+            store_result(LOAD_O(to, 0) + extra, to);
+    }
+}
+
+#if HAS_DROPOUT
+#define DRAW_KEPT(queries, keys)                                                                   \
+    draw_kept_pairs(args, dropout_head(args, t.b, t.h), t.i0, t.j0, queries, keys, kept)
+#else
+#define DRAW_KEPT(queries, keys)
+#endif
+
+/* The rows of q and do of a tile's queries. */
+#define TILE_QUERIES(t) q_rows(args, (t).b, (t).h, (t).i0, (t).queries)
+#define TILE_GRADIENTS(t) do_rows(args, (t).b, (t).h, (t).i0, (t).queries)
+/* The rows of k and v of a tile's keys. */
+#define TILE_KEYS(t) k_rows(args, (t).b, (t).h / args->shape->group, (t).j0, (t).keys)
+#define TILE_VALUES(t) v_rows(args, (t).b, (t).h / args->shape->group, (t).j0, (t).keys)
+
+/* The tile of queries from i0 on, of those before `end`; of keys from j0 on. */
+INLINE struct tile queries_from(struct tile t, const long i0, const long end)
+{
+    t.i0 = i0;
+    t.queries = min(end - i0, (long)BLOCK_STREAMED);
+    return t;
+}
+
+INLINE struct tile keys_from(struct tile t, const long j0, const long end)
+{
+    t.j0 = j0;
+    t.keys = min(end - j0, (long)BLOCK_STREAMED);
+    return t;
+}
+
+/* Stages the statistics of a tile's queries. */
+INLINE void stage_statistics(const struct arguments *args, const struct tile t,
+                             __local float4 *statistics)
+{
+    for (int r = FILL_THREAD; r < BLOCK_STREAMED; r += FILL_THREADS)
+#if HAS_COPIES
+        copy_three((__local float *)(statistics + r), place_of_statistic(args, t.b, t.h, t.i0 + r));
+#else
+        statistics[r] = statistic_of(args, t.b, t.h, t.i0 + r);
+#endif
+}
