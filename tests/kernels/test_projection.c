@@ -440,7 +440,6 @@ Test(projection, is_measured) {
                                         "proj f32 b2 h3 q20 d30/16 w=oi bias=f32 accumulate"};
     struct fixture f;
 
-    unoptimised();
     fixture_open_checked(&f, "");
     fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
