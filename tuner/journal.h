@@ -47,7 +47,7 @@ void ca_journal_close(struct ca_journal *journal);
 size_t ca_journal_count(const struct ca_journal *journal);
 const struct ca_journal_entry *ca_journal_at(const struct ca_journal *journal, size_t entry);
 
-/* NULL if there is none, or only a failure that may pass. */
+/* Returns NULL if there is none, or only a failure that may pass. */
 const struct ca_journal_entry *ca_journal_find(const struct ca_journal *journal,
                                                const char *problem_class,
                                                const struct ca_candidate *candidate);

@@ -33,7 +33,7 @@ static void enter(struct journaling *m, size_t problem, const struct ca_candidat
     ca_journal_add(m->journal, &entry);
 }
 
-/* True if the journal knows how the build ended. */
+/* Returns true if the journal knows how the build ended. */
 static bool recall_build(const struct journaling *m, const struct ca_candidate *candidate,
                          struct ca_reading *reading)
 {

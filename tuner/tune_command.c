@@ -261,7 +261,7 @@ static bool open_journal(struct tuning *tuning, const char *store_path)
     }
 }
 
-/* False if the tuning failed as a whole. */
+/* Returns false if the tuning failed as a whole. */
 static bool search(struct tuning *tuning)
 {
     const struct tune_options *options = &tuning->options;

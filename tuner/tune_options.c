@@ -273,7 +273,7 @@ static const char *take(int word, const char *text, struct tune_options *options
     }
 }
 
-/* Whether a file can be made there, to be known before the tuning and not after it. */
+/* Returns whether a file can be made there, to be known before the tuning and not after it. */
 static bool can_write(const char *path)
 {
     const char *slash = path ? strrchr(path, '/') : NULL;

@@ -26,7 +26,7 @@ static size_t count_state(const struct tune_report *report, enum tune_state stat
     return count;
 }
 
-/* Whether it is a reading of this run's problems. */
+/* Returns whether it is a reading of this run's problems. */
 static bool covers(const struct tune_report *report, const struct ca_journal_entry *entry)
 {
     for (size_t n = 0; n < report->num_problems; n++)
@@ -37,7 +37,7 @@ static bool covers(const struct tune_report *report, const struct ca_journal_ent
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Whether there is room for a problem and its figures in one line. */
+/* Returns whether there is room for a problem and its figures in one line. */
 static bool is_wide(FILE *to)
 {
     return ca_columns(to) == CA_MOST_COLUMNS;

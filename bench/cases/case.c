@@ -82,7 +82,7 @@ static bool has_operand(const struct job *job, const struct operand *operand, bo
            (tensor->written != 0) == written && (!job->is_layer || operand->passed);
 }
 
-/* Whether it is an lse, whose rows may come behind a 1. */
+/* Returns whether it is an lse, whose rows may come behind a 1. */
 static bool is_lse(const struct operand *operand)
 {
     return operand->argument ==
@@ -90,7 +90,7 @@ static bool is_lse(const struct operand *operand)
            (operand->owner == OF_MERGE || operand->owner == OF_ATTENTION);
 }
 
-/* Whether it is a float a head, or a number a batch. */
+/* Returns whether it is a float a head, or a number a batch. */
 static bool is_few(const struct operand *operand)
 {
     switch (operand->owner) {

@@ -44,11 +44,11 @@ struct case_words case_input_words(const struct job *job, enum input input);
 struct view case_input_view(const struct job *job, enum input input);
 struct view case_output_view(const struct job *job, enum output output);
 
-/* Whether the job has such a tensor. */
+/* Returns whether the job has such a tensor. */
 bool case_has_input(const struct job *job, enum input input);
 bool case_has_output(const struct job *job, enum output output);
 
-/* Whether the job reads what its outputs hold: then every byte of them is CASE_HELD. */
+/* Returns whether the job reads what its outputs hold: then every byte of them is CASE_HELD. */
 bool case_holds(const struct job *job);
 
 /* Room for `count` * `size` bytes, and one byte more so that it is never NULL for lack of any. */

@@ -12,7 +12,7 @@
 #include "bench/cases/case.h"
 #include "bench/cases/safetensors.h"
 
-/* How many answers the file has; each makes a case. */
+/* Returns how many answers the file has; each makes a case. */
 size_t case_file_count(const struct safetensors *file);
 
 /* Makes the case of answer `index`. Past and present tensors are joined, and compared with what

@@ -51,7 +51,7 @@ static struct layer_part part_of(const clattn_multihead *layer, enum input which
     return layer_part_of(layer, (int)which - (int)(is_bias(which) ? INPUT_B_Q : INPUT_W_Q));
 }
 
-/* Whether the columns of the product are the last dimension. */
+/* Returns whether the columns of the product are the last dimension. */
 static bool is_transposed(const clattn_multihead *layer, enum input which)
 {
     return layer->order == CLATTN_IN_OUT && !is_bias(which);

@@ -9,7 +9,7 @@
 /* The judge's name of an input of layers, from X to DY. */
 enum layer_tensor layer_tensor_of(enum input input);
 
-/* Whether the layer has such a tensor; those of its attention's options are not meant. */
+/* Returns whether the layer has such a tensor; those of its attention's options are not meant. */
 bool layer_has_input(const clattn_multihead *layer, enum input input);
 bool layer_has_output(const clattn_multihead *layer, enum output output);
 

@@ -53,7 +53,7 @@ static bool read_bound(const struct safetensors *file, const char *key, int64_t 
     return true;
 }
 
-/* Whether it is one of the words, which have a blank on both sides. */
+/* Returns whether it is one of the words, which have a blank on both sides. */
 static bool has_word(const char *words, const char *word)
 {
     const size_t length = strlen(word);

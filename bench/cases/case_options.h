@@ -6,7 +6,7 @@
 #include "bench/cases/case.h"
 #include "bench/cases/safetensors.h"
 
-/* False if attention cannot be stored so. */
+/* Returns false if attention cannot be stored so. */
 bool case_dtype(const struct safetensor *tensor, clattn_dtype *dtype);
 
 /* The attribute `key` as a whole number; it must be there. */

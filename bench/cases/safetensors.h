@@ -40,7 +40,7 @@ bool safetensors_parse(struct safetensors *file, const void *bytes, size_t size,
 /* Frees what the file owns and leaves it empty; allowed on an empty one. */
 void safetensors_free(struct safetensors *file);
 
-/* NULL if there is no tensor of that name. */
+/* Returns NULL if there is no tensor of that name. */
 const struct safetensor *safetensors_find(const struct safetensors *file, const char *name);
 
 /* The text of `key` in the file's __metadata__, or NULL. */

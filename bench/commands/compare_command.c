@@ -68,7 +68,7 @@ static int read_options(int argc, char **argv, struct settings *s)
                : 0;
 }
 
-/* False if something cannot be written. */
+/* Returns false if something cannot be written. */
 static bool show(const struct comparison *comparison, const struct settings *settings,
                  struct message *why)
 {

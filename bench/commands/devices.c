@@ -140,7 +140,7 @@ static cl_device_id *list_devices(size_t *count, clattn_status *status)
     return NULL;
 }
 
-/* False if a platform cannot say which devices it has: none of them is listed. */
+/* Returns false if a platform cannot say which devices it has: none of them is listed. */
 static bool check_platforms(void)
 {
     cl_platform_id platforms[64];

@@ -103,7 +103,8 @@ static bool open_all(struct duel *duel, struct message *why)
     return true;
 }
 
-/* Whether all duellists are still in the duel: one that is out leaves nothing to compare with. */
+/* Returns whether all duellists are still in the duel: one that is out leaves nothing to compare
+ * with. */
 static bool all_right(const struct duel *duel, struct message *why)
 {
     for (size_t n = 0; n < duel->count; n++)

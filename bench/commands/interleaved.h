@@ -41,7 +41,7 @@ void interleaved_check(const struct interleaved *interleaved,
  * user has interrupted it; *why is "" then. */
 bool interleaved_round(struct interleaved *interleaved, struct message *why);
 
-/* Whether anybody still takes part. */
+/* Returns whether anybody still takes part. */
 bool interleaved_goes_on(const struct interleaved *interleaved);
 
 /* The longest that one execution of any of them takes. */

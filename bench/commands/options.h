@@ -64,7 +64,7 @@ bool option_whole(const char *option, const char *text, double low, double high,
  * only with a family. */
 bool option_choice(const clattn_plan_options *options, struct message *why);
 
-/* Whether a path is "-", for standard output; NULL is none. */
+/* Returns whether a path is "-", for standard output; NULL is none. */
 bool option_to_stdout(const char *path);
 
 /* Prints "clattn-bench COMMAND: REASON" and how to get help; returns EXIT_USAGE. */

@@ -41,7 +41,7 @@ static void print_field(const char *name, const char *format, ...)
 
 /* ---- families -------------------------------------------------------------------------------- */
 
-/* Whether a name of the list is the family of a plan, whose unit its tunables say. */
+/* Returns whether a name of the list is the family of a plan, whose unit its tunables say. */
 static bool is_chosen(const char *name, const clattn_plan_info *info)
 {
     const size_t length = strlen(info->family);

@@ -37,7 +37,7 @@ struct run {
     double fastest; /* Operations per second that clattn has reached so far; 0 before. */
 };
 
-/* Whether standard output is for tables. */
+/* Returns whether standard output is for tables. */
 bool run_has_table(const struct run_settings *settings);
 
 /* Prints a sentence on standard error, below no progress; `run` may be NULL. False. */

@@ -37,7 +37,7 @@ struct run_peers {
 void run_peers_open(struct run_peers *peers, const struct peer_choice *choice,
                     struct device_run *device);
 
-/* Whether it runs; one that crashed is started anew, but not for ever. */
+/* Returns whether it runs; one that crashed is started anew, but not for ever. */
 bool run_peer_ready(struct run_peers *peers, struct run_peer *peer);
 
 void run_peers_close(struct run_peers *peers);

@@ -271,8 +271,8 @@ static size_t samples_wanted(const struct race *race)
     return affordable > FEWEST_SAMPLES ? (size_t)affordable : FEWEST_SAMPLES;
 }
 
-/* Whether the roof is what bounds the problem: not where a GPU multiplies halves, which its matrix units may do, whose peak
- * nobody has measured. */
+/* Returns whether the roof is what bounds the problem: not where a GPU multiplies halves, which its
+ * matrix units may do, whose peak nobody has measured. */
 static bool roof_is_known(const struct race *race)
 {
     return race->record->roof != ROOF_FMA ||

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* Whether a command's arguments have the option --mpi. */
+/* Returns whether a command's arguments have the option --mpi. */
 bool mpi_wanted(int argc, char **argv);
 
 /* Becomes clattn-bench-mpi, which is beside this program or on the PATH, with the command's arguments.

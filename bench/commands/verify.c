@@ -60,7 +60,7 @@ struct outcome {
     struct worst worst;
 };
 
-/* Whether it is so on all ranks, where there are several. */
+/* Returns whether it is so on all ranks, where there are several. */
 static bool all_well(const struct settings *settings, bool ok, struct message *why)
 {
     return settings->engine != NULL ? settings->engine->agree(ok, why) : ok;

@@ -9,7 +9,7 @@
 /* Ranks of MPI (bench/mpi/verify.c). Each of them runs the whole command; calls are collective. */
 struct verify_engine {
     bool (*open)(struct target *target, const char *selector, struct message *why);
-    /* Whether it went well on all; if not, all have the same sentence. */
+    /* Returns whether it went well on all; if not, all have the same sentence. */
     bool (*agree)(bool ok, struct message *why);
     /* The exit status that all ranks agree on after reading their options; 0 to go on. */
     int (*agree_status)(int status);

@@ -14,7 +14,7 @@ struct fleet {
     bool quiet;       /* No tables: standard output is for something else, or for nothing. */
 };
 
-/* Whether --device asks for several: "all", or a comma. */
+/* Returns whether --device asks for several: "all", or a comma. */
 bool fleet_wanted(const char *devices);
 
 /* Has a child list the devices, runs one child after another, their tables and progress passed

@@ -12,7 +12,7 @@ struct bounded {
     double value, bound; /* A NaN or an infinity is expected as it is, whatever the bound. */
 };
 
-/* Whether got is within the bound of the expected value. False for an unexpected NaN. */
+/* Returns whether got is within the bound of the expected value. False for an unexpected NaN. */
 bool within(double got, struct bounded want);
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
@@ -56,9 +56,9 @@ double arithmetic_flushed(const struct arithmetic *arithmetic, double x, double 
  * precision an error must be within both. */
 double arithmetic_bound(const struct arithmetic *arithmetic, double certain, double likely);
 
-/* How much a sum of n terms may be off, relative to the largest of its partial sums: u times
- * about 6 sqrt(n), which is likely (N. J. Higham, T. Mary, "A New Approach to Probabilistic Rounding
- * Error Analysis", 2019). */
+/* Returns how much a sum of n terms may be off, relative to the largest of its partial sums: u
+ * times about 6 sqrt(n), which is likely (N. J. Higham, T. Mary, "A New Approach to Probabilistic
+ * Rounding Error Analysis", 2019). */
 double arithmetic_growth(const struct arithmetic *arithmetic, size_t n);
 
 /* The largest magnitude that a partial sum may have. Whatever the order of terms, that is the sum of their magnitudes. In

@@ -9,8 +9,8 @@
 /* Ten rounds of Philox 4x32. */
 void reference_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t words[4]);
 
-/* Whether the pair's weight stays. The key is the seed, low half first; the counter is j / 4, i,
- * b * heads + h and the offset, each modulo 2^32; word j % 4 decides. */
+/* Returns whether the pair's weight stays. The key is the seed, low half first; the counter is j /
+ * 4, i, b * heads + h and the offset, each modulo 2^32; word j % 4 decides. */
 bool reference_dropout_keeps(const clattn_problem *p, const struct tensor_view *view, size_t b,
                              size_t h, size_t i, size_t j);
 

@@ -45,7 +45,7 @@ struct gradient_work {
     double *rows; /* Owned: one each of q, k, v, o and do. */
 };
 
-/* False if there is no memory. Close it in any case. */
+/* Returns false if there is no memory. Close it in any case. */
 bool gradient_work_open(const clattn_problem *p, const struct tensor_view *view,
                         enum precision precision, struct gradient_work *work);
 void gradient_work_close(struct gradient_work *work);

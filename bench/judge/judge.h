@@ -38,8 +38,8 @@ bool judge_append(const clattn_problem *p, const struct tensor_view *view, enum 
 
 /* ---- what is looked at ----------------------------------------------------------------------- */
 
-/* How many of `all` places are looked at where each costs so many elements of the budget: all of them, or
- * what it allows, but at least `fewest`. */
+/* Returns how many of `all` places are looked at where each costs so many elements of the budget:
+ * all of them, or what it allows, but at least `fewest`. */
 size_t judge_affordable(double budget, size_t all, double work, size_t fewest);
 
 /* Place n of `count` places that are evenly spread over `all`, from the first to the last. */

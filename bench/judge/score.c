@@ -119,7 +119,8 @@ static int64_t listed_offset(const struct reference *r, const struct query *quer
     return offset < 0 ? 0 : offset > most ? most : offset;
 }
 
-/* Whether the block that holds the query and key j is listed. *full: whether its entry says that no pair of it is masked. */
+/* Returns whether the block that holds the query and key j is listed. *full: whether its entry says
+ * that no pair of it is masked. */
 static bool is_listed(const struct reference *r, const struct query *query, size_t j, bool *full)
 {
     const size_t row = query->i / r->problem->block_q;
@@ -139,7 +140,8 @@ static bool is_listed(const struct reference *r, const struct query *query, size
     return listed;
 }
 
-/* Whether the mask, which may have columns for the last keys in use alone, lets a key through. */
+/* Returns whether the mask, which may have columns for the last keys in use alone, lets a key
+ * through. */
 static bool lets_through(const struct reference *r, const struct query *query, size_t j)
 {
     const unsigned char *mask = r->view->at[TENSOR_MASK];

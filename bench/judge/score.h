@@ -29,8 +29,8 @@ struct query {
 
 struct query reference_query(const struct reference *r, size_t b, size_t h, size_t i);
 
-/* Whether the query may use key j by mask, bias, causality, window and lengths. A bias or mask that
- * the view leaves out hides nothing. */
+/* Returns whether the query may use key j by mask, bias, causality, window and lengths. A bias or
+ * mask that the view leaves out hides nothing. */
 bool reference_sees(const struct reference *r, const struct query *query, size_t j);
 
 /* The distance by which ALiBi multiplies a slope: j - i - diagonal, or -|j - i - diagonal|. */

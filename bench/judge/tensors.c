@@ -344,7 +344,7 @@ double tensor_load(const struct tensor_shape *s, const void *base, size_t index)
                                           : value_get_quantized(s->cache, base, index);
 }
 
-/* How many rows sequence b has, and the first, of `total` rows. */
+/* Returns how many rows sequence b has, and the first, of `total` rows. */
 static size_t sequence(const struct tensor_view *view, enum tensor_id starts, size_t b,
                        size_t total, size_t longest, size_t *first)
 {

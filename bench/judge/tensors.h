@@ -58,8 +58,8 @@ size_t tensor_extent(const size_t sizes[4], const size_t strides[4]);
 /* The position of an element, in elements. */
 size_t tensor_index(const struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d);
 
-/* How many elements it has, and where one of them comes in a list of all that has the order of the
- * sizes; where the tensor has one element for all along an axis, at that. */
+/* Returns how many elements it has, and where one of them comes in a list of all that has the order
+ * of the sizes; where the tensor has one element for all along an axis, at that. */
 size_t tensor_count(const struct tensor_shape *s);
 size_t tensor_packed(const struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d);
 

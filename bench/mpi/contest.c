@@ -63,7 +63,8 @@ static struct job grown(const struct job *job, size_t times)
     return more;
 }
 
-/* Whether strides of the caller's say where rows lie: then a longer sequence has no place. */
+/* Returns whether strides of the caller's say where rows lie: then a longer sequence has no place.
+ * */
 static bool has_layouts(const clattn_problem *p)
 {
     const clattn_layout *const all[] = {&p->q, &p->k,           &p->v,

@@ -129,7 +129,7 @@ static enum peer_answer ask_work(struct peer *peer, json_t *request, double seco
 
 /* ---- starting and ending --------------------------------------------------------------------- */
 
-/* Whether the environment has the NAME of "NAME=VALUE". */
+/* Returns whether the environment has the NAME of "NAME=VALUE". */
 static bool is_set(const char *variable)
 {
     char name[64];
@@ -296,7 +296,7 @@ static enum peer_answer send_case(struct peer *peer, const struct attention_case
     return sent;
 }
 
-/* NULL if the peer can be asked to compute it. */
+/* Returns NULL if the peer can be asked to compute it. */
 static const char *refuse_job(const struct peer *peer, const struct job *job)
 {
     static const char *const lacks[JOB_KINDS] = {

@@ -33,7 +33,7 @@ const struct peer_kind *peer_kind_find(const char *key);
 /* A program of the user's own, known by the slash in its path, which is borrowed. */
 struct peer_kind peer_kind_path(const char *path);
 
-/* Whether it is worth starting beside devices of this type. */
+/* Returns whether it is worth starting beside devices of this type. */
 bool peer_kind_suits(const struct peer_kind *kind, cl_device_type type);
 
 /* Where its program is: in $CLATTN_PEERS, beside clattn-bench, in peers/ there (a build folder), or
@@ -67,7 +67,7 @@ enum peer_answer {
 enum peer_answer peer_start(struct peer *peer, const struct peer_kind *kind, const char *device,
                             const clattn_device_info *info, unsigned threads, struct message *why);
 
-/* Whether it was started and has not ended. */
+/* Returns whether it was started and has not ended. */
 bool peer_runs(const struct peer *peer);
 
 /* Hands over the case's tensors, packed, in so many copies (at least 1). What was open is

@@ -73,7 +73,7 @@ bool peer_kind_suits(const struct peer_kind *kind, cl_device_type type)
     return !kind->on_cpu || (type & CL_DEVICE_TYPE_CPU) != 0;
 }
 
-/* Whether that file is there; leaves its path, or "". */
+/* Returns whether that file is there; leaves its path, or "". */
 static bool is_there(char *path, size_t bytes, const char *folder, const char *between,
                      const char *name)
 {

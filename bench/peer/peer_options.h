@@ -7,15 +7,15 @@
 #include <clattn/problem.h>
 #include <jansson.h>
 
-/* Whether the problem has each of the options that every peer is told of, an object of their names in clattn_problem; NULL
- * without memory. */
+/* Returns whether the problem has each of the options that every peer is told of, an object of
+ * their names in clattn_problem; NULL without memory. */
 json_t *peer_flags(const clattn_problem *problem);
 
 /* A bit for each option that the list of words has; words that are not known count for nothing. */
 unsigned peer_options_read(const json_t *list);
 
-/* NULL if a peer that takes these options can be asked for the problem, else why not: it does not take one, or it is told of
- * none such. */
+/* Returns NULL if a peer that takes these options can be asked for the problem, else why not: it
+ * does not take one, or it is told of none such. */
 const char *peer_options_refuse(unsigned options, const clattn_problem *problem);
 
 #endif

@@ -60,7 +60,7 @@ static bool is_parameter(enum input input)
     return input >= INPUT_W_Q && input <= INPUT_B_O;
 }
 
-/* False if the job has no such tensor, or keeps it to itself. */
+/* Returns false if the job has no such tensor, or keeps it to itself. */
 static bool describe(const struct job *job, enum input input, struct peer_tensor *t)
 {
     const struct case_words words =

@@ -33,7 +33,7 @@ static json_t *misuse(const char *text)
 
 /* ---- hello ----------------------------------------------------------------------------------- */
 
-/* NULL if none computes it. */
+/* Returns NULL if none computes it. */
 static const struct peer_library *find_library(const struct peer_session *session,
                                                enum job_kind kind)
 {
@@ -161,7 +161,7 @@ static enum peer_status open_library(struct peer_session *session, double *first
     return status;
 }
 
-/* NULL if the library takes all that the problem has. */
+/* Returns NULL if the library takes all that the problem has. */
 static const char *refuse(const struct peer_library *library, const struct problem_data *data)
 {
     const clattn_problem *p = &data->problem;

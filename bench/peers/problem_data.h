@@ -24,7 +24,7 @@ bool problem_data_read(struct problem_data *data, const char *problem, const cha
 
 void problem_data_free(struct problem_data *data);
 
-/* Whether there are no batches, queries or keys. */
+/* Returns whether there are no batches, queries or keys. */
 bool problem_data_is_empty(const struct problem_data *data);
 
 /* ---- what is visible ------------------------------------------------------------------------- */
@@ -44,7 +44,7 @@ struct key_range {
 };
 struct key_range problem_visible(const clattn_problem *problem, size_t i);
 
-/* Whether that is less than all keys for some query. */
+/* Returns whether that is less than all keys for some query. */
 bool problem_limited(const clattn_problem *problem);
 
 /* ---- sets of tensors ------------------------------------------------------------------------- */

@@ -19,7 +19,7 @@ typedef bool archive_members(struct archive *archive, void *what);
 /* Writes a struct as a new object; NULL without memory. */
 json_t *archive_json(archive_members *members, void *what);
 
-/* Whether the file that is read has no such key, as older files may; false when writing. */
+/* Returns whether the file that is read has no such key, as older files may; false when writing. */
 bool archive_lacks(const struct archive *archive, const char *key);
 
 bool archive_object(struct archive *archive, const char *key, archive_members *members, void *what);

@@ -67,7 +67,7 @@ static bool add_group(struct comparison *c, size_t file, const struct device_run
     return true;
 }
 
-/* Whether the file's device went into a group. */
+/* Returns whether the file's device went into a group. */
 static bool placed(const struct comparison *c, size_t file, const struct device_run *run)
 {
     for (size_t n = 0; n < c->num_groups; n++)

@@ -78,7 +78,7 @@ bool comparison_open(struct comparison *comparison, const struct run_results *fi
                      struct message *why);
 void comparison_free(struct comparison *comparison);
 
-/* How many problems of files beside the first have that verdict, or are regressions. */
+/* Returns how many problems of files beside the first have that verdict, or are regressions. */
 size_t comparison_count(const struct comparison *comparison, enum verdict verdict);
 size_t comparison_regressions(const struct comparison *comparison);
 

@@ -127,7 +127,7 @@ static void print_regression(const struct comparison *c, const struct comparison
     ca_print_wrapped(stdout, 5, "%s", text);
 }
 
-/* Why a file may lack whatever it lacks of a device; NULL if only of some problems. */
+/* Returns why a file may lack whatever it lacks of a device; NULL if only of some problems. */
 static const char *absence(const struct device_run *run)
 {
     return run == NULL                   ? "is not there"

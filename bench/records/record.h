@@ -45,7 +45,7 @@ struct outcome {
     struct distributed *distributed;
 };
 
-/* Whether it has a time that may be shown. */
+/* Returns whether it has a time that may be shown. */
 bool outcome_timed(const struct outcome *outcome);
 
 /* Takes an implementation out of the run: sets the state and why, formatted as by printf, and drops

@@ -5,8 +5,8 @@
 
 #include "bench/records/record.h"
 
-/* How many of the products of two series' counts, smallest first, lie below a 95 % interval: 0 if
- * the series are too short for one. */
+/* Returns how many of the products of two series' counts, smallest first, lie below a 95 %
+ * interval: 0 if the series are too short for one. */
 size_t shift_rank(size_t count_a, size_t count_b);
 
 /* The ratio a / b of two independent series and its 95 % interval: of all ratios of one sample of a

@@ -126,7 +126,7 @@ static bool try_stream(const struct peaks *peaks, struct peak_stream *stream, st
            time_stream(peaks, stream, LAUNCHES, &stream->best, why);
 }
 
-/* Whether a form before this one goes through memory in the same way. */
+/* Returns whether a form before this one goes through memory in the same way. */
 static bool is_repeated(const struct peaks *peaks, const struct peak_form *form)
 {
     for (const struct peak_form *f = peaks->forms; f < form; f++)

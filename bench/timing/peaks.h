@@ -39,8 +39,8 @@ bool peaks_fma(struct peaks *peaks, enum peak_kind kind, double launch_seconds, 
 bool peaks_read(struct peaks *peaks, double *gigabytes, struct message *why);
 bool peaks_copy(struct peaks *peaks, double *gigabytes, struct message *why);
 
-/* How much memory reading walks through: a problem that is compared with it has to walk through as
- * much, or the caches help it alone. */
+/* Returns how much memory reading walks through: a problem that is compared with it has to walk
+ * through as much, or the caches help it alone. */
 double peaks_read_bytes(const struct peaks *peaks);
 
 #endif

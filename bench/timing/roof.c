@@ -50,7 +50,7 @@ static bool differs_along(const clattn_problem *p, int dimension)
            (p->bias && p->bias_layout.stride[dimension] != 0);
 }
 
-/* How many queries or keys of the batch are in use. */
+/* Returns how many queries or keys of the batch are in use. */
 static int64_t in_use(const struct block *lengths, size_t b, size_t all)
 {
     if (lengths->data == NULL)

@@ -36,10 +36,10 @@ void device_open(struct device *device, const struct host *host);
 clattn_context *device_acquire(struct device *device);
 void device_release(struct device *device);
 
-/* How many programs the context has compiled; 0 without one. */
+/* Returns how many programs the context has compiled; 0 without one. */
 size_t device_programs(struct device *device);
 
-/* Whether a node can be computed. */
+/* Returns whether a node can be computed. */
 bool device_supports(struct device *device, const struct ggml_tensor *node);
 
 #endif

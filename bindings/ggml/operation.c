@@ -78,7 +78,7 @@ static const char *read_tensor(const struct ggml_tensor *tensor, const int dimen
     return why;
 }
 
-/* How many rows there are from the first one of a cache's view to the end of the cache. */
+/* Returns how many rows there are from the first one of a cache's view to the end of the cache. */
 static size_t rows_of_cache(const struct host *host, const struct ggml_tensor *view)
 {
     const size_t rows = (size_t)view->ne[1];

@@ -14,9 +14,9 @@ static cl_mem make(const struct buffers *buffers, char *begin, char *end)
     return error == CL_SUCCESS ? memory : NULL;
 }
 
-/* Whether a buffer's contents are the host's memory at any time: what the device writes is seen at
- * once, and what the host writes then is what the device reads. At an address that is no rounder
- * than a tensor's. */
+/* Returns whether a buffer's contents are the host's memory at any time: what the device writes is
+ * seen at once, and what the host writes then is what the device reads. At an address that is no
+ * rounder than a tensor's. */
 static bool is_host_memory(const struct buffers *buffers)
 {
     enum { FLOATS = 1024, AT = 8 };

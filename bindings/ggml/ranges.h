@@ -51,7 +51,7 @@ void ranges_add(struct ranges *ranges, char *data, size_t bytes, size_t used, bo
 /* Makes or finds the buffers, and enqueues copies of what is read; false if that fails. */
 bool ranges_make(struct ranges *ranges, struct buffers *buffers);
 
-/* Where an operand lies; false where it does not begin at an element of its buffer. */
+/* Returns where an operand lies; false where it does not begin at an element of its buffer. */
 bool ranges_locate(const struct ranges *ranges, const struct operand *operand,
                    clattn_buffer *buffer);
 

@@ -5,7 +5,7 @@
  * A part of cpu/backward_blocks.h, which includes it. */
 #pragma once
 
-/* Not 0 where a value of a pair is infinite or NaN. */
+/* Is nonzero if a value of a pair is infinite or NaN. */
 INLINE pair_words nonfinite_pairs(const pair_words x)
 {
     const pair_words first = x & 0x7f80u, second = x & 0x7f800000u;
@@ -13,8 +13,8 @@ INLINE pair_words nonfinite_pairs(const pair_words x)
     return VECTOR(as_uint)(first == 0x7f80u | second == 0x7f800000u);
 }
 
-/* Pairs of neighbours of row n of dim values, from value d on; zeros after the last value and beyond
- * the last row. */
+/* Returns pairs of neighbouring values of row n, from value d on; zeros follow the last value and
+ * row. */
 INLINE lanes load_pairs(const int dim, const __global ushort *p, const long row, const long column,
                         const int count, const int n, const int d)
 {
@@ -53,7 +53,8 @@ NOINLINE void copy_pairs(const int dim, const __global ushort *p, const long row
                 continue;
             }
             if (d / 2 + SIMD_WIDTH <=
-                OPERANDS(ROW_OF(dim))) { /* loading the array below would wait for its stores */
+                /* Reading the array below would wait until its stores have completed. */
+                OPERANDS(ROW_OF(dim))) {
                 store_words(VECTOR(as_uint)(x), row_to);
                 continue;
             }
@@ -64,9 +65,9 @@ NOINLINE void copy_pairs(const int dim, const __global ushort *p, const long row
     }
 }
 
-/* Copies rows of a tensor as pairs of rows: each group of 2 apart rows becomes `apart` pairs, of
- * row n and row n + apart. count of `rows` are in use, then zeros. Returns whether a value is
- * infinite or NaN. */
+/* Copies rows of a tensor as pairs of rows: each group of 2 * `apart` rows becomes `apart` pairs,
+ * which join rows n and n + apart. count of `rows` are in use, then zeros. Returns whether a value
+ * is infinite or NaN. */
 NOINLINE int pack_row_pairs(const int dim, const __global ushort *p, const long row,
                             const long column, const int count, const int rows, const int apart,
                             uint *to)
@@ -98,8 +99,9 @@ NOINLINE int pack_row_pairs(const int dim, const __global ushort *p, const long 
 }
 
 #if !OPERAND_TILES
-/* P and dS of rows begin .. end - 1 become pairs of rows in the same memory: rows n and n + 1 where
- * row n / 2 was, with zeros for rows outside. dS also becomes pairs of keys, in ds_keys. */
+/* Rounds P and dS of rows begin .. end - 1 to pairs of rows in the same memory: rows n and n + 1
+ * lie where row n / 2 was, with zeros for rows outside. dS is also stored as pairs of keys, in
+ * ds_keys. */
 NOINLINE void pair_weights(const struct row_range rows, struct query_tile *tile)
 {
     const int begin = rows.begin - rows.begin % DQ_ROWS;

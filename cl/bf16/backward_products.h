@@ -14,7 +14,7 @@
 
 #define BLOCK_ROW_BYTES ROW_BYTES_OF(BLOCK_N)
 
-/* c = a b, where b is the block of keys, with keys as columns. */
+/* Computes c = a b, where b is the block of keys, with keys as columns. */
 NOINLINE void multiply_by_keys(const int rows, const int steps, const operand *a, const int a_row,
                                const lanes *b, lanes *c)
 {

@@ -7,15 +7,15 @@
 #define STEP_ROWS (2 * TILE) /* the queries in a register tile of Q K^T or dO V^T */
 #define STEP_VECTORS 2       /* the vectors of keys in that register tile */
 #define STEP_LANES (STEP_ROWS * STEP_VECTORS)
-#define COLUMN_VECTORS (BLOCK_M / 2 / SIMD_WIDTH) /* a column's vectors of pairs of rows */
+#define COLUMN_VECTORS (BLOCK_M / 2 / SIMD_WIDTH) /* the vectors of pairs of rows in a column */
 #define KEY_PAIR_VECTORS (DQ_ROW / SIMD_WIDTH)
 
 #if STEP_ROWS != 32 || BLOCK_M % STEP_ROWS || BLOCK_VECTORS % STEP_VECTORS
 #error "a tile of queries and a block of keys must be whole register tiles"
 #endif
 
-/* Transposes halves of 32 rows of pairs of neighbouring dims, `row` vectors apart: the first values
- * of pairs, or the second ones, become columns of pairs of rows, `column` vectors apart. */
+/* Transposes one half of 32 rows of pairs of neighbouring dims, `row` vectors apart. The first (or
+ * second) values of pairs become columns of pairs of rows, `column` vectors apart. */
 INLINE void transpose_halves(const int second, const lanes *from, const int row, lanes *to,
                              const int column)
 {
@@ -33,8 +33,8 @@ INLINE void transpose_halves(const int second, const lanes *from, const int row,
         to[c * column] = x[c];
 }
 
-/* `rows` rows of `row` vectors of pairs of neighbours of the dim become columns of pairs of neighbouring rows,
- * COLUMN_VECTORS each. Returns whether a value is infinite or NaN. */
+/* Transposes rows of pairs along the dim to columns of pairs of neighbouring rows, COLUMN_VECTORS
+ * each. A row has `row` vectors. Returns whether a value is infinite or NaN. */
 NOINLINE int transpose_pairs(const int row, const lanes *from, const int rows, lanes *to)
 {
     pair_words some = 0u;
@@ -57,8 +57,8 @@ INLINE lanes pack(const int any, const lanes a, const lanes b)
     return any ? pack_any_pairs(a, b) : pack_pairs(a, b);
 }
 
-/* Stores P and dS of rows n and n + 1 and vectors m and m + 1 as pairs of rows, in the place of row
- * n / 2, and dS as pairs of keys. any (constant): a NaN may be of any kind. */
+/* Stores P and dS of rows n and n + 1 and vectors m and m + 1 as pairs of rows, where row n / 2
+ * was, and dS as pairs of keys. With any (constant), NaNs of every kind stay NaNs. */
 INLINE void store_pairs(const int any, const int n, const int m, const lanes p[2][2],
                         const lanes ds[2][2], struct query_tile *tile)
 {
@@ -74,7 +74,8 @@ INLINE void store_pairs(const int any, const int n, const int m, const lanes p[2
     }
 }
 
-/* P and dS of rows begin .. end - 1 become pairs, with zeros for rows that share a step with them. */
+/* Rounds P and dS of rows begin .. end - 1 to pairs; rows that share a step with them become zeros.
+ * */
 NOINLINE void pair_weights_of_tiles(const struct row_range rows, struct query_tile *tile)
 {
     const int begin = rows.begin - rows.begin % STEP_ROWS;
@@ -97,7 +98,8 @@ NOINLINE void pair_weights_of_tiles(const struct row_range rows, struct query_ti
     }
 }
 
-/* Products of a step, rows from n0 and vectors from m on, become weights and dS, as pairs. */
+/* Turns the products of a step, rows from n0 and vectors from m on, into weights and dS, stored as
+ * pairs. */
 INLINE void finish_pairs(const float scale, const int n0, const int m, const lanes *scores,
                          const lanes *gradients, struct query_tile *tile)
 {
@@ -118,9 +120,9 @@ INLINE void finish_pairs(const float scale, const int n0, const int m, const lan
     }
 }
 
-/* P and dS, as pairs, of rows that all see all keys of the block. Rows are whole steps; beyond the
- * tile's last row q and do are 0. The products of a step overlap with the weights of the step
- * before. */
+/* Computes P and dS, as pairs, for rows that all see every key of the block. Rows come in whole
+ * steps; q and do are 0 beyond the tile's last row. The products of a step overlap with the weights
+ * of the step before. */
 NOINLINE void compute_pairs(const float scale, const struct key_block *block,
                             const struct row_range rows, struct query_tile *tile)
 {

@@ -11,7 +11,8 @@
 #endif
 
 /* c = (zero ? 0 : c) + a b over `depth` words, for this many rows and vectors of columns. The sums
- * and vectors of b fit the registers, and are enough to hide the latency of a sum. Rows of a are
+ * and vectors of b fit in registers, and there are enough sums to hide the latency of one. Rows of
+ * a are
  * a_row words apart, those of b and c b_row and c_row vectors. The sizes must be constants when
  * loops are unrolled: sums would be in memory otherwise. */
 #define DEFINE_REGISTER_TILE(rows, vectors)                                                        \
@@ -42,8 +43,8 @@ DEFINE_REGISTER_TILE(4, 4)
 DEFINE_REGISTER_TILE(8, 2)
 DEFINE_REGISTER_TILE(16, 1)
 
-/* The same for `rows` tiles of rows and `columns` vectors of columns (constants), over `steps`
- * tiles of the depth. Steps between rows are in bytes. */
+/* Does so for `rows` tiles of rows and `columns` vectors of columns (constants), over `steps` tiles
+ * of the depth. Steps between rows are in bytes. */
 INLINE void multiply_dot_tiles(const int rows, const int columns, const bool zero, const int steps,
                                const uint *a, const long a_row, const lanes *b, const long b_row,
                                lanes *c, const long c_row)

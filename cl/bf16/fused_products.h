@@ -25,14 +25,14 @@ INLINE bool changes_scores(const struct score_tile *tile, const int n0, const in
     return changes;
 }
 
-/* A function that takes vectors by value, for clang keeps vectors of 512 bits whole only in functions that
- * call one. */
+/* Takes vectors by value: clang keeps vectors of 512 bits whole only in functions that call such a
+ * function. */
 INLINE lanes larger_of_lanes(const lanes x, const lanes y)
 {
     return x > y ? x : y;
 }
 
-/* most becomes the maximum of itself and the scores of QK_KEYS keys. */
+/* Raises `most` to the maximum of the scores of QK_KEYS keys. */
 INLINE void take_maximum(const lanes *s, lanes *most)
 {
     UNROLL
@@ -45,7 +45,7 @@ INLINE void take_maximum(const lanes *s, lanes *most)
     }
 }
 
-/* Products of QK_KEYS keys from n0 on become scores. */
+/* Turns the products of QK_KEYS keys from n0 on into scores. */
 NOINLINE void change_scores(const struct score_tile *tile, const lanes *products, const int n0,
                             const int count, lanes *s)
 {
@@ -56,7 +56,8 @@ NOINLINE void change_scores(const struct score_tile *tile, const lanes *products
     EACH_SCORE(s[n * BLOCK_VECTORS + m] = x[n][m])
 }
 
-/* Products of STEP_KEYS keys from n0 on become scores, and most their maximum if that is larger. */
+/* Turns the products of STEP_KEYS keys from n0 on into scores, and raises `most` to their maximum.
+ * */
 INLINE void finish_step(const struct score_tile *tile, const lanes *products, const int n0,
                         const int count, struct prefetch_streams *streams, lanes *s, lanes *most)
 {
@@ -76,7 +77,7 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
                           lanes *s, lanes *row_max)
 {
     lanes most[BLOCK_VECTORS];
-#if HAS_BIAS /* the biases are in the memory of the scores */
+#if HAS_BIAS /* the biases share the memory of the scores */
     lanes products[2][STEP_PRODUCTS / 2];
 #define PRODUCTS_OF(n0) products[(n0) / STEP_KEYS % 2]
 #else

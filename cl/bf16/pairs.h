@@ -40,8 +40,8 @@ INLINE float second_of_word(const uint x)
     return as_float(x & UPPER_HALF);
 }
 
-/* The lower half of each word of the one and the upper half of the other. LLVM would use one
- * permutation of halves, which is three instructions inside of Intel's processors with tiles. */
+/* Joins the lower half of each word of x with the upper half of y's. LLVM would use a permutation
+ * of halves, which is three instructions inside of Intel's processors with tiles. */
 #if OPERAND_TILES && defined(__AVX512F__) && HAS_INTRINSIC(__builtin_ia32_pternlogd512_mask)
 INLINE lanes choose_halves(const pair_words lower, const pair_words upper)
 {
@@ -63,7 +63,7 @@ INLINE lanes pack_pairs(const lanes a, const lanes b)
     return choose_halves((VECTOR(as_uint)(a) + 0x8000u) >> 16, VECTOR(as_uint)(b) + 0x8000u);
 }
 
-/* Packs values that may be NaN; rounds one of them alone, in the lower half of a word. */
+/* Packs values that may be NaN, or rounds one value to the lower half of a word. */
 INLINE pair_words rounded_word(const lanes x)
 {
     return VECTOR(as_uint)(x) + (x == x ? (pair_words)(0x8000u) : (pair_words)(0u));

@@ -17,7 +17,7 @@ INLINE void pack_strip_row(const __global ushort *x, const long *depths, const i
 #endif
 }
 
-/* Rows that are neighbours in memory: the tile of TILE of them and as many pairs, transposed. */
+/* Packs rows that are neighbours in memory, as a transposed tile of TILE rows and TILE pairs. */
 INLINE void pack_strip_tile(const __global ushort *x, const long *depths, const int count,
                             uint *rows)
 {

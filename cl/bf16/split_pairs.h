@@ -54,7 +54,8 @@ NOINLINE void stage_keys(const struct arguments *restrict args, const struct key
                           DIM_QK);
 }
 
-/* s[r * BLOCK_N + n] = q[r] . k[n], scaled, for count keys; those after them are of zeros. */
+/* Computes s[r * BLOCK_N + n] = q[r] . k[n], scaled, for count keys; the scores after them are of
+ * zeros. */
 NOINLINE void multiply_qk(const struct arguments *restrict args, const struct key_range keys,
                           const int count, const struct row_block *block, const lanes *staged,
                           const lanes *q, float *s)
@@ -87,7 +88,7 @@ NOINLINE void multiply_qk(const struct arguments *restrict args, const struct ke
     }
 }
 
-/* Pairs of neighbouring keys' values, with columns in SIMD lanes. */
+/* Packs the values of two neighbouring keys as pairs, with columns in SIMD lanes. */
 INLINE void stage_value_pairs_of_range(const struct arguments *args, const struct key_range keys,
                                        const int count, lanes *staged)
 {
@@ -110,8 +111,8 @@ INLINE void stage_value_pairs_of_range(const struct arguments *args, const struc
         staged[n] = 0.0f;
 }
 
-/* Rounds weights to bf16, with a row of pairs of keys for each of the block's rows. Elements after
- * count keys are multiplied with zeros. */
+/* Rounds weights to bf16; each of the block's rows becomes a row of pairs of keys. Elements after
+ * count keys are multiplied by zeros. */
 INLINE void stage_weight_pairs(const int count, const float *p, ushort *staged)
 {
     for (int r = 0; r < BLOCK_M; r++)

@@ -29,7 +29,7 @@
 #endif
 
 #if EMULATE
-/* Registers 0 to 3 hold tiles of c, row by row, 4 and 5 of a, 6 and 7 of b. */
+/* Registers 0 to 3 hold tiles of c, row by row; 4 and 5 hold tiles of a, 6 and 7 tiles of b. */
 #define TILE_REGISTERS lanes tile_registers[8][TILE];
 #define CONFIGURE_TILES()
 #define RELEASE_TILES()
@@ -73,8 +73,9 @@ NOINLINE void multiply_emulated(lanes *c, const lanes *a, const lanes *b)
     }
 }
 #else
-/* PoCL 6.0 looks at the first three operands of each call where POCL_WORK_GROUP_METHOD asks for loops, of an
- * instruction's as well, and ends the process if there are fewer (tests/drivers/few_operands.cl). These cost nothing. */
+/* With POCL_WORK_GROUP_METHOD set to loops, PoCL 6.0 reads the first three operands of each call,
+ * and of each instruction. It ends the process if there are fewer (tests/drivers/few_operands.cl).
+ * These extra operands cost nothing. */
 #define UNUSED "i"(0), "i"(0), "i"(0)
 #define TILE_REGISTERS
 #define CONFIGURE_TILES() configure_tiles()
@@ -202,7 +203,7 @@ INLINE void multiply_tiles_of(const int rows, const int columns, const bool zero
         STORE_TILE(3, c_tile + TILE * c_row + c_next, c_row);
 }
 
-/* The same with adjacent tiles of b and of c. */
+/* Does so with adjacent tiles of b and of c. */
 INLINE void multiply_operand_tiles(const int rows, const int columns, const bool zero,
                                    const int steps, const uint *a, const long a_row, const lanes *b,
                                    const long b_row, lanes *c, const long c_row)
@@ -212,7 +213,7 @@ INLINE void multiply_operand_tiles(const int rows, const int columns, const bool
     multiply_tiles_of(rows, columns, zero, steps, a, a_row, b, b_row, next, c, c_row, next);
 }
 
-/* The same for any number of tiles; columns counts vectors. */
+/* Does so for any number of tiles; columns counts vectors. */
 INLINE void multiply_all_tiles(const int rows, const int columns, const bool zero, const int steps,
                                const uint *a, const long a_row, const lanes *b, const long b_row,
                                lanes *c, const long c_row)

@@ -26,19 +26,19 @@ struct attention_shape {
     CA_LONG batch, heads, seq_q, seq_kv;
     CA_LONG kv_heads;
     CA_LONG pages; /* the pages of the pool; valid with PAGE_SIZE */
-    CA_LONG longest_q,
-        longest_kv;      /* seq_q and seq_kv, which kernels of packed batches make a sequence's */
-    CA_LONG group;       /* query heads per kv head */
-    CA_LONG diagonal;    /* d: key i + d is "now" for query i (unless DIAGONAL_FOLLOWS_LENGTHS) */
+    /* seq_q and seq_kv; kernels of packed batches replace them by those of a sequence */
+    CA_LONG longest_q, longest_kv;
+    CA_LONG group;    /* query heads per kv head */
+    CA_LONG diagonal; /* d: key i + d is on the diagonal at query i (unless it follows lengths) */
     CA_LONG window_left; /* the window is j >= i + d - window_left (HAS_WINDOW_LEFT) */
     CA_LONG
     window_right; /* the window is j <= i + d + window_right (HAS_WINDOW_RIGHT); 0 if causal */
 #define SIZE(ID, member, word, OF, difference) CA_LONG member;
     CA_SIZES(SIZE)
 #undef SIZE
-    CA_LONG
-    max_blocks; /* the most entries in a block list; batch b and head h have list number */
-    CA_LONG list_of_batch, list_of_head; /* b * list_of_batch + h * list_of_head (HAS_BLOCKS) */
+    CA_LONG max_blocks; /* the most entries in a block list (HAS_BLOCKS) */
+    /* batch b and head h have list number b * list_of_batch + h * list_of_head */
+    CA_LONG list_of_batch, list_of_head;
     CA_FLOAT scale;
     CA_FLOAT softcap;   /* the cap of scores; valid with HAS_SOFTCAP */
     CA_FLOAT keep;      /* the dropout factor of kept weights: 1 / (1 - dropout) */
@@ -54,10 +54,10 @@ struct attention_offsets {
 #undef OPERAND
     CA_LONG workspace;
     CA_ULONG seed, stream; /* these choose dropout's random numbers; a stream has 32 bits */
-    CA_ULONG dropout_i,
-        dropout_j4; /* the first query, and the first key / 4, counted in a sharded attention */
-    CA_ULONG dropout_bh,
-        dropout_heads; /* the first head of the first batch there; the heads of a batch there */
+    /* in a sharded attention: the numbers of the call's first query, and of its first key / 4 */
+    CA_ULONG dropout_i, dropout_j4;
+    /* in a sharded attention: the number of the call's first head, and the heads of a batch */
+    CA_ULONG dropout_bh, dropout_heads;
     CA_INT function_ints[4]; /* the values of functions' parameters (clattn/function.h) */
     CA_FLOAT function_floats[4];
 };

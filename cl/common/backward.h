@@ -39,7 +39,7 @@ enum { MINUS_LSE, MINUS_DELTA, MISSING_POWER, MISSING_FACTOR };
 #if DTYPE == DTYPE_F32 || HAS_STRICT
 #define LARGE_LSE 64.0f
 #else
-#define LARGE_LSE 1024.0f /* p is rounded to 16 bits */
+#define LARGE_LSE 1024.0f /* weights are rounded to 16 bits */
 #endif
 
 static inline bool is_large_lse(const float minus_lse)
@@ -47,8 +47,9 @@ static inline bool is_large_lse(const float minus_lse)
     return fabs(minus_lse) >= LARGE_LSE * SCORE_UNIT && fabs(minus_lse) < INFINITY;
 }
 
-/* The power of 2 that makes 1 of the sum of a row's weights; 0 where the sum is further from 1 than errors of lse
- * and of scores explain: then lse is that of more keys than there are here. */
+/* Returns the power of 2 that scales the sum of a row's weights to 1. Returns 0 if the sum is
+ * further from 1 than rounding of lse and scores explains: lse then covers more keys than this call
+ * has. */
 static inline float missing_power(const float minus_lse, const float sum)
 {
     const float power = -LOG2E * log(sum);
@@ -57,7 +58,7 @@ static inline float missing_power(const float minus_lse, const float sum)
     return fabs(power) <= explained ? power : 0.0f;
 }
 
-/* dot(do[i], o[i]), in four sums: a sum waits for its last product. */
+/* Computes dot(do[i], o[i]) in four partial sums, since each addition waits for the one before. */
 static inline float row_delta(const struct arguments *args, const long b, const long h,
                               const long i)
 {

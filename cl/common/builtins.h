@@ -19,7 +19,7 @@
     m(char, char, uchar) m(uchar, char, uchar) m(short, short, ushort) m(ushort, short, ushort)    \
         m(int, int, uint) m(uint, int, uint) m(long, long, ulong) m(ulong, long, ulong)
 #define EACH_TYPE(m) EACH_INTEGER(m) m(float, int, uint)
-/* The same for vectors: of numbers, and of elements in memory. */
+/* Declares the same for vectors of numbers, and for vectors of elements in memory. */
 #define EACH_VECTOR(m) m(int, int, uint) m(uint, int, uint) m(float, int, uint)
 #define EACH_STORED_VECTOR(m)                                                                      \
     EACH_VECTOR(m) m(char, char, uchar) m(uchar, char, uchar) m(ushort, short, ushort)

@@ -68,7 +68,7 @@ struct arguments {
 
 /* One batch's extent and diagonal. */
 struct extent {
-    long queries, keys; /* the numbers in use, at most seq_q and seq_kv */
+    long queries, keys; /* the numbers of queries and keys in use, at most seq_q and seq_kv */
     long diagonal;
     long mask_begin; /* the key of the mask's first column; may be negative */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels of all operations share. */
+/* Functions that kernels of all operations share. */
 #pragma once
 #include "common/storage.h"
 
@@ -8,7 +8,8 @@
 #define LOG2E 1.44269504088896340736f
 #define LN2 0.693147180559945309417f
 
-/* The offset of row i of head h of batch b in a tensor with these strides; of the head's first. */
+/* The offset of row i of head h of batch b in a tensor with these strides; and of the head's first
+ * row. */
 INLINE long row_offset(const long *stride, const long b, const long h, const long i)
 {
     return b * stride[0] + h * stride[1] + i * stride[2];
@@ -19,7 +20,7 @@ INLINE long head_offset(const long *stride, const long b, const long h)
     return b * stride[0] + h * stride[1];
 }
 
-/* The larger; a NaN if one of them is. */
+/* Returns the larger value, or a NaN if one of them is NaN. */
 static inline float larger(const float x, const float y)
 {
     return y > x || y != y ? y : x;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A multiply-add of kernels for GPUs: fused where that is the fast one. */
+/* The multiply-add of kernels for GPUs: fused on devices where the fused one is fast. */
 #pragma once
 
 #ifdef FP_FAST_FMAF

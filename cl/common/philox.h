@@ -40,7 +40,8 @@ typedef float factors;
 #error "RANDOM_LANES must be 1, 4, 8 or 16"
 #endif
 
-/* Lower and upper halves of 64 bits, inputs of EVENS and ODDS: a's neighbours, b's, .. */
+/* Join the lower, or the upper, halves of 64 bits: the inputs of EVENS and ODDS are a's neighbours
+ * and b's. */
 #ifdef __ENDIAN_LITTLE__
 #define LOWER_HALVES(a, b) EVENS(a, b)
 #define UPPER_HALVES(a, b) ODDS(a, b)
@@ -49,15 +50,15 @@ typedef float factors;
 #define UPPER_HALVES(a, b) EVENS(b, a)
 #endif
 
-/* Both halves of *x * m; by pointers, since clang warns of vectors by value that the processor has no registers
- * for. mul_hi of vectors is slow on CPUs: here words that are lower or upper
- * halves of 64 bits are multiplied apart. Their products are taken apart by shuffles: where `and`
- * and shifts do that, LLVM finds a slower multiplication to suffice. */
+/* Computes both halves of *x * m; pointers are used since clang warns of vectors by value that the
+ * processor has no registers for. mul_hi of vectors is slow on CPUs, so even and odd words are
+ * multiplied as 64-bit numbers. Shuffles take the products apart: with `and` and shifts LLVM would
+ * choose a slower multiplication. */
 __attribute__((always_inline)) static inline void multiply_wide(const words *x, const uint m,
                                                                 words *low, words *high)
 {
 #if RANDOM_LANES == 1
-    const ulong product = (ulong)*x * m; /* NVIDIA's GPUs have one instruction for both */
+    const ulong product = (ulong)*x * m; /* NVIDIA's GPUs have one instruction for both halves */
 
     *high = (uint)(product >> 32);
     *low = (uint)product;
@@ -70,7 +71,7 @@ __attribute__((always_inline)) static inline void multiply_wide(const words *x, 
 #endif
 }
 
-/* Round number `round` (constant) on the four words of each counter, in their place. */
+/* Computes round `round` (constant) on the four words of each counter, in place. */
 __attribute__((always_inline)) static inline void philox_round(const int round, words *counter,
                                                                const ulong seed)
 {
@@ -86,7 +87,7 @@ __attribute__((always_inline)) static inline void philox_round(const int round, 
     counter[3] = low_0;
 }
 
-/* The four words of each counter, in its place. */
+/* Computes the four random words of each counter, in place. */
 __attribute__((always_inline)) static inline void philox(words *counter, const ulong seed)
 {
 #pragma unroll

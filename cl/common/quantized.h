@@ -52,7 +52,8 @@ static inline float quantized1(const int cache, const __global uchar *row, const
                                                       CODE_SHIFT(cache, n));
 }
 
-/* Value d of the row of k, or of v, that starts at n; of a plain one d is a step. */
+/* Value d of the row of k, or of v, that starts at n. If the tensor is not quantized, d is an
+ * offset in memory. */
 static inline float load_k(const __global k_storage *k, const long n, const long d)
 {
 #if K_CACHE
@@ -82,7 +83,8 @@ static inline float4 quantized4(const int cache, const __global uchar *row, cons
                            CODE_SHIFT(cache, n));
 }
 
-/* The address of the codes of value d of a block, d a multiple of 4: two words for four values. */
+/* The address of the codes of value d of a block, for d a multiple of 4; two words hold four
+ * values. */
 static inline const __global ushort *words_at(const int cache, const __global uchar *block,
                                               const int d)
 {

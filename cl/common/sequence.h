@@ -23,14 +23,14 @@ INLINE long longest_kv(const struct arguments *args)
     return HAS_TOTAL_KV ? args->shape->longest_kv : args->shape->seq_kv;
 }
 
-/* The begin of a head's part of lse; bh: its number among all batches' heads. */
+/* The offset of a head's rows in lse; bh numbers the head among all batches' heads. */
 INLINE long lse_head(const struct arguments *args, const long bh, const long h)
 {
     return HAS_TOTAL_Q ? h * args->shape->total_q : bh * args->shape->seq_q;
 }
 
 #if HAS_TOTAL_Q || HAS_TOTAL_KV
-/* The first row of sequence b, among `total` rows, and its number of rows. */
+/* Finds the first row of sequence b, among `total` rows, and its number of rows. */
 INLINE void find_rows_of(const __global int *starts, const long b, const long total,
                          const long longest, long *first, long *rows)
 {
@@ -70,7 +70,7 @@ INLINE const struct arguments *enter_sequence(struct arguments *args, struct att
     find_rows_of(args->q_starts, sequence, shape->total_q, shape->seq_q, &first, &shape->seq_q);
     args->q += first * shape->q_stride[2];
     args->o += first * shape->o_stride[2];
-#ifdef UNIT_DO /* only programs of gradients define it */
+#ifdef UNIT_DO /* only programs of gradients define the strides */
     args->d_o += first * shape->d_o_stride[2];
     args->dq += first * shape->dq_stride[2];
 #endif

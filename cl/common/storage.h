@@ -49,7 +49,7 @@ static inline ushort bf16_round(const float x)
 #define STORAGE_OF_0 float
 #define STORAGE_OF_1 half
 #define STORAGE_OF_2 ushort
-/* Element n of a tensor of a dtype (constant), and how many bytes one takes. */
+/* Element n of a tensor of a dtype (constant), and the number of bytes in an element. */
 #define BYTES_IF_OF(ID, word, bytes) dtype == DTYPE_##ID ? bytes:
 static inline int bytes_of(const int dtype)
 {
@@ -95,7 +95,7 @@ static inline void store4_of(const int dtype, const float4 x, __global void *p)
 #ifndef DTYPE
 #error "DTYPE must be defined by the host"
 #endif
-#ifndef K_DTYPE /* programs of projections do not define it */
+#ifndef K_DTYPE /* programs of projections do not define K_DTYPE */
 #define K_DTYPE DTYPE
 #define V_DTYPE DTYPE
 #endif

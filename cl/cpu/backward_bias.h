@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gradient of a bias on CPUs: the scores once more, and dS summed over what the bias broadcasts
- * over.
+/* The gradient of a bias on CPUs. The scores are computed again, and dS is summed over the
+ * dimensions that the bias broadcasts over.
  *
  * Who includes this defines with block lists BLOCK_BITS_BEGIN; HAS_DBIAS is 1. */
 #pragma once
 #include "score/backward_weights.h"
 
-/* Local (1, 1, 1), global (blocks of keys, or 1; tiles of queries, or 1; heads * batch of the
- * bias). A tile of dbias, or its sum over the dimensions that the bias broadcasts over. */
+/* Computes a tile of dbias, or its sum over the dimensions that the bias broadcasts over. Local (1,
+ * 1, 1), global (blocks of keys, or 1; tiles of queries, or 1; heads * batch of the bias). */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAMETERS_backward_bias)
 {
     const struct arguments arguments = ARGUMENTS_backward_bias, *const args = &arguments;

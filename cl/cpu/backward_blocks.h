@@ -37,7 +37,7 @@ struct key_block {
     int nonfinite; /* whether k has an infinity or a NaN */
     lanes k[BLOCK_OPERANDS(ROW_QK)], v[BLOCK_OPERANDS(ROW_V)];
     lanes dk[BLOCK_SUMS(ROW_QK)], dv[BLOCK_SUMS(ROW_V)];
-    lanes k_rows[BLOCK_ROWS]; /* k's rows as in memory, or pairs of rows */
+    lanes k_rows[BLOCK_ROWS]; /* rows of k as in memory, or as pairs of rows */
 };
 
 /* A tile of queries of one head, as operands, and its P and dS with keys in SIMD lanes. Rows after the
@@ -52,22 +52,22 @@ struct query_tile {
     lanes ds_keys[TILE_PAIR_KEYS];
 #endif
 #if OPERAND_TILES
-    lanes dq[TILE_SUMS]; /* sums over a chunk's blocks, [query][column] */
+    lanes dq[TILE_SUMS]; /* sums over the blocks of a chunk, [query][column] */
 #endif
     float minus_lse[BLOCK_M], minus_delta[BLOCK_M];
     float missing[BLOCK_M]; /* the factors that correct the rows' weights for a rounded lse */
-    int lacks;              /* whether a factor in `missing` is not 1 */
+    int lacks;              /* whether a factor in `missing` differs from 1 */
     lanes p[TILE_WEIGHTS], ds[TILE_WEIGHTS];
 };
 
-/* Rows begin .. end - 1 of a tile. */
+/* The rows begin .. end - 1 of a tile. */
 struct row_range {
     int begin, end;
 };
 
-/* Hardware prefetching stops at the end of a page of 4 KiB: each of rows that lie apart waits for
- * memory and its address. A copy of `count` rows of dim elements, `row` apart, calls this with row
- * n to prefetch a later one. */
+/* Prefetches row n; a copy of `count` rows of dim elements, `row` apart, calls this for a later
+ * row. Hardware prefetching stops at the end of a page of 4 KiB, so each distant row would wait for
+ * memory and its address. */
 INLINE void prefetch_rows_apart(const __global storage *p, const long row, const int dim,
                                 const int n, const int count)
 {
@@ -196,14 +196,14 @@ NOINLINE int copy_rows_as_floats(const int dim, const __global storage *p, const
 }
 #endif
 
-/* A NaN that stays one when it is rounded to bf16. */
+/* Returns a NaN that stays a NaN when it is rounded to bf16. */
 INLINE float without_payload(const float x)
 {
     /* Tests bits: LLVM returns any NaN for x in x == x ? x : NAN. */
     return (as_uint(x) & 0x7fffffffu) > 0x7f800000u ? as_float(0x7fc00000u) : x;
 }
 
-/* Loads count queries from i on. rows: the statistics of all. */
+/* Loads count queries from i on; `rows` has the statistics of all rows. */
 INLINE void load_query_tile(const struct arguments *args, const struct head head, const long i,
                             const int count, const __global float *rows, struct query_tile *tile)
 {
@@ -252,7 +252,7 @@ INLINE int mark_of_row(const struct arguments *args, const struct head head,
     return mark_of_pairs(args, head.marks, head.b, head.h, tile->i + r, 1, block->j, block->keys);
 }
 
-/* Shortens the range by its first and last rows with marks of empty tiles. */
+/* Shortens the range by leading and trailing rows whose tiles are marked as empty. */
 INLINE struct row_range unmarked_rows(const struct arguments *args, const struct head head,
                                       const struct key_block *block, const struct query_tile *tile,
                                       struct row_range rows)
@@ -266,8 +266,8 @@ INLINE struct row_range unmarked_rows(const struct arguments *args, const struct
 }
 #endif
 
-/* The rows of the tile that may see keys of the block, by lengths, window, causality and marks: all
- * between the first and the last. */
+/* Finds the first and last row of the tile that may see keys of the block, by lengths, window,
+ * causality and marks. All rows between them are included. */
 INLINE struct row_range visible_rows(const struct arguments *args, const struct head head,
                                      const struct key_block *block, const struct query_tile *tile)
 {
@@ -294,7 +294,7 @@ INLINE long next_listed_query(const struct head head, const long j, const int ke
     return clamp(r * BLOCK_Q, i, max(i, end));
 }
 
-/* The end of the run of listed queries that begins with query i; at most `end`. */
+/* Returns the end of the run of listed queries that begins with query i; at most `end`. */
 INLINE long end_listed_query(const struct head head, const long j, const int keys, const long i,
                              const long end)
 {
@@ -319,9 +319,9 @@ INLINE int is_listed(const struct head head, const struct key_block *block,
 #endif
 }
 
-/* Returns whether the tile is only partially visible to the block: a key is masked for some row, or
- * rows are missing. With block lists only an incomplete register tile of dq counts as missing rows;
- * UNIT=amx ignores them, since their dq is dropped. */
+/* Returns whether the block sees the tile only in part: a key is masked for some row, or rows are
+ * missing. With block lists only an incomplete register tile of dq counts as missing rows. UNIT=amx
+ * ignores missing rows, since their dq is dropped. */
 INLINE int is_partial_tile(const struct arguments *args, const struct head head,
                            const struct key_block *block, const struct query_tile *tile)
 {

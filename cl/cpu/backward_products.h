@@ -19,20 +19,20 @@
 #include "score/key_lanes.h"
 
 #define VECTORS_QK (ROW_QK / SIMD_WIDTH)
-/* The rows that a step of dk and dv sums over. */
+/* The number of rows that a step of dk and dv sums over. */
 #define ROWS_OF_STEP (OPERAND_TILES ? 32 : VALUES_IN_OPERAND)
-#define DQ_ROW OPERANDS(BLOCK_N)                    /* operands of keys in a row of dS */
+#define DQ_ROW OPERANDS(BLOCK_N)                    /* the operands of keys in a row of dS */
 #define KEYS_APART (OPERAND_TILES ? SIMD_WIDTH : 1) /* the distance of a pair's two keys, in keys */
-/* The bits of -0, the weight of a masked pair; a NaN may be negative too. */
+/* The bits of -0, the weight of a masked pair; a NaN may have the sign bit, too. */
 #define HIDDEN_BITS INT_MIN
 
-/* The last step on products while they are accumulators. */
+/* The operation on products that ends a sum, while they are still in accumulators. */
 enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
-/* 1 if the start of a sum is added at its end: pairs are scaled before that, and a score that
- * started with a large -lse would be rounded at that size in each step. */
+/* Is 1 if the start of a sum is added at its end. Products of pairs are scaled first; starting from
+ * a large -lse would round a score at that size in each step. */
 #define STARTS_LAST(become) (OPERAND_PAIRS || (become) == EXPONENTIALS)
 
-/* The products by the unit's instructions. */
+/* The instructions of the unit for products. */
 #if OPERAND_TILES
 #include "bf16/backward_products.h"
 #define MULTIPLY_ROWS multiply_rows_by_tiles
@@ -60,9 +60,9 @@ INLINE void multiply_step(const operand *x, const int row, const lanes *column,
     }
 }
 
-/* products[n] = start[n] + rows[n] . columns (times scale) for rows begin .. end - 1 and the rest
- * of their register tiles. `become` (constant) may ask for the exponentials of that, or for
- * factors[n] times it. */
+/* products[n] = start[n] + rows[n] . columns (times scale), for rows begin .. end - 1 and the rest
+ * of their register tiles. With `become` (constant) the result is its exponential, or is multiplied
+ * by factors[n]. */
 INLINE void multiply_rows(const int become, const float scale, const int depth, const operand *rows,
                           const int row, const lanes *columns, const float *start, const int begin,
                           const int end, const lanes *factors, lanes *products)
@@ -210,8 +210,8 @@ INLINE void add_query_columns(const int vectors, const operand *w, const lanes *
     }
 }
 
-/* dQ += dS K for all columns and rows begin .. end - 1. Rows outside that share a register tile
- * with them are added to as well, by their weights in w. */
+/* Adds dS K to dQ for all columns and rows begin .. end - 1. Other rows in the same register tiles
+ * change too, by their weights in w. */
 NOINLINE void add_query_gradients(const operand *w, const lanes *k, const int keys, const int begin,
                                   const int end, __global float *to)
 {
@@ -228,7 +228,7 @@ NOINLINE void add_query_gradients(const operand *w, const lanes *k, const int ke
 }
 #endif
 
-/* Value n of operands `step` apart; each of them holds values n and n + apart. */
+/* Returns value n of operands that are `step` apart; each holds values n and n + apart. */
 INLINE float value_along(const operand *p, const int step, const int apart, const int n)
 {
 #if OPERAND_PAIRS
@@ -239,7 +239,8 @@ INLINE float value_along(const operand *p, const int step, const int apart, cons
 #endif
 }
 
-/* Like add_rows(), without the pairs that p masks by a weight of -0; rows are those of q or do. */
+/* Like add_rows(), but leaves out pairs that p masks by a weight of -0; rows are those of q or do.
+ * */
 NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, const operand *rows,
                                const int row, const int begin, const int end, lanes *sums)
 {
@@ -256,7 +257,7 @@ NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, co
     }
 }
 
-/* Like add_query_gradients(), without the pairs that p masks; changes no other row. */
+/* Like add_query_gradients(), but leaves out pairs that p masks, and changes no other row. */
 NOINLINE void add_visible_query_gradients(const float *p, const float *w, const operand *k,
                                           const int keys, const int begin, const int end,
                                           __global float *to)

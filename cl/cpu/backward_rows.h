@@ -26,7 +26,7 @@ INLINE void add_weights_of_rows(const int partial, const struct arguments *args,
     }
 }
 
-/* Writes the missing factor (common/backward.h) of `count` queries of a head from i on. */
+/* Writes the correcting factors (common/backward.h) of `count` queries of a head from i on. */
 NOINLINE void find_missing(const struct arguments *restrict args, const struct head head,
                            const long i, const int count, float *sums)
 {

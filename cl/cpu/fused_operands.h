@@ -20,7 +20,7 @@
 #else
 #define KEYS_TOGETHER VALUES_IN_OPERAND
 #endif
-/* The number of keys that the steps of P V over n keys cover, the last step included. */
+/* The number of keys in the steps of P V over n keys, with the last step counted as whole. */
 #define WHOLE_STEPS(n) (((n) + KEYS_TOGETHER - 1) / KEYS_TOGETHER * KEYS_TOGETHER)
 
 #if OPERAND_PAIRS

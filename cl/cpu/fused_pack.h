@@ -81,8 +81,8 @@ NOINLINE void unpack_outputs(const struct arguments *restrict args, const struct
     }
 }
 
-/* The prefetches of block n of a chunk beside the tile of keys before j; end is the end of the
- * chunk's keys. */
+/* Sets the prefetches that block n of a chunk issues beside the tile of keys before j; end is the
+ * end of the chunk's keys. */
 INLINE struct prefetch_streams streams_of_tile(const struct arguments *args,
                                                const struct query_block chunk, const int n,
                                                const long j, const long end,
@@ -90,7 +90,7 @@ INLINE struct prefetch_streams streams_of_tile(const struct arguments *args,
                                                const __global v_storage *v)
 {
     const long i = chunk.i + n * BLOCK_M, next = i + BLOCK_M * BLOCKS_PER_TILE;
-    /* The next chunk's sliding window ends this many keys after this one's. */
+    /* The window of the next chunk ends this many keys after this chunk's. */
     const long more = HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? BLOCK_M * BLOCKS_PER_TILE : 0;
     const long row = j + n * (BLOCK_N / BLOCKS_PER_TILE);
     const long rows =

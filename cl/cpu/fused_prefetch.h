@@ -9,38 +9,38 @@
 #include "families/units.h"
 #include "cpu/quantized_simd.h"
 
-/* Rows of a tensor that are still to be fetched. */
+/* Describes rows of a tensor that are still to be prefetched. */
 struct stream {
     const __global uchar *row;
     long step; /* bytes from one row to the next */
     int left;
-    int share, lines; /* rows that a step fetches, cache lines of each row */
+    int share, lines; /* rows that a step prefetches, in cache lines of each row */
 };
 
-/* The next tile's keys and values, biases and masks, or, beside the last tile, q of the next chunk
- * of blocks and o of this one. */
+/* The streams to prefetch: the next tile's keys, values, biases and masks. Beside the last tile
+ * they are q of the next chunk of blocks and o of this one. */
 enum { STREAM_K, STREAM_V, STREAM_Q, STREAM_O, STREAM_BIAS, STREAM_MASK = STREAM_BIAS + HAS_BIAS };
 #define NUM_STREAMS (STREAM_MASK + HAS_MASK)
 struct prefetch_streams {
     struct stream stream[NUM_STREAMS];
 };
 
-/* There is a step with every register tile of QK_KEYS keys, if a row of keys and of values in each
- * is enough, or products are of tiles; else one with every PREFETCH_DEPTH columns of them, in each copy
- * of the products. */
+/* Chooses how often a step prefetches: with every register tile of QK_KEYS keys, if a row of keys
+ * and of values in each is enough, or products are of tiles. Otherwise it prefetches with every
+ * PREFETCH_DEPTH columns of them, in each copy of the products. */
 #define PREFETCH_OFTEN (!OPERAND_TILES && QK_KEYS > BLOCKS_PER_TILE)
 #define PREFETCH_DEPTH (PREFETCH_OFTEN ? 32 : DIM_QK)
 #define PREFETCH_STEPS (BLOCK_N / QK_KEYS * ((DIM_QK + PREFETCH_DEPTH - 1) / PREFETCH_DEPTH))
-/* Rows of a tile that a block fetches. Most rows of a sliding window are in L2 already: only those
- * of the next chunk's last queries are fetched. */
+/* The number of rows of a tile that a block prefetches. Most rows of a sliding window are in L2
+ * already, so only rows for the next chunk's last queries are prefetched. */
 #define STREAM_ROWS                                                                                \
     (HAS_WINDOW_LEFT && HAS_WINDOW_RIGHT ? min(BLOCK_M, BLOCK_N / BLOCKS_PER_TILE)                 \
                                          : BLOCK_N / BLOCKS_PER_TILE)
 #define ROW_BYTES(cache, type, dim)                                                                \
     ((cache) ? (dim) / BLOCK_VALUES * BLOCK_BYTES(cache) : (dim) * (int)sizeof(type))
 
-/* Fetches a share of each stream. It stands between the products, so its code is kept small: most
- * streams have nothing left most of the time. */
+/* Prefetches a share of each stream. It stands between the products, so its code is kept small:
+ * most streams have nothing left most of the time. */
 INLINE void prefetch_step(struct prefetch_streams *streams)
 {
     NO_UNROLL
@@ -57,8 +57,8 @@ INLINE void prefetch_step(struct prefetch_streams *streams)
     }
 }
 
-/* `rows` rows from p on, or none if they are not whole in memory (unit is 0). A step takes its
- * share of `most` rows, of `bytes` bytes each (both constant). */
+/* Sets a stream of `rows` rows from p on, or none if rows are not contiguous (unit is 0). A step
+ * takes its share of `most` rows, of `bytes` bytes each (both constant). */
 INLINE struct stream stream_of(const __global void *p, const long step, const int unit,
                                const long rows, const int most, const int bytes)
 {

@@ -23,7 +23,7 @@
 #else
 /* ---- Q K^T ---------------------------------------------------------------------------------- */
 
-/* sum += k[n][d] q[d] for QK_KEYS keys. */
+/* Adds k[n][d] q[d] to the sums of QK_KEYS keys. */
 INLINE void multiply_column(const int first, const int end, const lanes *q, const source *k,
                             const long d, lanes (*sum)[BLOCK_VECTORS])
 {
@@ -43,7 +43,7 @@ INLINE void multiply_column(const int first, const int end, const lanes *q, cons
     }
 }
 
-/* sum += k[n] . q for QK_KEYS keys. */
+/* Adds k[n] . q to the sums of QK_KEYS keys. */
 INLINE void multiply_columns(const int first, const int end, const lanes *q, const source *k,
                              const long k_column, struct prefetch_streams *streams,
                              lanes (*sum)[BLOCK_VECTORS])
@@ -113,9 +113,9 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
-/* In a tile of count keys, only the lower half of the block sees keys before both_begin(), and only
- * the upper half those from both_end() on. Both are rounded to whole operands for the whole
- * block. */
+/* The keys that both halves of the block see, in a tile of count keys. Only the lower half sees
+ * keys before both_begin(), only the upper half those from both_end() on. Both limits are rounded
+ * to whole operands of the whole block. */
 INLINE int both_begin(const struct score_tile *tile, const int count)
 {
     return tile->lower_end >= count ? count : tile->lower_end / KEYS_TOGETHER * KEYS_TOGETHER;
@@ -128,7 +128,7 @@ INLINE int both_end(const struct score_tile *tile, const int count)
                : (tile->upper_begin + KEYS_TOGETHER - 1) / KEYS_TOGETHER * KEYS_TOGETHER;
 }
 
-/* Scores of tiles wait for their scale until their exponential is taken. */
+/* The scale of scores is applied when their exponential is taken. */
 #if OPERAND_TILES
 #define DEFERRED_SCALE(tile) ((tile)->deferred_scale)
 #define WEIGHT(scale, x, base) EXPONENTIAL(fma((x), (lanes)(scale), -(base)))
@@ -137,8 +137,8 @@ INLINE int both_end(const struct score_tile *tile, const int count)
 #define WEIGHT(scale, x, base) EXPONENTIAL((x) - (base))
 #endif
 
-/* Scores of keys n .. last - 1, times scale, become weights exp(score - base) and are added to sum.
- * If mark_hidden, the weight of a masked pair is -0. */
+/* Turns scores of keys n .. last - 1, times scale, into weights exp(score - base), and adds these
+ * to sum. With mark_hidden, the weight of a masked pair is -0. */
 INLINE void weights_of_keys(const int first, const int end, const int mark_hidden,
                             const float scale, const lanes *base, int n, const int last, lanes *s,
                             lanes *sum)
@@ -159,7 +159,7 @@ INLINE void weights_of_keys(const int first, const int end, const int mark_hidde
 }
 
 #if OPERAND_PAIRS
-/* Like weights_of_keys(), without marks, from an even n on; the weights become pairs. */
+/* Like weights_of_keys(), but without marks and from an even n on; weights are rounded to pairs. */
 INLINE void pairs_of_keys(const int first, const int end, const float scale, const lanes *base,
                           int n, const int last, lanes *s, lanes *sum)
 {
@@ -188,7 +188,7 @@ INLINE void pairs_of_keys(const int first, const int end, const float scale, con
 #if HAS_DROPOUT
 #define WEIGHTS_OF_KEYS(first, end, scale, base, n, last, s, sum)                                  \
     weights_of_keys(first, end, 0, scale, base, n, last, s, sum)
-/* The weights of count keys become pairs. */
+/* Rounds the weights of count keys to pairs. */
 NOINLINE void pair_block_weights(const int count, lanes *p)
 {
     for (int n = 0; n < count; n += 2)
@@ -205,8 +205,8 @@ NOINLINE void pair_block_weights(const int count, lanes *p)
     weights_of_keys(first, end, 0, scale, base, n, last, s, sum)
 #endif
 
-/* The weights of count keys, and their sum. Without mark_hidden, scores of a half without visible
- * keys stay -INFINITY. With mark_hidden or dropout weights are not packed as pairs. */
+/* Computes the weights of count keys, and their sum. Without mark_hidden, scores of a half without
+ * visible keys stay -INFINITY. With mark_hidden or dropout, weights are not packed as pairs. */
 NOINLINE void weigh_keys_of_block(const struct score_tile *tile, const int mark_hidden,
                                   const lanes *base, const int count, lanes *s, lanes *sum)
 {
@@ -260,7 +260,7 @@ INLINE void add_value_row(const int first, const int end, const int columns, con
 }
 
 #if OPERAND_PAIRS
-/* Like add_value_row(), for the first value of each pair alone. */
+/* Like add_value_row(), but for the first value of each pair alone. */
 INLINE void add_first_of_row(const int first, const int end, const int columns, const lanes *p,
                              source v, const long v_column, lanes (*sum)[BLOCK_VECTORS])
 {
@@ -385,8 +385,8 @@ NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, cons
 }
 #endif
 
-/* Like multiply_pv(), without the pairs that a weight of -0 masks: for tiles of partial
- * visibility with non-finite values. */
+/* Like multiply_pv(), but leaves out pairs that a weight of -0 masks. Partially visible tiles with
+ * non-finite values need it. */
 NOINLINE void add_visible(const lanes *rescale, const lanes *p, source v, const long v_row,
                           const long v_column, const int count, lanes *o)
 {

@@ -29,7 +29,7 @@ typedef const operand *strip_rows;
 #define ROW_OF(strip, r) ((strip) + FROM_ROW(r))
 #define FROM_ROW(r) ((r)*STRIP_ROW)
 #endif
-#define FEW_ROWS 2 /* rows multiplied at a time in the last strip */
+#define FEW_ROWS 2 /* the number of rows of the last strip that are multiplied at a time */
 
 /* The depth of a strip: runs of at most `run` steps lie side by side, `jump` from one's end to the
  * next; the first run may be shorter. It is passed by address: compilers copy a struct passed by

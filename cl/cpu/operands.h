@@ -13,9 +13,9 @@
 #include "cpu/simd_storage.h"
 #include "families/operand_sizes.h"
 
-/* An element that is broadcast once for all vectors that it is multiplied with. As an operand in memory it
- * would be a load for each instruction, and loads would bound the product where a processor loads no more
- * vectors in a cycle than it multiplies (Zen 5: two). */
+/* Broadcasts an element once for all vectors that it is multiplied with. A broadcast from memory in
+ * each instruction would be a load each, and loads would bound the product on processors that load
+ * no more vectors in a cycle than they multiply (Zen 5: two). */
 typedef lanes spread;
 
 #if OPERAND_PAIRS
@@ -39,7 +39,7 @@ struct __attribute__((packed)) unaligned_pairs {
 #include "bf16/tiles.h"
 #endif
 
-/* Two neighbours along the depth; `left` of them exist. */
+/* Packs two neighbours along the depth; `left` of them exist. */
 INLINE uint load_pair(const __global ushort *p, const long step, const int left)
 {
     return (left > 0 ? (uint)p[0] : 0) | (left > 1 ? (uint)p[step] << 16 : 0);
@@ -57,7 +57,7 @@ INLINE lanes load_pairs_of_row(const __global ushort *p, const long step, const 
     return VECTOR(as_float)(VECTOR(vload)(0, x));
 }
 
-/* Pairs of neighbouring columns: a value of `first` and one of `second`, which may be 0. */
+/* Packs pairs of neighbouring columns, a value of `first` with one of `second`, which may be 0. */
 INLINE pair_words interleave(const __global ushort *first, const __global ushort *second)
 {
     const pair_words x = VECTOR(convert_uint)(VECTOR(vload)(0, first));
@@ -71,7 +71,7 @@ INLINE void store_words(const pair_words x, uint *to)
     VECTOR(vstore)(x, 0, to);
 }
 
-/* The pairs of neighbours of a row of dim values. */
+/* Packs a row of dim values as pairs of neighbours. */
 INLINE void stage_pairs(uint *to, const __global ushort *p, const long step, const int dim)
 {
     int d = 0;
@@ -83,8 +83,8 @@ INLINE void stage_pairs(uint *to, const __global ushort *p, const long step, con
         to[d / 2] = load_pair(p + d * step, step, dim - d);
 }
 
-/* Pairs of at most SIMD_WIDTH values of two rows; `second` may be 0. `left` columns exist, then
- * zeros. */
+/* Packs pairs of at most SIMD_WIDTH values of two rows; `second` may be 0. `left` columns exist,
+ * then zeros follow. */
 INLINE lanes load_pairs_of_rows(const __global ushort *first, const __global ushort *second,
                                 const long step, const int left)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prefetches a line of memory, taken to have 64 bytes, where that compiles to an instruction or to
- * nothing. This is known where the compiler itself makes code for a processor (PoCL), and on
- * Intel's runtime for CPUs, which its extension tells. (It compiles OpenCL's prefetch(), which does
- * nothing in PoCL.) Elsewhere nothing is prefetched: Mesa 25's rusticl ends the process over either
- * (tests/drivers/prefetch.cl). */
+/* Prefetches a line of 64 bytes where that compiles to an instruction or to nothing. This is known
+ * where the compiler generates code for the processor itself (PoCL), and on Intel's runtime for
+ * CPUs, which its extension identifies. OpenCL's prefetch() does nothing in PoCL. Elsewhere nothing
+ * is prefetched: Mesa 25's rusticl ends the process over either (tests/drivers/prefetch.cl). */
 #pragma once
 
 #if defined(__x86_64__) || defined(__i386__) || defined(__aarch64__) || defined(__arm__) ||        \

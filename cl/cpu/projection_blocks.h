@@ -9,10 +9,10 @@
 #include "common/projection.h"
 #include "cpu/operands.h"
 
-/* The most columns of a row that a group of projection_sum adds up. */
+/* The largest number of columns of a row that a group of projection_sum adds up. */
 #define SUM_RUN 256
 
-/* Sums of one part of the depth wait for the next in y, or in the workspace, if these are f32. */
+/* The partial sums of a split depth wait in y, or in the workspace, if these are f32. */
 #if SPLIT_K > 1
 typedef float result;
 #define LOAD_RESULTS(p) VECTOR(vload)(0, (p))
@@ -75,7 +75,7 @@ INLINE bool contiguous(const bool unit, const long *offsets, const int count, co
 
 /* ---- tiles of sums: REGISTER_ROWS x PANEL ---------------------------------------------------- */
 
-/* 1 if the sums of the first part of the depth start with zeros. */
+/* Is 1 if the sums of the first part of the depth start from zeros. */
 #define START_WITH_ZEROS (SPLIT_K > 1 || (!HAS_BIAS && !HAS_ACCUMULATE))
 
 /* Loads a tile of y; if `first`, the starting values: the bias and the old y. */
@@ -131,13 +131,14 @@ NOINLINE void store_register_tile(const float *tile, __global result *y, const l
 
 /* ---- blocks of y ------------------------------------------------------------------------------ */
 
-/* The first unit of part n of `parts` equal parts. */
+/* Returns the first unit of part n of `parts` equal parts. */
 INLINE long part(const long units, const long n, const long parts)
 {
     return units * n / parts;
 }
 
-/* A work-item computes block (x, y) of groups_x * groups_y of y, and part `split` of the depth. */
+/* A work-item computes block (x, y), of groups_x * groups_y blocks of y, for part `split` of the
+ * depth. */
 struct group {
     long x, y, groups_x, groups_y, split;
 };
@@ -148,8 +149,7 @@ INLINE struct group find_group(void)
                           get_group_id(2)};
 }
 
-/* The place of a block: offsets of its rows in x and in the results, of its columns in w and in the
- * results. */
+/* A block's offsets: of its rows in x and the results, and of its columns in w and the results. */
 struct block {
     int rows, columns;
     long begin, end; /* this block's part of the depth */
@@ -159,7 +159,7 @@ struct block {
     float biases[MOST_COLUMNS];
 };
 
-/* Fills in b and returns the results: y, or the part's of the workspace. */
+/* Fills in b. Returns the results: y, or this part's share of the workspace. */
 INLINE __global result *find_block(const struct projection_arguments *args,
                                    const struct group group, struct block *b)
 {

@@ -9,15 +9,15 @@
 #define OPERAND_RUN (VALUES_IN_OPERAND * SIMD_WIDTH) /* values of the depth in one vector */
 
 #if OPERAND_PAIRS
-/* The operand at depth k, where `count` values of the depth exist from p on. */
+/* Returns the operand at depth k; `count` values of the depth exist from p on. */
 INLINE operand operand_at(const __global storage *p, const long *depths, const int k,
                           const int count)
 {
     return (uint)p[depths[k]] | (k + 1 < count ? (uint)p[depths[k + 1]] << 16 : 0);
 }
 
-/* operands_along(): a vector of operands along the depth, which is contiguous there.
- * operands_across(): one of neighbours across the depth, at depth k. */
+/* operands_along() loads a vector of operands along a contiguous depth. operands_across() loads one
+ * of neighbours across the depth, at depth k. */
 INLINE lanes operands_along(const __global storage *p)
 {
     return VECTOR(as_float)(UNALIGNED_PAIRS(p));

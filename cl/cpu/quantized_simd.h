@@ -33,7 +33,7 @@ INLINE void stage_quantized(const int cache, float *to, const __global uchar *ro
     }
 }
 
-/* A row of k or v as f32. */
+/* Loads a row of k or v as f32. */
 INLINE void stage_key(float *to, const __global k_storage *row, const long step)
 {
 #if K_CACHE
@@ -55,9 +55,9 @@ INLINE void stage_value(float *to, const __global v_storage *row, const long ste
 
 /* Loads the scales of count rows, row_step bytes apart, of `blocks` (constant) blocks: the scale of
  * block c of row n goes to c * room + n. room (constant) is a multiple of SIMD_WIDTH; the last row
- * is repeated. Conversions of single halves are slow on CPUs, so vectors are converted; these are
- * made of words, since compilers put vectors of halves together slowly. listed: 0, or the rows one
- * by one. */
+ * is repeated. Single halves are slow to convert on CPUs, so vectors are converted; these are made
+ * of words, since compilers assemble vectors of halves slowly. listed: null, or the address of each
+ * row. */
 INLINE void load_scales(const int cache, const __global uchar *rows, const long row_step,
                         const __global uchar *const *listed, const int count, const int blocks,
                         const int room, float *scales)

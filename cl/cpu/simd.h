@@ -5,15 +5,15 @@
 #include "common/kernel.h"
 #include "families/units.h"
 
-/* NOINLINE is for the steps of a kernel, which are called once a tile or more seldom. PoCL compiles
+/* NOINLINE marks the steps of a kernel, which are called at most once a tile. PoCL compiles
  * inlined code two or three times, once for each launcher that it makes of the kernel, and LLVM's
  * time grows faster than the size of a function. A NOINLINE function must ask for no ids, since
  * PoCL would then inline it. It takes vectors by pointer, since passing them by value depends on
  * the processor's instructions. */
 #define NOINLINE static __attribute__((noinline))
 #define UNROLL _Pragma("unroll")
-#define NO_UNROLL _Pragma("unroll 1")   /* for loops whose speed is not worth a longer build */
-#define UNROLL_BY_8 _Pragma("unroll 8") /* for loops that full unrolling makes no faster */
+#define NO_UNROLL _Pragma("unroll 1")   /* marks loops whose speed is not worth a longer build */
+#define UNROLL_BY_8 _Pragma("unroll 8") /* marks loops that full unrolling does not speed up */
 
 /* 1 if clang has this intrinsic of the processor that it compiles for. */
 #if defined(__has_builtin) && !defined(__SPIR__)
@@ -119,7 +119,7 @@ INLINE void transpose(lanes *x)
 
 /* ---- reductions ----------------------------------------------------------------------------- */
 
-/* Halves of a vector of 16, also chosen by a shuffle. */
+/* The halves of a vector of 16; half() chooses one by a shuffle. */
 #ifdef NO_SHUFFLEVECTOR
 #define LOW_HALF(x) shuffle(x, (uint8)(0, 1, 2, 3, 4, 5, 6, 7))
 #define HIGH_HALF(x) shuffle(x, (uint8)(8, 9, 10, 11, 12, 13, 14, 15))
@@ -128,7 +128,7 @@ INLINE void transpose(lanes *x)
 #define HIGH_HALF(x) (x).hi
 #endif
 
-/* Not 0 if some lane is not 0. */
+/* Is nonzero if some lane is nonzero. */
 INLINE int any_lane(const ints x)
 {
 #if SIMD_WIDTH == 16

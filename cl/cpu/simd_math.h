@@ -89,8 +89,8 @@ INLINE lanes simd_tanh(const lanes x)
     return numerator / denominator;
 }
 
-/* *x and *y become their tanh times factor, with one division for both: it takes as long as all
- * else. */
+/* Replaces x and *y by their tanh times factor, with one division for both: a division takes as
+ * long as all other steps. */
 INLINE void simd_tanh_of_two(lanes *x, lanes *y, const float factor)
 {
     lanes denominator_x, denominator_y;

@@ -11,8 +11,8 @@
 
 /* ---- f16 ------------------------------------------------------------------------------------ */
 
-/* PoCL 3.1's vload_half faults where halves are not aligned, and what converts them does not read
- * memory itself, so they come by vload where the instruction can be named. */
+/* PoCL 3.1's vload_half faults on unaligned halves, and its conversions do not read memory. Halves
+ * are therefore read by vload where the conversion can be named. */
 #if SIMD_WIDTH == 16 && HAS_INTRINSIC(__builtin_ia32_vcvtph2ps512_mask) && defined(__AVX512F__)
 INLINE lanes load_halves(const __global ushort *p)
 {
@@ -50,7 +50,7 @@ INLINE lanes load_halves(const __global ushort *p)
 #define STORE_HALVES vstore_half4_rte
 #endif
 
-/* Values of 16 bits at any place: PoCL's vstore() stores them one by one. */
+/* Stores 16-bit values at any alignment: PoCL's vstore() stores them one by one. */
 struct __attribute__((packed)) unaligned_ushorts {
     ushorts x;
 };
@@ -60,7 +60,7 @@ INLINE void store_ushorts(const ushorts x, __global ushort *p)
     ((__global struct unaligned_ushorts *)p)->x = x;
 }
 
-/* Uses an aligned variable: PoCL 3.1 takes p for aligned where it knows the value of x. */
+/* Uses an aligned variable: PoCL 3.1 assumes that p is aligned where it knows the value of x. */
 INLINE void store_halves(const lanes x, __global ushort *p)
 {
     ushorts y;
@@ -106,7 +106,7 @@ INLINE ushorts bf16_round_lanes(const lanes x)
 #define STORE_VECTOR OF_DTYPE(STORE_VECTOR_OF_, DTYPE)
 #define STORE_O_VECTOR OF_DTYPE(STORE_VECTOR_OF_, O_DTYPE)
 
-/* Masks have a byte a pair. */
+/* Loads masks, which have a byte a pair. */
 #define LOAD_MASK(p, n) ((p)[n])
 #define LOAD_MASK_VECTOR(p) VECTOR(convert_float)(VECTOR(vload)(0, (p)))
 
@@ -154,9 +154,10 @@ INLINE void store_row(const lanes x, __global o_storage *p, const long step, con
 
 /* ---- keys and values as f32 ------------------------------------------------------------------ */
 
-/* Products read keys and values in memory or from copies. Copies are f32 (of f16, bf16, quantized,
- * with STAGE_KV all), or pairs with OPERAND_PAIRS (cpu/fused_operands.h, bf16/fused_operands.h). A
- * kernel that defines STAGE_PAGES also copies, and so gathers, those in pages. */
+/* Products read keys and values in memory or from copies. Copies are f32 (of f16, bf16 and
+ * quantized tensors; with STAGE_KV of all), or pairs with OPERAND_PAIRS (cpu/fused_operands.h,
+ * bf16/fused_operands.h). A kernel that defines STAGE_PAGES also gathers paged keys and values by
+ * copies. */
 #ifndef STAGE_KV /* only fused_cpu has this tunable */
 #define STAGE_KV 0
 #endif
@@ -185,7 +186,7 @@ typedef const float *source;
     {                                                                                              \
         if (step == 1 && dim >= SIMD_WIDTH) {                                                      \
             for (int d = 0; d < dim; d += SIMD_WIDTH) {                                            \
-                const int at = min(d, dim - SIMD_WIDTH); /* the last overlaps the one before */    \
+                const int at = min(d, dim - SIMD_WIDTH); /* the last vectors overlap */            \
                 VECTOR(vstore)(load_vector(p + at), 0, to + at);                                   \
             }                                                                                      \
         } else {                                                                                   \

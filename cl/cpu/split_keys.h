@@ -10,8 +10,8 @@
 #define BYTES(cache, type, columns)                                                                \
     ((cache) ? ((columns) + 31) / 32 * BLOCK_BYTES(cache) : (columns) * (int)sizeof(type))
 
-/* 1 if a tile's keys are staged as f32: keys that must be converted, if STAGE_K, and keys that are
- * read a few columns at a time where these do not form a vector. */
+/* Is 1 if a tile's keys are staged as f32. With STAGE_K that holds for keys that must be converted.
+ * It also holds for keys that are read a few columns at a time, unless these form a vector. */
 #if OPERAND_PAIRS
 #define STAGES_K 1
 #else
@@ -21,7 +21,7 @@
      (QK_DEPTH < SIMD_WIDTH && (CONVERTS_K || !UNIT_K || DIM_QK % SIMD_WIDTH)))
 #endif
 
-/* Prefetch distance in tiles, for keys from the tiles staged by then, for values from this one.
+/* The prefetch distances in tiles: for keys from the last staged tile, for values from this one.
  * With KV_HEADS > 1 the next tiles of all heads are prefetched in turns. */
 #if KV_HEADS > 1
 #define K_TILES_AHEAD PREFETCH_TILES
@@ -42,8 +42,8 @@ struct row_list {
 };
 #endif
 
-/* The remaining keys of a work-item, where they are in memory, and, if they are quantized, the
- * scales of a tile of them. */
+/* The remaining keys of a work-item in memory and, if they are quantized, the scales of a tile of
+ * them. */
 struct key_range {
     const __global k_storage *k;
     const __global v_storage *v;
@@ -57,7 +57,7 @@ struct key_range {
 #if PAGE_SIZE
     long j; /* the tile's first key; count is the number of its keys */
     int count;
-    const __global k_storage *k_soon; /* the first row to prefetch, where rows are not listed */
+    const __global k_storage *k_soon; /* the first row to prefetch if rows are not listed */
     const __global v_storage *v_soon;
     struct row_list *list;
 #endif
@@ -145,7 +145,7 @@ DEFINE_LOAD_COLUMNS(load_key_columns, k_storage, LOAD_K_VECTOR, load_key_row)
 DEFINE_LOAD_COLUMNS(load_value_columns, v_storage, LOAD_V_VECTOR, load_value_row)
 #endif
 
-/* Vector n of a row, x, but 0 for columns that the vector before has too. */
+/* Returns vector n of a row, x, with 0 in columns that the vector before has too. */
 INLINE lanes new_columns(const lanes x, const int dim, const int n)
 {
     const int repeated = n * SIMD_WIDTH - column_of(n, dim);
@@ -155,7 +155,7 @@ INLINE lanes new_columns(const lanes x, const int dim, const int n)
     return COUNT_UP < (float)repeated ? (lanes)(0.0f) : x;
 }
 
-/* Vector c of the values of a key, without the scale of its block. */
+/* Returns vector c of the values of a key, without the scale of its block. */
 INLINE lanes unscaled_columns(const struct arguments *args, const __global v_storage *row,
                               const int c)
 {

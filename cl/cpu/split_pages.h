@@ -31,13 +31,13 @@ INLINE bool is_key(const struct arguments *args, const struct paged_keys keys, c
     return j < keys.end && page_of(args, keys.b, j) >= 0;
 }
 
-/* A prefetch waits for the page walk of its address (a TLB miss) as a load does, and pages of a cache are in
- * random order. So one line of each page of memory is prefetched for TLB_TILES tiles at once, that these
- * walks overlap. */
+/* Prefetches one line of each page of memory for TLB_TILES tiles at once, so that their page walks
+ * overlap. A prefetch waits for the page walk of its address (a TLB miss) as a load does, and pages
+ * of a cache are in random order. */
 #define TLB_TILES 8
 #define MEMORY_PAGE 4096
-/* 1 if the first listed row of each page is prefetched. Pages of one row and quantized ones became
- * slower; sizes between 1 and 8 were not measured. */
+/* Is 1 if the first listed row of each page is prefetched. It slowed down pages of one row and
+ * quantized pages; sizes between 1 and 8 were not measured. */
 #define LISTED_TLB (V_TILES_AHEAD > 0 && PAGE_SIZE >= 8 && !K_CACHE && !V_CACHE)
 /* Rows in a page of memory, at least one. */
 #define ROWS_IN_PAGE(row, type) max(1L, MEMORY_PAGE / max(1L, (row) * (long)sizeof(type)))
@@ -93,7 +93,7 @@ INLINE void list_rows(const struct arguments *args, const struct paged_keys keys
     }
 }
 
-/* The next tile from key j on; one without keys after the last. */
+/* Returns the next tile from key j on, or a tile without keys after the last. */
 INLINE struct key_range tile_of_pages(const struct arguments *args, const struct paged_keys keys,
                                       long j, float *v_scales, struct row_list *list)
 {

@@ -9,20 +9,21 @@
 #if OPERAND_PAIRS
 #include "bf16/split_pairs.h"
 #else
-/* Register tiles in a tile of values. */
+/* The number of register tiles in a tile of values. */
 #define PV_TILES (BLOCK_M / PV_ROWS * ((VECTORS(DIM_V) + PV_VECTORS - 1) / PV_VECTORS))
 /* The index of the weights of row r for vector c0 + c of the values: if v is quantized, there is a
  * copy for each block, times its scale. */
 #define WEIGHTS_OF(r, c0, c) (((r)*WEIGHT_BLOCKS + BLOCK_OF(c0, c)) * BLOCK_N)
-/* The block of vector c0 + c, such that compilers see that it is the block of c0 plus a
- * constant. */
+/* The block of vector c0 + c, written so that compilers see it as the block of c0 plus a constant.
+ * */
 #if PV_VECTORS * SIMD_WIDTH % BLOCK_VALUES
 #define BLOCK_OF(c0, c) (V_CACHE ? ((c0) + (c)) * SIMD_WIDTH / BLOCK_VALUES : 0)
 #else
 #define BLOCK_OF(c0, c)                                                                            \
     (V_CACHE ? (c0)*SIMD_WIDTH / BLOCK_VALUES + (c)*SIMD_WIDTH / BLOCK_VALUES : 0)
 #endif
-/* Later keys are prefetched once in this many keys of a register tile: as in split_qk.h. */
+/* The number of keys of a register tile between two prefetches of later keys; split_qk.h has the
+ * same for values. */
 #define PV_PREFETCH_KEYS (PV_ROWS * PV_VECTORS >= 16 ? 4 : PV_ROWS * PV_VECTORS >= 8 ? 8 : 16)
 #define PV_PREFETCHES (BLOCK_N / PV_PREFETCH_KEYS)
 /* 1 if values are staged as f32 for the next rows. */
@@ -112,7 +113,7 @@ INLINE void add_columns_of_rows(const int vectors, const struct arguments *args,
 }
 
 #if V_CACHE
-/* scaled = the weights p of a row, times the scales of each block of the values: WEIGHTS_OF(). */
+/* Computes WEIGHTS_OF(): the weights p of a row times the scales of each block of the values. */
 INLINE void scale_weights(const int count, const lanes *p, const lanes *scales, lanes *scaled)
 {
     for (int n = 0; n < (count + SIMD_WIDTH - 1) / SIMD_WIDTH; n++) {
@@ -161,8 +162,8 @@ NOINLINE int holds_nonfinite(const struct arguments *restrict args, const struct
     return any_lane(most >= 0x7f800000);
 }
 
-/* Like multiply_pv(), without the pairs that a weight of -0 masks: for tiles of partial
- * visibility with non-finite values. */
+/* Like multiply_pv(), but leaves out pairs that a weight of -0 masks. Partially visible tiles with
+ * non-finite values need it. */
 NOINLINE void add_visible_values(const struct arguments *restrict args, const struct key_range keys,
                                  const int count, const int rows, const float *rescale,
                                  const float *p, lanes *o)

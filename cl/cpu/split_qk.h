@@ -14,28 +14,29 @@
 #if !OPERAND_PAIRS /* else: bf16/split_pairs.h */
 #define QK_VECTORS (QK_ROWS * QK_DEPTH / SIMD_WIDTH)
 #define QK_KEYS (SIMD_WIDTH / QK_VECTORS)
-/* Steps along the depth: several at a time if there are few products in each. */
+/* The number of steps along the depth that are unrolled: several if each has few products. */
 #if QK_DEPTH == SIMD_WIDTH
 #define UNROLL_DEPTH UNROLL_BY_8
 #else
 #define UNROLL_DEPTH
 #endif
-/* One row waits for memory alone: whole keys are read one after the other, the order that hardware prefetchers
- * follow, rather than a vector of each of QK_KEYS keys. */
+/* With one row, only memory limits the product. Whole keys are then read one after the other, the
+ * order that hardware prefetchers follow, rather than a vector of each of QK_KEYS keys. */
 #define KEY_AFTER_KEY                                                                              \
     (!STAGES_K && !K_CACHE && QK_ROWS == 1 && QK_DEPTH == SIMD_WIDTH && VECTORS(DIM_QK) <= 8)
 /* Vectors that QK_ROWS queries take. */
 #define QUERY_VECTORS (VECTORS(DIM_QK) * QK_ROWS)
-/* 1 if a tile keeps something of its keys before products: f32 copies, or scales if quantized. */
+/* Is 1 if a tile stores data of its keys before the products: f32 copies, or scales if quantized.
+ * */
 #define KEEPS_K (STAGES_K || K_CACHE)
 
-/* Values are prefetched once in this many steps along the depth, which are 64 multiply-adds, and
- * this often in a register tile: each prefetch also computes an address. */
+/* Values are prefetched once in this many steps along the depth (64 multiply-adds), and this often
+ * in a register tile, since each prefetch also computes an address. */
 #define QK_PREFETCH_STEPS                                                                          \
     (64 * QK_DEPTH > SIMD_WIDTH * SIMD_WIDTH ? 64 * QK_DEPTH / (SIMD_WIDTH * SIMD_WIDTH) : 1)
 #define QK_PREFETCHES ((VECTORS(DIM_QK) + QK_PREFETCH_STEPS - 1) / QK_PREFETCH_STEPS)
 
-/* Register tiles in a tile of keys. */
+/* The number of register tiles in a tile of keys. */
 #define QK_TILES (BLOCK_N / QK_KEYS * (BLOCK_M / QK_ROWS))
 
 /* The index of element d of row r (of QK_ROWS) in the packed queries. */
@@ -48,7 +49,8 @@ INLINE int packed_index(const int r, const int d)
 }
 
 #if QK_DEPTH == SIMD_WIDTH
-/* s[r * BLOCK_N + n] = the sum of the lanes of sum[n][r]: transposing and adding take turns. */
+/* Stores s[r * BLOCK_N + n] = the sum of the lanes of sum[n][r], by transposing and adding in
+ * turns. */
 INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
 {
     lanes x[SIMD_WIDTH];
@@ -78,7 +80,7 @@ INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
 #endif
 }
 #else
-/* Stores sums likewise if a row has four lanes in sum[n]. */
+/* Stores the sums if a row has four lanes in sum[n]. */
 INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
 {
     UNROLL
@@ -106,8 +108,8 @@ INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
 #endif
 
 #if QK_DEPTH < SIMD_WIDTH
-/* Four elements of a key, repeated for each row of a vector. Each is named, since Oclgrind 21.10
- * looks for uninitialized values beyond the end of shorter vectors. */
+/* Repeats four elements of a key for each row of a vector. Each is named, since Oclgrind 21.10
+ * reports uninitialized values beyond the end of shorter vectors. */
 INLINE lanes repeat_fours(const float4 x)
 {
 #if SIMD_WIDTH == 16
@@ -154,7 +156,8 @@ NOINLINE void stage_keys(const struct arguments *restrict args, const struct key
 }
 
 #if !STAGES_K && QK_DEPTH == SIMD_WIDTH
-/* Vector d of the tile's key n, in `row`; scales: of the tile, if keys are quantized. */
+/* Returns vector d of the tile's key n, in `row`; scales has those of the tile if keys are
+ * quantized. */
 INLINE lanes key_columns(const struct arguments *args, const __global k_storage *row, const int n,
                          const int d, const float *scales)
 {
@@ -167,7 +170,8 @@ INLINE lanes key_columns(const struct arguments *args, const __global k_storage 
 }
 #endif
 
-/* sum[n] += q . key n over vector d of both; x: that of each key, if staged, or else the tile's scales. */
+/* Adds q . key n over vector d to sum[n]. x has each key's staged vector, or else the tile's
+ * scales. */
 INLINE void multiply_depth_vector(const struct arguments *args, const struct key_range keys,
                                   const int *key, const int d, const lanes *x, const lanes *q,
                                   lanes sum[QK_KEYS][QK_VECTORS])
@@ -229,8 +233,8 @@ INLINE void multiply_register_tile(const int index, const struct arguments *args
     store_sums(sum, s);
 }
 
-/* s[r * BLOCK_N + n] = q[r] . k[n] for count keys, staged if STAGES_K; the scores after them repeat
- * the last. */
+/* Computes s[r * BLOCK_N + n] = q[r] . k[n] for count keys, staged if STAGES_K; the scores after
+ * them repeat the last. */
 NOINLINE void multiply_qk(const struct arguments *restrict args, const struct key_range keys,
                           const int count, const struct row_block *block, const lanes *staged,
                           const lanes *q, float *s)
@@ -243,7 +247,7 @@ NOINLINE void multiply_qk(const struct arguments *restrict args, const struct ke
     }
 }
 
-/* The block's queries, scaled; zeros for rows beyond the last. */
+/* Packs the block's queries, scaled, with zeros for rows beyond the last. */
 NOINLINE void pack_queries(const struct arguments *restrict args, struct row_block *block,
                            lanes *packed)
 {

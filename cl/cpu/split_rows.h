@@ -17,7 +17,7 @@ struct row_block {
     const __global float *bits; /* the bits of all block lists */
 #endif
 #if OPERAND_PAIRS
-    float scale[BLOCK_M]; /* the factor of each row's products */
+    float scale[BLOCK_M]; /* the factor that each row's products are scaled by */
 #endif
 };
 

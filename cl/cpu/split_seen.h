@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tiles of keys that split_cpu visits: tiles that block lists, or else a mask and a bias, mask
- * for all rows of a block are skipped. The pairs of a mask or a bias are read just before the tile,
+/* The tiles of keys that split_cpu visits. It skips tiles that block lists, or else a mask or bias,
+ * hide from all rows of a block. The pairs of a mask or a bias are read just before the tile,
  * up to the first visible one. Needs BLOCK_N, split_rows.h, key_lanes.h. */
 #pragma once
 #include "cpu/split_rows.h"
@@ -10,8 +10,8 @@
 #define SKIPS_TILES (HAS_BLOCKS || MARKS_TILES)
 
 #if MARKS_TILES
-/* Returns whether mask and bias leave one of count keys from key j on visible to row r. A mask of
- * the last keys only must cover all of these. */
+/* Returns whether mask and bias leave one of count keys from key j on visible to row r. A mask with
+ * fewer columns than keys must cover all of these. */
 INLINE bool may_see(const struct arguments *args, const struct row_block *block, const int r,
                     const long j, const int count)
 {
@@ -84,8 +84,8 @@ INLINE bool is_seen(const struct arguments *args, const struct row_block *block,
 }
 #endif
 
-/* The tile from key j on, or the first after it that some row may see; end if there is none. Tiles count
- * from begin. */
+/* Returns the tile from key j on, or the first after it that some row may see; end if there is
+ * none. Tiles count from begin. */
 INLINE long next_seen_tile(const struct arguments *args, const struct row_block *block,
                            const long begin, long j, const long end)
 {
@@ -104,7 +104,7 @@ INLINE long next_seen_tile(const struct arguments *args, const struct row_block 
 }
 
 /* Like next_seen_tile(), for rows of several kv heads: a tile counts if one head sees it. If all
- * heads have the same mask and bias the first head suffices. */
+ * heads share mask and bias, only the first head is tested. */
 INLINE long next_tile_of_heads(const struct arguments *args, const struct row_block *blocks,
                                const int heads, const long begin, const long j, const long end)
 {

@@ -15,7 +15,7 @@ INLINE ints round_away(const lanes x)
     return VECTOR(convert_int)(x + VECTOR(as_float)(sign | as_int(0x1.fffffep-2f)));
 }
 
-/* Bytes at any byte: PoCL's vstore() stores them one by one. */
+/* Stores bytes at any alignment: PoCL's vstore() stores them one by one. */
 struct __attribute__((packed)) unaligned_bytes {
     VECTOR(uchar) x;
 };
@@ -25,7 +25,8 @@ INLINE void store_bytes(const ints x, __global uchar *p)
     ((__global struct unaligned_bytes *)p)->x = VECTOR(convert_uchar)(x & 255);
 }
 
-/* The scale of a block. Of vectors PoCL has an instruction that rounds, of one value a function. */
+/* The scale of a block. PoCL rounds vectors by one instruction, but single values by a function
+ * call. */
 INLINE void store_scale(const bool finite, const float scale, __global ushort *to)
 {
 #if SIMD_WIDTH >= 8
@@ -97,8 +98,8 @@ INLINE void store_block(const int format, lanes *x, __global uchar *block)
                     codes + v * SIMD_WIDTH);
 }
 
-/* Blocks that are made together (MADE_TOGETHER): their maxima and reciprocals are a vector, where one after the other
- * each would wait for a division. */
+/* Blocks are made together (MADE_TOGETHER) so that their maxima and reciprocals form one vector;
+ * one after the other, each would wait for a division. */
 #define TOGETHER 4
 
 /* Makes TOGETHER blocks of as many chunks. */

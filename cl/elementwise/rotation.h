@@ -28,7 +28,8 @@ INLINE struct twice product(const struct twice x, const struct twice y)
     return z;
 }
 
-/* Sine and cosine of angle.high + angle.low, less multiples of pi / 2: up to 2^22. */
+/* Computes sine and cosine of angle.high + angle.low, less multiples of pi / 2; the angle is below
+ * 2^22. */
 #define FARTHEST 4194304L
 INLINE lanes sine_cosine(const struct twice angle, lanes *cosine)
 {
@@ -51,7 +52,8 @@ INLINE lanes sine_cosine(const struct twice angle, lanes *cosine)
     return (quadrant & 2) != 0 ? -sine : sine;
 }
 
-/* The number of a column's pair, whether it is the pair's first, and the pair's other column. */
+/* The number of a column's pair, whether the column is the pair's first, and the pair's other
+ * column. */
 INLINE int pair_of(const int d)
 {
     return ROTARY == PAIRS ? d >> 1 : d < ROTARY_DIM / 2 ? d : d - ROTARY_DIM / 2;
@@ -74,7 +76,7 @@ struct turn {
     lanes cosine[TURNED], sine[TURNED];
 };
 
-/* The number of an item's vectors of columns, from column d on, that are rotated. */
+/* Returns how many of an item's vectors of columns, from column d on, are rotated. */
 INLINE int turned_vectors(const int d)
 {
     return clamp((ROTARY_DIM - d + SIMD_WIDTH - 1) / SIMD_WIDTH, 0, TURNED);
@@ -86,7 +88,7 @@ INLINE int turned_vectors(const int d)
     (ROTARY == HALVES && WHOLE_ROWS && ROTARY_DIM / 2 % SIMD_WIDTH == 0 && ROTARY_DIM % 2 == 0)
 
 #if !HAS_TABLES
-/* base^(-2 i / ROTARY_DIM) of the pairs i that columns d .. d + SIMD_WIDTH - 1 are in. */
+/* Computes base^(-2 i / ROTARY_DIM) for the pairs i of columns d .. d + SIMD_WIDTH - 1. */
 INLINE struct twice power_of(const struct append_arguments *args, const int d)
 {
     struct twice power = {1.0f, 0.0f}, square = {args->shape->power_high, args->shape->power_low};
@@ -106,7 +108,7 @@ INLINE struct twice power_of(const struct append_arguments *args, const int d)
 }
 #endif
 
-/* The powers of an item's columns, from column d on. */
+/* Computes the powers of base for an item's columns, from column d on. */
 INLINE void find_powers(const struct append_arguments *args, const int d, struct twice *powers)
 {
 #if !HAS_TABLES
@@ -115,7 +117,7 @@ INLINE void find_powers(const struct append_arguments *args, const int d, struct
 #endif
 }
 
-/* Cosines and sines of a vector of columns from column c on. */
+/* Computes cosines and sines of a vector of columns from column c on. */
 INLINE void turn_vector(const struct append_arguments *args, const long position, const int c,
                         const struct twice *power, lanes *cosine, lanes *sine)
 {
@@ -145,7 +147,7 @@ INLINE void turn_vector(const struct append_arguments *args, const long position
     *sine = VECTOR(vload)(0, y);
 }
 
-/* The cosines and sines of all of an item's columns, from column d on. */
+/* Computes the cosines and sines of all of an item's columns, from column d on. */
 INLINE void find_turn(const struct append_arguments *args, const long position, const int d,
                       const struct twice *powers, struct turn *turn)
 {

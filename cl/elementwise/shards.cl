@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shards: libclattn_mpi's operations on rows of shards, besides attention itself: moving, adding, merging
+/* shards: libclattn_mpi's operations on rows of shards, besides attention itself: moving, adding,
+ * merging
  * and storing them.
  *
- * Tensors   (batch, heads, rows, dim) with dim innermost and steps of their own; `size` is batch, heads,
+ * Tensors   (batch, heads, rows, dim) with dim innermost and steps of their own; `size` is batch,
+ * heads,
  *           rows, dim, a `stride` batch, heads, rows, and an offset comes first in it.
- * NDRange   local (COLUMNS, ROWS, 1); a work-item takes columns x, x + COLUMNS .. of a row. CPUs: COLUMNS=1. What
- *           moves rows moves those of two tensors, k and v: the first ones of the arguments where the third id is 0.
+ * NDRange   local (COLUMNS, ROWS, 1); a work-item takes columns x, x + COLUMNS .. of a row. CPUs:
+ * COLUMNS=1. Kernels that move rows move those of two tensors, k and v: where the third id is 0,
+ * the first ones of the arguments.
  * Sums      f32.
  *
  * The merge is that of clattn/problem.h, "Merge". */
@@ -15,7 +18,8 @@
 #endif
 #define SHARD_KERNEL __kernel __attribute__((reqd_work_group_size(COLUMNS, ROWS, 1))) void
 
-/* The row of this work-item, and where it begins; x: offset, then steps along batch, heads and rows. */
+/* The row of this work-item, and its offset; x lists the tensor's offset, then its strides along
+ * batch, heads and rows. */
 #define ROW_OF_ITEM() get_global_id(1)
 #define HAS_ROW(size) (ROW_OF_ITEM() < (size).x * (size).y * (size).z)
 
@@ -57,8 +61,8 @@ MOVE_KERNEL(add_floats, float, float, y[d] += x[d])
 MOVE_KERNEL(store_rows, float, storage, STORE(x[d], y, d))
 MOVE_KERNEL(widen_rows, storage, float, y[d] = LOAD(x, d))
 
-/* (o, o_lse) becomes the union with (part, part_lse); rows of lse are those of o, of one float each. Every
- * work-item of a row reads its lse before one of them overwrites it. */
+/* Merges (part, part_lse) into (o, o_lse); rows of lse are those of o, one float each. Every work-
+ * item of a row reads its lse before one of them overwrites it. */
 SHARD_KERNEL merge_state(const ulong4 size, const __global float *part, const ulong4 part_at,
                          const __global float *part_lse, const ulong4 part_lse_at,
                          __global float *o, const ulong4 o_at, __global float *o_lse,
@@ -86,9 +90,8 @@ SHARD_KERNEL merge_state(const ulong4 size, const __global float *part, const ul
         o_lse[place_of_row(size, o_lse_at)] = mine == -INFINITY ? theirs : highest + log(a + b);
 }
 
-/* The result of rows: o in the dtype, and lse if requested, with the head's sink as one more key of
- * value 0. Rows without visible keys have no sink either. In place, o is the sum, and has no
- * sinks. */
+/* Writes o in the dtype, and lse if requested, with the head's sink as one more key of value 0.
+ * Rows without visible keys have no sink either. In place, o is the sum, and has no sinks. */
 SHARD_KERNEL store_state(const ulong4 size, const __global float *sum, const ulong4 sum_at,
                          const __global float *sum_lse, const ulong4 sum_lse_at,
                          __global storage *o, const ulong4 o_at, __global float *lse,

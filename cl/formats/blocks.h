@@ -37,7 +37,7 @@
 #define CODES_AT(format) (CA_BLOCK_FORMATS(TRAIT_CODES, format) 0)
 #define BLOCK_BYTES(format) (CA_BLOCK_FORMATS(TRAIT_BYTES, format) 0)
 
-/* The byte, among those of codes, where value n of a block is, and by how much it is shifted there. */
+/* The index of the code byte that has value n of a block, and the value's shift in that byte. */
 #define CODE_BYTE(format, n) (BITS_OF_CODES(format) == 8 ? (n)&31 : (n)&15)
 #define CODE_SHIFT(format, n) (BITS_OF_CODES(format) == 8 ? 0 : ((n)&16) / 4)
 

@@ -14,7 +14,8 @@
 
 #pragma OPENCL FP_CONTRACT OFF
 
-#define LEAST_SCALE 0x1p-100f /* with smaller scales remainders are subnormal, and may be flushed */
+/* with smaller scales, remainders are subnormal and may be flushed to zero */
+#define LEAST_SCALE 0x1p-100f
 
 /* 1 / x rounded to nearest, for a normal x with a normal reciprocal. The device's quotient may be
  * off by 2.5 units in the last place, and the first Newton step leaves at most one. The second step
@@ -34,7 +35,7 @@
 DEFINE_RECIPROCAL(reciprocal, float, as_float, as_int)
 DEFINE_RECIPROCAL(reciprocals, float4, as_float4, as_int4)
 
-/* x / by rounded to nearest, for a normal quotient; y: 1 / by rounded to nearest. */
+/* Returns x / by rounded to nearest, for a normal quotient; y is 1 / by rounded to nearest. */
 #define DEFINE_DIVIDE(name, type)                                                                  \
     static inline type name(const type x, const float by, const type y)                            \
     {                                                                                              \

@@ -5,7 +5,7 @@
 
 #define Q4_0_ONE(byte, shift) ((float)(((byte) >> (shift)&15) - 8))
 #define Q4_0_FOUR(bytes, shift) (convert_float4((bytes) >> (uchar4)(shift) & (uchar4)15) - 8.0f)
-/* Codes as the last bits of a float from 2^23 on, where floats are integers. */
+/* Codes are the last bits of a float from 2^23 on, where floats are integers. */
 #define Q4_0_LANES(bytes, shift)                                                                   \
     (VECTOR(as_float)(                                                                             \
          ((shift) ? VECTOR(convert_int)(bytes) >> 4 : VECTOR(convert_int)(bytes) & 15) |           \
@@ -15,7 +15,7 @@
 #define Q4_0_WORD(word) (word)
 #define Q4_0_FILL (DTYPE == DTYPE_F16 ? 0x64646464u : 0x43434343u)
 #define Q4_0_PAIR(x, power, less) fma_pair(x, power, less)
-/* High halves are 16 times too large where a significand has room for that, in f16. */
+/* Codes in high halves count 16 times as much, if a significand has room for that, as in f16. */
 #define Q4_0_SPREAD(word, high)                                                                    \
     (DTYPE != DTYPE_F16 ? (((high) ? (word) >> 4 : (word)) & 0x000f000fu) | 0x43004300u            \
      : (high)           ? ((word)&0x00f000f0u) | 0x64006400u                                       \

@@ -11,7 +11,8 @@
 #include "gpu/local_barrier.h"
 
 #define GROUP_ROWS (THREADS / ROW_LANES)
-/* Elements that a work-item loads at once, of o and of do, which may have different dtypes. */
+/* The number of elements that a work-item loads at once, of o and of do, which may have different
+ * dtypes. */
 #define PIECE                                                                                      \
     (O_DTYPE == DTYPE                      ? WIDTH(UNIT_O && UNIT_DO, DIM_V)                       \
      : UNIT_O && UNIT_DO && DIM_V % 4 == 0 ? 4                                                     \
@@ -51,10 +52,11 @@ INLINE void add_weights(const struct arguments *args, const struct tile t, const
         sums[n] += weight_of_pair(args, t, t.i0 + rows[n], j, products[n], minus_lse[n]);
 }
 
-/* Pieces of a work-item in a row, and those of o and of do that it loads before it waits for the first. */
+/* The number of pieces of a row that a work-item has, and of pieces of o and do that it loads
+ * before it waits. */
 #define ROW_PIECES DIVIDE_UP(DIM_V, ROW_LANES *PIECE)
 #define PIECES_AT_ONCE MIN(ROW_PIECES, 4)
-/* The first column of its piece n, and whether there is one. */
+/* The first column of the work-item's piece n, and whether that piece exists. */
 #define PIECE_BEGIN(lane, n) (((lane) + ROW_LANES * (n)) * PIECE)
 #define HAS_PIECE(lane, n)                                                                         \
     (DIM_V % (PIECES_AT_ONCE * ROW_LANES * PIECE) == 0 || PIECE_BEGIN(lane, n) < DIM_V)
@@ -115,7 +117,7 @@ backward_rows(PARAMETERS_backward_rows)
     float row_lse = 0.0f; /* of row number `item` */
     struct tile t;
 
-#ifdef LEAVE_FIRST_ASSEMBLY /* units of matrix instructions have it */
+#ifdef LEAVE_FIRST_ASSEMBLY /* kernels with matrix instructions have such a row tile */
     LEAVE_FIRST_ASSEMBLY();
 #endif
     t.b = get_group_id(2);

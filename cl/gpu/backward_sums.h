@@ -7,7 +7,7 @@
 #include "gpu/backward_tile.h"
 
 #if HAS_DSLOPES || HAS_DSINKS || HAS_DBIAS
-/* The sum of what the group's threads hold, for each of them. */
+/* Returns to each thread the sum of all threads' values. */
 INLINE float sum_of_group(const float x, __local float *partial)
 {
     float total = 0.0f;
@@ -25,7 +25,7 @@ struct box {
     long first[3], count[3], seq;
 };
 
-/* This thread's part in the sum of values over a box, without rows that sequences do not have. */
+/* Returns this thread's part of the sum of values over a box, without rows outside of sequences. */
 INLINE float sum_of_box(const struct arguments *args, const struct box box,
                         const __global float *values)
 {
@@ -45,7 +45,7 @@ INLINE float sum_of_box(const struct arguments *args, const struct box box,
 }
 
 #if HAS_DSINKS
-/* This thread's share of the sum that is dsinks of head h. */
+/* Returns this thread's part of dsinks of head h. */
 INLINE float sum_of_sinks(const struct arguments *args, const float sink, const long h)
 {
     float sum = 0.0f;
@@ -82,8 +82,8 @@ INLINE struct box box_of_bias(const struct arguments *args, const long n)
 }
 #endif
 
-/* A group for each head's sum for dslopes, then one for each head's for dsinks, if it has these, then
- * one for each element of dbias. */
+/* The sums of dslopes of all heads come first, each by one group. Those of dsinks follow, if
+ * requested, then the elements of dbias. */
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
 backward_sums(PARAMETERS_backward_sums)
 {

@@ -43,7 +43,7 @@ INLINE long slope_sums_begin(const struct arguments *args)
     return ROW_STATISTICS * args->shape->batch * args->shape->heads * longest_q(args);
 }
 
-/* The statistics of row i of a head, the last one's if there is no such row. */
+/* Returns the statistics of row i of a head, or of the last row if there is no row i. */
 INLINE const __global float *place_of_statistic(const struct arguments *args, const long b,
                                                 const long h, const long i)
 {
@@ -56,7 +56,7 @@ INLINE float4 statistic_of(const struct arguments *args, const long b, const lon
 }
 
 #if OPERAND_PARTS > 1
-/* Then come the parts of q, do, k and v (cl/mma/gradients_parts.h), from a multiple of 16 bytes on. */
+/* The parts of q, do, k and v follow (cl/mma/gradients_parts.h), from a multiple of 16 bytes on. */
 INLINE long parts_end(const struct arguments *args)
 {
     const long rows = args->shape->batch * (args->shape->heads * longest_q(args) +
@@ -114,7 +114,7 @@ INLINE struct matrix v_rows(const struct arguments *args, const long b, const lo
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
 
-/* The queries in use from i0 on and the keys in use from j0 on, of one head. */
+/* The number of queries in use from i0 on and of keys in use from j0 on, of one head. */
 struct tile {
     struct extent e;
     long b, h, i0, j0;
@@ -178,7 +178,7 @@ INLINE struct score_tile scores_of_tile(const struct arguments *args, const stru
 #define KEY_BLOCKS_OF(rows) (((rows) + OWNED_KEYS - 1) / OWNED_KEYS)
 
 /* The keys that a group owns, with the first of the query heads that share them. With a limit to
- * the right the first keys are visible to the most queries, and go first. */
+ * the right, the first keys are visible to the most queries, so their groups start first. */
 INLINE struct tile owned_keys(const struct arguments *args)
 {
     const long blocks = KEY_BLOCKS_OF(longest_kv(args)),
@@ -193,8 +193,8 @@ INLINE struct tile owned_keys(const struct arguments *args)
     return t;
 }
 
-/* The queries that a group owns. With a limit to the right later blocks see more keys: the longest go
- * first. */
+/* The queries that a group owns. With a limit to the right, later blocks see more keys, so the
+ * longest start first. */
 INLINE struct tile owned_queries(const struct arguments *args)
 {
     const long blocks = BLOCKS_OF(longest_q(args)), bh = get_group_id(0) / blocks;
@@ -209,7 +209,7 @@ INLINE struct tile owned_queries(const struct arguments *args)
     return t;
 }
 
-/* The first key that owned queries may see, and the end of those that do: both limits grow with the query. */
+/* Returns the range of keys that some owned query may see: both limits grow with the query. */
 INLINE long first_key_of_queries(const struct arguments *args, const struct tile t)
 {
     const long seen_from = first_key(args, t.e, t.i0);
@@ -260,9 +260,10 @@ INLINE long next_keys(const struct arguments *args, const struct tile t, const l
 }
 
 #if HAS_DBIAS
-/* The tile of a bias that a group of backward_bias has: its first query and key, and the batches and heads
- * that share it. A group for each BLOCK_OWNED queries and BLOCK_STREAMED keys of each batch and head of the
- * bias. */
+/* The tile of a bias that a group of backward_bias has: its first query and key, and the batches
+ * and heads
+ * that share it. There is a group for each BLOCK_OWNED queries and BLOCK_STREAMED keys of each
+ * batch and head of the bias. */
 struct bias_tile {
     long i0, j0, b, end_b, h, end_h;
 };
@@ -297,19 +298,19 @@ INLINE bool enter_bias_tile(const struct arguments *args, struct tile *t)
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
-/* exp(s - lse) times a power of 2. */
+/* Returns exp(s - lse) times a power of 2. */
 INLINE float weight_of(const struct score s, const float minus_lse, const float power)
 {
     return EXP2(MULTIPLY_ADD(s.value + minus_lse, LOG2E, power));
 }
 
-/* A weight, after dropout, and the gradient of the score that it is of, before softcap's derivative. */
+/* A weight after dropout, and the gradient of its score before softcap's derivative. */
 struct pair_gradient {
     float weight, ds;
 };
 
-/* The gradient of a pair. dp: the product of do and v; statistic: the statistics of the query's
- * row; factor: dropout's factor of the pair. */
+/* Computes the gradient of a pair. dp is the product of do and v, statistic has the statistics of
+ * the query's row, factor is the pair's dropout factor. */
 INLINE struct pair_gradient pair_gradient_of(const struct score s, const float dp,
                                              const float4 statistic, const float factor)
 {

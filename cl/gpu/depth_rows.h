@@ -12,7 +12,7 @@
 #include "gpu/unrolled.h"
 
 #define ROW_QUADS 8
-/* Where quad q of a row lies in a tile, in float4. */
+/* The index of quad q of a row in a tile, in float4. */
 #define DEPTH_QUAD(row, q) ((row)*ROW_QUADS + ((q) ^ ((row) / 4 % ROW_QUADS)))
 
 /* Fills a tile of tile_rows rows with the first `depth` floats, 32 at most, of `rows` rows, and with 0 beyond. aligned:
@@ -42,7 +42,7 @@ INLINE void copy_depth_rows(__local float4 *tile, const int tile_rows, const __g
     }
 }
 
-/* sums += x y^T of 32 depths; a thread's rows are quads, in which sums lie, too. */
+/* Adds x y^T of 32 depths to sums; a thread's rows are quads, in which the sums lie, too. */
 INLINE void multiply_depth_rows(const __local float4 *x_tile, const __local float4 *y_tile,
                                 const int thread_m, const int thread_n,
                                 float4 sums[THREAD_M][THREAD_N / 4])

@@ -35,6 +35,7 @@
             LOCAL_BARRIER();                                                                       \
     } while (0)
 
-/* This thread's number in its group, where it is divided: Intel's runtime for CPUs takes an int that is a
- * quotient of the size_t itself, by a power of two, for another one in each thread (tests/drivers/quotient.cl). */
+/* This thread's number in its group, in a form that may be divided. Intel's runtime for CPUs gives
+ * an int quotient of the size_t by a power of two another value in each thread
+ * (tests/drivers/quotient.cl). */
 #define THIS_THREAD ((uint)get_local_id(0))

@@ -12,7 +12,9 @@
 #pragma once
 #include "common/projection.h"
 
-#ifndef BY_PARTS /* 1: x and w are planes of parts of f32 (mma/projection_parts.h), and heads of x pairs of planes */
+/* Is 1 if x and w are planes of parts of f32 (mma/projection_parts.h); a head of x is then a pair
+ * of planes. */
+#ifndef BY_PARTS
 #define BY_PARTS 0
 #endif
 
@@ -28,7 +30,7 @@ INLINE long place(const struct pair p, const long n)
     return n / p.size * p.outer_step + n % p.size * p.inner_step;
 }
 
-/* Index n; past the last of count indices, an index of the last quad instead. */
+/* Returns index n; past the last of count indices, an index of the last quad instead. */
 INLINE long clamped(const long n, const long count)
 {
     return n < count ? n : max(count - 4 + n % 4, 0L);
@@ -60,7 +62,7 @@ struct task {
     bool x_quads, w_quads;
 };
 
-/* The places of depth n in x and w. */
+/* The offsets of depth n in x and w. */
 INLINE long place_in_x(const struct task *t, const long n)
 {
 #if BY_PARTS
@@ -114,7 +116,7 @@ INLINE struct task find_output_task(const struct projection_arguments *args)
 #define ROWS_OF_X ((struct pair){args->shape->rows, args->shape->x_stride[0], X_ROW_STEP})
 #define COLUMNS_OF_W ((struct pair){args->shape->y_dim, args->shape->w_stride[2], W_COLUMN_STEP})
 
-/* Finds the places of the tile's rows and columns. */
+/* Finds the offsets of the tile's rows and columns. */
 INLINE void find_rows_and_columns(const struct projection_arguments *args, const struct task *t,
                                   __local long *x_rows, __local long *w_columns)
 {
@@ -124,7 +126,7 @@ INLINE void find_rows_and_columns(const struct projection_arguments *args, const
         w_columns[n] = place(COLUMNS_OF_W, clamped(t->column + n, t->columns));
 }
 
-/* Finds the places of rows, of columns and of the first stage's depth. */
+/* Finds the offsets of rows, of columns and of the first stage's depth. */
 INLINE void find_places(const struct projection_arguments *args, const struct task *t,
                         __local long *x_rows, __local long *w_columns, __local long *x_depths,
                         __local long *w_depths, __local long *inner)
@@ -137,13 +139,14 @@ INLINE void find_places(const struct projection_arguments *args, const struct ta
     }
 }
 
-/* Finds the places of the stage that begins at depth `next` from those of the stage before. */
+/* Finds the offsets of the stage that begins at depth `next` from those of the stage before. */
 INLINE void step_places(const struct projection_arguments *args, const struct task *t,
                         const long next, const __local long *x_before, const __local long *w_before,
                         __local long *x_depths, __local long *w_depths, __local long *inner)
 {
     for (int n = get_local_id(0); n < BLOCK_K; n += THREADS) {
-        const bool inside = next + n < t->depth; /* beyond the depth the last place is used again */
+        /* beyond the depth the last offset is used again */
+        const bool inside = next + n < t->depth;
         long x_place = x_before[n], w_place = w_before[n], at_inner = inner[n] + BLOCK_K;
         if (inside) {
             x_place += BLOCK_K * t->depths_of_x.inner_step;

@@ -16,19 +16,19 @@
 #include "score/blocks.h"
 #define MARK_M BLOCK_M
 #define MARK_N BLOCK_N
-#ifndef BLOCK_BITS_BEGIN /* and marks, of which one is there */
+#ifndef BLOCK_BITS_BEGIN /* The field marks exists if there are marks. */
 #define BLOCK_BITS_BEGIN(args) 0
 #endif
 #define MARKS_BEGIN(args) BLOCK_BITS_BEGIN(args)
 #define MARK_SHARERS FORWARD_MARK_SHARERS
 #include "score/mark_pairs.h"
 
-/* 1 if rows without a visible key must be told from those far below a sink: masks, biases and page
- * tables mask more than windows and lengths do. */
+/* Is 1 if rows without a visible key must be distinguished from rows far below a sink: masks,
+ * biases and page tables mask more than windows and lengths do. */
 #define TRACKS_SEEN (HAS_SINKS && (HIDES_ANYWHERE || PAGE_SIZE))
 
 struct query_block {
-    long bh, b, h, i0; /* b * heads + h, batch b, head h; the first query */
+    long bh, b, h, i0; /* b * heads + h for batch b and head h; the first query */
     struct extent e;
     int queries;     /* the number of queries in use, 0..BLOCK_M */
     long begin, end; /* a range that includes all visible keys */
@@ -44,9 +44,9 @@ struct query_block {
 /* The number of blocks of queries in the longest sequence. */
 #define QUERY_BLOCKS(args) ((longest_q(args) + BLOCK_M - 1) / BLOCK_M)
 
-/* Finds the work-group's block and its range of keys. Both limits grow with the query: keys
- * outside of the range are visible to no row, keys between seen_by_all_from and seen_by_all_to
- * to each row. With a limit to the right later blocks see more keys: the longest go first. */
+/* Finds the work-group's block and its range of keys. Both limits grow with the query: no row sees
+ * keys outside of the range, and each row sees those from seen_by_all_from to seen_by_all_to. With
+ * a limit to the right, later blocks see more keys, so the longest start first. */
 __attribute__((always_inline)) static inline struct query_block
 find_query_block(const struct arguments *args)
 {
@@ -99,7 +99,7 @@ INLINE long next_listed_tile(const struct query_block block, const long j0)
      hides_listed(TILES_IN_BLOCKS(BLOCK_M, BLOCK_N), block.bits, block.i0, max(block.queries, 1),  \
                   j0, count))
 #elif HAS_MARKS
-/* The mark of the tile from key j0 on. */
+/* Returns the mark of the tile from key j0 on. */
 INLINE int mark_at(const struct query_block block, const long j0)
 {
     return block.marks ? block.marks[j0 / BLOCK_N] : 0;
@@ -111,7 +111,7 @@ INLINE int mark_at(const struct query_block block, const long j0)
 #define HIDES_IN_TILE(block, j0, count) (HIDES_ANYWHERE || TRACKS_SEEN)
 #endif
 
-/* The tile from key j0 on, or the first after it that some row may see. */
+/* Returns the tile from key j0 on, or the first after it that some row may see. */
 INLINE struct keys find_keys(const struct arguments *args, const struct query_block block, long j0)
 {
     struct keys keys;

@@ -10,8 +10,8 @@ struct row_end {
     bool zero;
 };
 
-/* The end of a row with weights relative to row_max. A total of 0 means that all keys are masked or
- * have -inf scores; a NaN is passed on to o. */
+/* The end of a row with weights relative to row_max. A total of 0 means that no key is visible or
+ * all scores are -inf; a NaN is passed on to o. */
 static inline struct row_end finish_row(const struct arguments *args, const long h,
                                         const bool sees_any, const float row_max,
                                         const float row_sum)
@@ -29,7 +29,7 @@ static inline struct row_end finish_row(const struct arguments *args, const long
     return row;
 }
 
-/* Stores a row's lse, if it is requested; bh: the number of its head h among all batches' heads. */
+/* Stores a row's lse, if it is requested; bh numbers the row's head h among all batches' heads. */
 static inline void store_lse(const struct arguments *args, const struct row_end row, const long bh,
                              const long h, const long i)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The second kernel of split-K on GPUs: o and lse from the partial results of each row, in the order of the
- * ranges (gpu/split_task.h). A work-group of COMBINE_THREADS for each row and COMBINED_COLUMNS.
+/* The second kernel of split-K on GPUs: o and lse from the partial results of each row, in the
+ * order of the
+ * ranges (gpu/split_task.h). A work-group of COMBINE_THREADS computes COMBINED_COLUMNS columns of a
+ * row.
  *
  * Who includes this defines SPLIT_K, COMBINE_THREADS, a multiple of 32. */
 #pragma once
@@ -62,7 +64,8 @@ combine(PARAMETERS_combine)
         row_sum = MULTIPLY_ADD(row_sums[n], rescales[n], row_sum);
         seen += row_sums[n];
     }
-    /* None is seen if all keys are masked or have -inf scores, not if scores are far below a sink. */
+    /* A row counts as empty if all keys are masked or have -inf scores, but not if scores are far
+     * below a sink. */
     const struct row_end ended = finish_row(args, h, seen != 0.0f, highest, row_sum);
     if (thread == 0 && get_group_id(0) % tiles == 0)
         store_lse(args, ended, bh, h, i);

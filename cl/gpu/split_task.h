@@ -29,7 +29,7 @@ struct task {
 #endif
 };
 
-/* The head and the query of row r, the last one's for those after it. */
+/* The head and the query of row r; later rows repeat the last. */
 INLINE void find_row(const struct arguments *args, const struct task *task, const int r, long *h,
                      long *i)
 {
@@ -47,7 +47,7 @@ INLINE void find_range(const struct arguments *args, struct task *task)
     const bool wraps = first + task->rows > args->shape->seq_q;
     const long low = wraps ? 0 : first,
                high = wraps ? args->shape->seq_q - 1 : first + task->rows - 1;
-    /* Four keys share dropout's random numbers: a thread group has all four. */
+    /* Dropout gives four keys one counter of random numbers: a thread group has all four. */
     const long begin = first_key(args, task->e, low) & ~3L;
     const long end = end_key(args, task->e, min(high, max(task->e.queries - 1, low)));
     const long blocks = (max(end - begin, 0L) + BLOCK_N - 1) / BLOCK_N;
@@ -82,21 +82,21 @@ INLINE struct task find_range_task(const struct arguments *args)
 
 /* ---- tiles of keys that some row sees -------------------------------------------------------- */
 
-/* Tiles that block lists, or else a mask and a bias, mask for all rows are skipped. Lists have bits
- * of columns. For masks and biases each range has bits in local memory, as many as SEEN_WORDS hold;
- * each bit stands for enough tiles to cover the range. */
+/* Tiles that block lists, or else a mask and a bias, hide from all rows are skipped. Block lists
+ * have bits of columns. For masks and biases, each range keeps at most SEEN_WORDS words of bits in
+ * local memory; each bit stands for enough tiles to cover the range. */
 #define SKIPS_TILES (HAS_BLOCKS || MARKS_TILES)
 
 /* The number of keys that one bit stands for. */
 INLINE uint keys_of_bit(const struct task *task)
 {
-    const uint keys = (uint)max(task->end - task->begin, 1L); /* the host keeps it within 32 bits */
+    /* the host keeps this within 32 bits */
+    const uint keys = (uint)max(task->end - task->begin, 1L);
 
     return (keys + 32 * SEEN_WORDS * BLOCK_N - 1) / (32 * SEEN_WORDS * BLOCK_N) * BLOCK_N;
 }
 
-/* Sets the bits of tiles that some row sees; for each key the search ends at the first row that
- * sees it. */
+/* Sets the bits of tiles that some row sees; the search for a key ends at the first such row. */
 INLINE void mark_tiles(const struct arguments *args, const struct task *task,
                        volatile __local uint *seen)
 {

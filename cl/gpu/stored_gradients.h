@@ -15,9 +15,9 @@
 #include "gpu/backward_tile.h"
 #include "gpu/tile_products.h"
 
-/* Floats of a key's row: whole quads of queries. */
+/* The number of floats in a key's row: whole quads of queries. */
 #define DS_STEP(args) (((args)->shape->seq_q + 3) / 4 * 4)
-/* Of a stage, in float4: the rows of K, and the end. */
+/* The offset in a stage, in float4, of the rows of K, and of its end. */
 #define DS_ROWS_AT (STAGE_N * ROW_STRIDE)
 #define DS_STAGE_FLOAT4S (DS_ROWS_AT + STAGE_N * THREADS_N * DIMS4(DIM_QK))
 
@@ -61,7 +61,7 @@ INLINE void load_visible_gradients(const struct arguments *args, const struct ti
     }
 }
 
-/* Loads the stage of keys from t.j0 on, of which there are t.keys. */
+/* Loads the stage of t.keys keys from key t.j0 on. */
 INLINE void load_gradient_stage(const struct arguments *args, const struct tile t,
                                 const bool partial, __local float4 *stage)
 {

@@ -9,8 +9,8 @@
 #include "gpu/quantized_tile.h"
 #include "common/key_rows.h"
 
-/* The number in its tile of key n of a thread group: each group has four of 4 * THREADS_N
- * neighbours. */
+/* The number of key n of a thread group within its tile: each group has fours of neighbours, 4 *
+ * THREADS_N apart. */
 #define KEY_OF(thread_n, n) (((n) / 4 * THREADS_N + (thread_n)) * 4 + (n) % 4)
 
 #if PAGE_SIZE
@@ -19,9 +19,9 @@
 #define KEYS_TOGETHER (PAGE_SIZE % 4 ? 1 : 4)
 #endif
 
-/* Keys or values of one head, from the first key of a thread group in a tile on, and the columns
- * that the thread reads. All but p, the steps, the thread and aligned are constants once
- * inlined. */
+/* The keys or values of one head, from the first key of a thread group in a tile on, and the
+ * columns that the thread reads. All members but p, the steps, the thread and aligned are constants
+ * once inlined. */
 struct cached {
     const __global void *p; /* the first key; paged: the head's first row in page 0 */
     long row_step, step;
@@ -30,7 +30,8 @@ struct cached {
     int cache, dtype; /* the format and the dtype of the elements */
     int dim, width;   /* width: elements that one load takes */
 #if PAGE_SIZE
-    long place[THREAD_N / KEYS_TOGETHER]; /* the offsets of each KEYS_TOGETHER keys, in elements */
+    /* the offsets of KEYS_TOGETHER neighbouring keys each, in elements */
+    long place[THREAD_N / KEYS_TOGETHER];
 #endif
 };
 
@@ -103,7 +104,7 @@ INLINE void load_cached_keys(const struct cached m, const int chunk, const int c
 }
 
 #if PAGE_SIZE
-/* Moves to the tile of count keys from key j0 of batch b on. */
+/* Moves to the tile of count keys that begins with key j0 of batch b. */
 INLINE void go_to_tile(const struct arguments *args, struct cached *m, const long b, const long j0,
                        const int count, const long page_step)
 {
@@ -114,14 +115,15 @@ INLINE void go_to_tile(const struct arguments *args, struct cached *m, const lon
 }
 #endif
 
-/* Steps `rows` rows on; keys in pages are looked up instead. */
+/* Moves `rows` rows ahead; keys in pages are looked up instead. */
 INLINE void step_on(struct cached *m, const long rows)
 {
     if (!PAGE_SIZE)
         m->p = element_at(m->cache, m->dtype, m->p, rows * m->row_step);
 }
 
-/* x with 0 in columns beyond the last, which may contain anything; column is x's first one. */
+/* Returns x with 0 in columns beyond the last, which may contain anything; column is x's first one.
+ * */
 INLINE float4 within_row(const float4 x, const int column, const int dim)
 {
     if (dim % CHUNK == 0)

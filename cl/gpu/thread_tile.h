@@ -134,7 +134,7 @@ INLINE void add_row(const bool leaves_out, const int dims4, const __local float4
     }
 }
 
-/* Stores the thread's value of each owned row, to be joined with those of other threads. */
+/* Stores the thread's value of each owned row, for the reduction over threads. */
 INLINE void store_partial(const float *x, __local float4 *partial)
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;

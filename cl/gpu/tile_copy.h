@@ -5,12 +5,12 @@
 #pragma once
 #include "gpu/tile_load.h"
 
-/* copy4() copies four floats that are aligned to 16 bytes, copy1() one; zeros unless inside. Another device may
- * stand in for one that has such copies. */
+/* copy4() copies four floats that are aligned to 16 bytes, copy1() one; zeros unless inside. Tests
+ * emulate a device with such copies on another one. */
 #if ASYNC_COPIES && (defined(__NV_CL_C_VERSION) || defined(__NVPTX__))
 #define COPIES_WAIT() __asm volatile("cp.async.wait_all;" : : : "memory")
-/* Hides a value from the compiler: results are then computed where they are used. Kept over a loop
- * of products they would take the registers that it needs. */
+/* Hides a value from the compiler, so that results are computed where they are used. Kept over a
+ * loop of products, they would take registers that the loop needs. */
 #define COMPUTE_HERE(x) __asm volatile("" : "+l"(x))
 
 INLINE void copy4(__local float *to, const __global float *from, const bool inside)

@@ -4,7 +4,8 @@
 
 #include "common/multiply_add.h"
 
-/* Until a row has a score above -inf, any finite reference gives weights of 0. */
+/* A row's maximum, or any finite number while the row has no score above -inf: all weights are then
+ * 0. */
 #define FINITE(maximum) ((maximum) == -INFINITY ? 0.0f : (maximum))
 
 #define EXP_BUILTIN 0
@@ -19,8 +20,8 @@
 #define EXP2(x) NATIVE_EXP2(x)
 #else
 #define EXP2(x) polynomial_exp2(x)
-/* 2^x to 2 ulp for x <= 0; 0 below -126.5; NaN for NaN. Without a branch: compilers made one of a choice at
- * the end. */
+/* Computes 2^x to 2 ulp for x <= 0; 0 below -126.5; NaN for NaN. It has no branch: compilers made
+ * one of a choice at the end. */
 static inline float polynomial_exp2(const float x)
 {
     const float least = x < -127.0f ? -127.0f : x;

@@ -7,8 +7,8 @@
 #include "gpu/tile_dropout.h"
 
 #if HAS_DROPOUT
-/* x[n][c]: the dropout factor of owned row r + n of a thread's quad and the thread's streamed
- * row c. */
+/* Sets x[n][c] to the dropout factor of owned row r + n of a thread's quad and the thread's
+ * streamed row c. */
 INLINE void quad_factors(const bool owns_keys, const struct arguments *args, const struct tile t,
                          const int r, float x[4][THREAD_N], __local uchar *kept)
 {
@@ -28,10 +28,10 @@ INLINE void quad_factors(const bool owns_keys, const struct arguments *args, con
 }
 #endif
 
-/* Products become p and ds in the same registers: p after dropout, for dv; ds with softcap's
- * derivative, without it if ds_is_raw. Owned rows are keys if owns_keys. partial (constant): some
- * pair of the tile may be masked or missing. statistics: of the thread's queries. *nonfinite is set
- * if a masked pair's product is not finite. slope_sums and bias_sums, of owned rows, add up ds
+/* Turns products into p and ds in the same registers. p is after dropout, for dv; ds has softcap's
+ * derivative unless ds_is_raw. Owned rows are keys if owns_keys. partial (constant): some pair of
+ * the tile may be masked or missing. `statistics` are those of the thread's queries. *nonfinite is
+ * set if a masked pair's product is not finite. slope_sums and bias_sums, of owned rows, add up ds
  * times the distance, and ds. */
 INLINE void gradients_of_tile(const bool owns_keys, const bool ds_is_raw, const bool partial,
                               const struct arguments *args, const struct tile t,
@@ -87,8 +87,9 @@ INLINE void gradients_of_tile(const bool owns_keys, const bool ds_is_raw, const 
     (void)bias_sums;
 }
 
-/* p and ds of a tile, as gradients_of_tile() returns them. Owned rows are keys and values if owns_keys, else
- * queries and do; the others are streamed. next: the product or sum after this one. */
+/* Computes p and ds of a tile, as gradients_of_tile() returns them. Owned rows are keys and values
+ * if owns_keys, else queries and do; the others are streamed. next: the product or sum after this
+ * one. */
 INLINE void weigh_gradient_tile(const bool owns_keys, const bool ds_is_raw, const bool partial,
                                 const struct arguments *args, const struct tile t,
                                 const struct matrix owned_qk, const struct matrix owned_v,
@@ -102,12 +103,14 @@ INLINE void weigh_gradient_tile(const bool owns_keys, const bool ds_is_raw, cons
 
     multiply_matrices(owned_qk, streamed_qk, of_v, tiles, 0, stage, p);
 #if HAS_DROPOUT
-    /* There are barriers before, since the last tile's were read, and in the next product. */
+    /* There was a barrier after the last tile's statistics were read; the next product has another.
+     * */
     if (!owns_keys)
         draw_kept(args, dropout_head(args, t.b, t.h), t.i0, t.j0, kept);
 #endif
     multiply_matrices(owned_v, streamed_v, next, tiles, OWNED_V_AT, stage, ds);
-#if STAGES > 1 /* two loops without a branch a pair; with one stage (AMD) registers are spilled */
+/* two loops spare a branch for each pair; with one stage (AMD) registers are spilled */
+#if STAGES > 1
     if (!partial) {
         gradients_of_tile(owns_keys, ds_is_raw, false, args, t, statistics, p, ds, nonfinite,
                           slope_sums, bias_sums, kept);

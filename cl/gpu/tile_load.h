@@ -7,7 +7,8 @@
 #pragma once
 #include "common/kernel.h"
 
-/* Elements that one load takes: as many as LOAD_WIDTH says where rows are a multiple of them. */
+/* The number of elements that one load takes: LOAD_WIDTH, or fewer where rows are not a multiple of
+ * it. */
 #define WIDTH(unit, dim) WIDTH_OF(DTYPE, unit, dim)
 #define WIDTH_OF(dtype, unit, dim)                                                                 \
     (!(unit) ? 1 : (dim) % MOST_OF(dtype) == 0 ? MOST_OF(dtype) : (dim) % 4 ? 1 : 4)
@@ -37,7 +38,7 @@ static inline bool rows_aligned(const __global storage *rows, const long row_ste
     rows_aligned_of((dtype), (p), (row_step), (width))
 #endif
 
-/* The elements of a matrix: a tensor's, or parts of f32 (mma/f32_parts.h). */
+/* The type of a matrix's elements: that of a tensor, or of parts of f32 (mma/f32_parts.h). */
 #ifndef OPERAND_PARTS
 #define OPERAND_PARTS 1
 #endif
@@ -68,7 +69,7 @@ INLINE struct matrix matrix_of(const __global storage *p, const long row_step, c
 }
 #endif
 
-/* x with 0 for every Inf and NaN; tells whether there was one. */
+/* Returns x with 0 for every Inf and NaN, and whether there was one. */
 static inline float4 finite_or_0(const float4 x, int *nonfinite)
 {
     const int4 bad = x * 0.0f != 0.0f;
@@ -77,14 +78,15 @@ static inline float4 finite_or_0(const float4 x, int *nonfinite)
     return bad ? (float4)0.0f : x;
 }
 
-/* The offset of row number `row` of `rows`, at most the last: a multiple of row_step, or an entry
- * of `places`. */
+/* The offset of row number `row` of `rows`; later rows repeat the last. It is a multiple of
+ * row_step, or an entry of `places`. */
 #define ROW_PLACE(places, row, rows, row_step)                                                     \
     ((places) ? (places)[min((row), (rows)-1)] : min((row), (rows)-1) * (row_step))
 
-/* The pieces, of `all` in a tile, that a thread loads before it waits for the first. On NVIDIA,
- * where few groups of many registers are resident, a wait for each took most of the time
- * (doc/gpus.md); elsewhere more registers were spilled. CPUs use it only so that tests cover it. */
+/* The number of pieces, of `all` in a tile, that a thread loads before it waits for the first. On
+ * NVIDIA, where few groups of many registers are resident, a wait for each piece took most of the
+ * time (doc/gpus.md); elsewhere more registers were spilled. CPUs use it only so that tests cover
+ * it. */
 #if defined(__NV_CL_C_VERSION) || defined(__NVPTX__) || defined(__x86_64__) || defined(__aarch64__)
 #define LOADS_AT_ONCE 4
 #else
@@ -93,7 +95,7 @@ static inline float4 finite_or_0(const float4 x, int *nonfinite)
 #define AT_ONCE(all)                                                                               \
     ((all) > (LOADS_AT_ONCE - 1) * THREADS ? LOADS_AT_ONCE : ((all) + THREADS - 1) / THREADS)
 
-/* A piece of `width` elements from p on. */
+/* Loads a piece of `width` elements from p on. */
 struct piece {
     float4 low, high;
 };
@@ -160,7 +162,7 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
             __local float4 *const to = tile + row * stride + column / 4;
             if (n < at_once &&
                 here <
-                    all) { /* without a break: a loop that is not unrolled has its array in memory */
+                    all) { /* no break here: if a loop is not unrolled, its array lies in memory */
                 if (finite) {
                     low = finite_or_0(low, &nonfinite);
                     high = finite_or_0(high, &nonfinite);
@@ -178,8 +180,8 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
     return nonfinite;
 }
 
-/* Stores x to columns d.. of a row of dim, those that exist; dim and width (as in load_tile) are
- * constants once inlined. */
+/* Stores x to those columns from d on that exist in a row of dim; dim and width (as in load_tile)
+ * are constants once inlined. */
 __attribute__((always_inline)) static inline void store4(const float4 x, __global o_storage *row,
                                                          const long step, const int d,
                                                          const int dim, const int width)

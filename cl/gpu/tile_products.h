@@ -58,7 +58,8 @@ INLINE void load_product_stage(const struct matrix owned, const struct matrix st
                        STAGE(dim), streamed);
 }
 
-/* The product or sum that follows; its first stage is copied during the last stage of this one. */
+/* Describes the product or sum that follows; its first stage is copied during the last stage of
+ * this one. */
 enum { NOTHING_NEXT, PRODUCT_NEXT, SUM_NEXT };
 struct next {
     int what; /* NOTHING_NEXT, PRODUCT_NEXT or SUM_NEXT */
@@ -73,9 +74,9 @@ INLINE void load_next(const struct next next, const int stage, __local float4 *t
         load_rows(tiles + stage + ROWS_AT, 0, next.streamed);
 }
 
-/* products[r][c] = owned row ROW(r) . streamed row thread_n + THREADS_N * c. If OWNED_RESIDENT all
- * of the owned rows are at owned_at. *stage: the place of the first stage, on return that of
- * `next`. */
+/* Computes products[r][c] = owned row ROW(r) . streamed row thread_n + THREADS_N * c. If
+ * OWNED_RESIDENT, all of the owned rows are at owned_at. *stage is the index of the first stage, on
+ * return that of `next`. */
 INLINE void multiply_matrices(const struct matrix owned, const struct matrix streamed,
                               const struct next next, __local float4 *tiles, const int owned_at,
                               int *stage, float products[THREAD_M][THREAD_N])
@@ -103,8 +104,9 @@ INLINE void multiply_matrices(const struct matrix owned, const struct matrix str
     }
 }
 
-/* sums += weights^T . streamed rows, of a stage; dims4 of each thread. The loop that leaves rows out, which hardly
- * ever runs, is not unrolled: it would be half of the kernel's code. */
+/* Adds weights^T . streamed rows of a stage to sums; a thread has dims4 of them. The loop that
+ * leaves rows out hardly ever runs, so it is not unrolled: it would be half of the kernel's code.
+ * */
 INLINE void add_stage(const bool leaves_out, const int dims4, const __local float4 *weights,
                       const __local float4 *rows, float4 sums[THREAD_M][MAX_DIMS4])
 {
@@ -119,9 +121,9 @@ INLINE void add_stage(const bool leaves_out, const int dims4, const __local floa
         add_row(false, dims4, weights, rows, sums);
 }
 
-/* sums += weights^T . streamed rows, with weights in the order of multiply_matrices(), and its stages.
- * partial: some pair may be masked. *nonfinite, set before the last barrier: a streamed row of such
- * a pair may contain an Inf or a NaN. */
+/* Adds weights^T . streamed rows to sums, with weights in the order of multiply_matrices(), stage
+ * by stage. partial: some pair may be masked. *nonfinite was set before the last barrier: a
+ * streamed row of such a pair may contain an Inf or a NaN. */
 INLINE void add_streamed_rows(const bool partial, const struct matrix streamed,
                               const struct next next, float weight[THREAD_M][THREAD_N],
                               __local float4 *tiles, int *stage,

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of q, k and v of f32 (f32_parts.h): the stage that makes them, with a line for each row, and where a
- * work-group's rows are in their planes. They are the first in the workspace. */
+/* The parts of q, k and v of f32 (f32_parts.h): the stage that makes them, with a line for each
+ * row, and the offsets of a work-group's rows in their planes. The parts come first in the
+ * workspace. */
 #pragma once
 #include "common/sequence.h"
 #include "mma/f32_parts.h"
 
-/* Batches and rows of the tensors. */
+/* The numbers of batches and rows of the tensors. */
 #define Q_BATCHES(args) (HAS_TOTAL_Q ? 1 : (args)->shape->batch)
 #define KV_BATCHES(args) (HAS_TOTAL_KV ? 1 : (args)->shape->batch)
 #define Q_ROWS(args) (HAS_TOTAL_Q ? (args)->shape->total_q : (args)->shape->seq_q)
 #define KV_ROWS(args) (HAS_TOTAL_KV ? (args)->shape->total_kv : (args)->shape->seq_kv)
 #define Q_LINES(args) (Q_BATCHES(args) * (args)->shape->heads * Q_ROWS(args))
 #define KV_LINES(args) (KV_BATCHES(args) * (args)->shape->kv_heads * KV_ROWS(args))
-/* Where the parts of k and of v begin, and where all end. */
+/* The offsets of the parts of k and of v, and the end of all parts. */
 #define K_PARTS_AT(args) PARTS_BYTES(Q_LINES(args), PART_LINE(DIM_QK))
 #define V_PARTS_AT(args) (K_PARTS_AT(args) + PARTS_BYTES(KV_LINES(args), PART_LINE(DIM_QK)))
 #define PARTS_END(args)                                                                            \
@@ -25,7 +26,7 @@
     parts_at((args)->workspace, V_PARTS_AT(args), KV_LINES(args), PART_LINE(DIM_V))
 
 #ifdef PARAMETERS_attention_parts
-/* Dimension 1 of the range has q, k and v. */
+/* Dimension 1 of the global range counts q, k and v. */
 __kernel __attribute__((reqd_work_group_size(PART_ITEMS, 1, 1))) void
 attention_parts(PARAMETERS_attention_parts)
 {
@@ -51,13 +52,15 @@ attention_parts(PARAMETERS_attention_parts)
 }
 #endif
 
-/* Rows of a work-group's q, k and v in their first planes, and the elements of a plane. */
+/* The rows of a work-group's q, k and v in their first planes, and the number of elements of a
+ * plane. */
 struct part_rows {
     const __global ushort *q, *k, *v;
     long q_plane, k_plane, v_plane;
 };
 
-/* The rows of batch b and head h, of q from query i0 on; args: those of the sequence that was entered. */
+/* Finds the rows of batch b and head h, those of q from query i0 on; args are those of the current
+ * sequence. */
 INLINE struct part_rows find_part_rows(const struct arguments *args, const long b, const long h,
                                        const long i0)
 {

@@ -14,17 +14,17 @@
 #include "mma/quantized_bytes.h"
 
 #define ROW_WORDS(row_bytes) DIVIDE_UP(row_bytes, 4)
-/* The byte of a row where a block's codes begin, and their words. */
+/* The byte of a row where a block's codes begin, and the words that they fill. */
 #define CODES_BEGIN(cache, block) ((block)*BLOCK_BYTES(cache) + CODES_AT(cache))
 #define CODE_WORDS(cache) BITS_OF_CODES(cache)
 /* The number of codes by which a block's order is rotated. */
 #define ROTATED(cache, block) (CODES_BEGIN(cache, block) % 4)
 
-/* A lane's number among those that share a key of a tile, and the word of its i-th step. */
+/* A lane's number among those that share a key of a tile, and the word that it reads in step i. */
 #define LANE_TERM(lane) (sum_other(lane, 0) / 2)
 #define KEY_WORD(cache, i, lane) (LANE_TERM(lane) + (BITS_OF_CODES(cache) == 8 ? 4 * (i) : 0))
 
-/* The dim, in a block, of term `depth` of its i-th step in a product with keys. */
+/* The dim, in a block, of term `depth` of step i in a product with keys. */
 static inline int dim_of_term(const int cache, const int block, const int i, const int depth)
 {
     const int term = depth % 8 / 2, byte = depth % 2 * 2 + depth / 8;
@@ -57,14 +57,14 @@ static inline uint less_of_high(const int format)
     return 0;
 }
 
-/* The elements of the codes in bytes 0 and 2 of a word, if `odd` in bytes 1 and 3. */
+/* Decodes the codes in bytes 0 and 2 of a word; with `odd`, those in bytes 1 and 3. */
 INLINE uint elements_of_word(const int cache, const uint word, const int odd, const bool high,
                              const uint power, const uint less)
 {
     return pair_of_codes(cache, spread_codes(cache, odd ? word >> 8 : word, high), power, less);
 }
 
-/* A key's operand of the i-th step of a block; order: of ROTATION_ORDER(). */
+/* Decodes a key's operand of step i of a block; order comes from ROTATION_ORDER(). */
 INLINE void decode_keys(uint words[OTHER_WORDS], const __local uint *row, const int block,
                         const int i, const int lane, const uint order)
 {
@@ -80,7 +80,7 @@ INLINE void decode_keys(uint words[OTHER_WORDS], const __local uint *row, const 
     words[1] = elements_of_word(K_CACHE, word, 1, high, power, less);
 }
 
-/* The order of bytes that makes a rotated block's last word. */
+/* The byte order that assembles the last word of a rotated block. */
 #define ROTATION_ORDER(lane) (LANE_TERM(lane) == 3 ? 0x7610u : 0x3210u)
 
 /* Values' operands: two tiles of dims of a block, of four keys in the order of terms. powers: of two neighbouring
@@ -92,7 +92,7 @@ INLINE void decode_values(uint words[2][QUERY_WORDS], const __local uchar *const
     for (int pair = 0; pair < 2; pair++) {
         const uint power = powers[pair].x, less = powers[pair].y;
         const int from = CODES_BEGIN(V_CACHE, block);
-        uint codes[2][2] = {{0}}; /* by halves, of each key */
+        uint codes[2][2] = {{0}}; /* one for each half and key */
 
         UNROLL
         for (int k = 0; k < 2; k++) {

@@ -20,10 +20,10 @@
 struct parts {
     __global int *flags; /* of the lines */
     __global ushort *planes;
-    long lines, elements; /* of a plane, and of a line */
+    long lines, elements; /* the number of pieces of a plane, and of a line */
 };
 
-/* The parts that begin `bytes` bytes behind the workspace's first piece of 16 bytes. */
+/* Returns the parts that begin `bytes` bytes after the workspace's first piece of 16 bytes. */
 INLINE struct parts parts_at(__global float *workspace, const long bytes, const long lines,
                              const long elements)
 {
@@ -63,7 +63,7 @@ INLINE long line_place(const struct lines *t, const uint line)
            line % inner * t->line_steps[2];
 }
 
-/* Returns whether eight neighbours in a line are two aligned vectors of memory. */
+/* Returns whether eight neighbours in a line are two aligned vectors in memory. */
 INLINE bool has_vectors(const struct lines *t)
 {
     const long steps = t->line_steps[0] | t->line_steps[1] | t->line_steps[2] |
@@ -97,7 +97,8 @@ INLINE void load_eight(float x[8], const struct lines *t, const __global float *
     }
 }
 
-/* The first parts of two elements, which may be too large to be rounded, or not finite; leaves the rest of them. */
+/* Computes the first parts of two elements, which may be too large to be rounded, or not finite;
+ * leaves the remainders in them. */
 INLINE uint take_large_pair(float *x, float *y)
 {
     const bool x_is_finite = *x * 0.0f == 0.0f, y_is_finite = *y * 0.0f == 0.0f;
@@ -109,7 +110,8 @@ INLINE uint take_large_pair(float *x, float *y)
     return x0 | (uint)y0 << 16;
 }
 
-/* Splits eight elements to place `at` of each plane. Returns whether one is flagged. */
+/* Splits eight elements and stores the parts at `at` in each plane. Returns whether an element is
+ * flagged. */
 INLINE bool split_eight(float x[8], const struct parts *to, const long at)
 {
     uint most = 0, words[4];
@@ -130,8 +132,8 @@ INLINE bool split_eight(float x[8], const struct parts *to, const long at)
     return flagged;
 }
 
-/* Work-items that share a line of so many pieces; those with the same pieces of several lines are neighbours if
- * neighbouring lines are neighbours in memory. */
+/* The work-items that share a line of this many pieces. Those with the same pieces of several lines
+ * are neighbours if the lines are neighbours in memory. */
 INLINE uint items_of_line(const uint pieces, const bool by_line)
 {
     uint items = by_line ? 32 : PART_ITEMS; /* 8 lines fill a sector */
@@ -141,8 +143,8 @@ INLINE uint items_of_line(const uint pieces, const bool by_line)
     return items;
 }
 
-/* Splits a tensor, of fewer than 2^32 lines and elements of a line, with all groups of dimension 0. `flags`: PART_ITEMS
- * words of the group. */
+/* Splits a tensor, with all groups of dimension 0, into parts. The tensor has fewer than 2^32
+ * lines, and elements in a line. `flags` has PART_ITEMS words for the group. */
 INLINE void split_lines(const struct lines *t, const struct parts *to, __local int *flags)
 {
     const uint pieces = (uint)(to->elements / 8), thread = THIS_THREAD;
@@ -175,8 +177,8 @@ INLINE void split_lines(const struct lines *t, const struct parts *to, __local i
     }
 }
 
-/* Returns whether one of the lines from `first` on that this work-item looks at is flagged, if `threads` work-items share
- * them. */
+/* Returns whether this work-item's share of the lines from `first` on has a flagged line, if
+ * `threads` work-items share them. */
 INLINE bool has_flagged_lines(const struct parts *p, const long first, const long count,
                               const int threads)
 {

@@ -59,7 +59,8 @@ static inline void copies_wait(void)
 
 /* ---- elements of 16 bits --------------------------------------------------------------------- */
 
-/* What operands lie in global memory as: the problem's elements, or parts of f32 (f32_parts.h). */
+/* The elements of operands in global memory: the problem's elements, or parts of f32 (f32_parts.h).
+ * */
 #if DTYPE == DTYPE_F32
 typedef ushort element;
 #else
@@ -114,8 +115,8 @@ static inline uint pack_pair(const float x, const float y)
 
 #if EMULATE
 
-/* The two matrices are gathered in local memory from the operands of all lanes; with replicas
- * from those of each half of the lanes. */
+/* Gathers the two matrices in local memory from the operands of all lanes; with replicas, from
+ * those of each half of the lanes. */
 static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane,
                                 __local float *exchange)
 {
@@ -159,7 +160,7 @@ static inline void words_xor(uint *theirs, const uint *mine, const int count, co
 }
 #endif
 
-/* The values of the lane with the number lane ^ bit, in the same order as mine. */
+/* Returns the values of lane number lane ^ bit, in the order of this lane's own. */
 static inline void queries_xor(float *theirs, const float *mine, const int bit, const int lane,
                                __local float *exchange)
 {
@@ -174,8 +175,8 @@ static inline void queries_xor(float *theirs, const float *mine, const int bit, 
         theirs[n] = as_float(received[n]);
 }
 
-/* The maximum, or the sum, over all lanes that share a query, for each of the lane's queries;
- * all lanes combine in the same order. */
+/* Computes the maximum, or the sum, over all lanes that share a query, for each of the lane's
+ * queries; all lanes combine in the same order. */
 static inline void query_maximum(float *x, const int lane, __local float *exchange)
 {
     UNROLL
@@ -212,7 +213,8 @@ static inline void query_sum(float *x, const int lane, __local float *exchange)
 #define PART_SCALE 1.0f
 #endif
 
-/* Rounds two weights to elements and leaves what rounding took off them, times PART_SCALE. */
+/* Rounds two weights to elements, and leaves the rounding errors times PART_SCALE in the weights.
+ * */
 static inline uint take_pair(float *x, float *y)
 {
     const uint word = pack_pair(*x, *y);
@@ -222,8 +224,9 @@ static inline uint take_pair(float *x, float *y)
     return word;
 }
 
-/* The operand of queries made of weights slab FRAGMENT_DEPTH keys .. + FRAGMENT_DEPTH: all sums of
- * these keys, rounded; in their place stays what rounding took off (take_pair()), for the next part of strict weights. */
+/* Makes the operand of queries from weights slab FRAGMENT_DEPTH keys .. + FRAGMENT_DEPTH. All sums
+ * of these keys are rounded, and their rounding errors replace them (take_pair()) for the next part
+ * of strict weights. */
 static inline void take_weights(uint *words, float *sums, const int slab, const int lane,
                                 __local float *exchange)
 {

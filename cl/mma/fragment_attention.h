@@ -35,8 +35,8 @@ enum {
     TILE_ROWS = M_FRAGMENTS * FRAGMENT_QUERIES,
     HELD_DEPTHS = Q_RESIDENT ? PART_DEPTHS : SCALED_DEPTHS, /* depths with q in registers */
     KEY_TILES = BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS,
-    TILE_SUMS =
-        FRAGMENT_SUMS / (HALF_ROWS ? 2 : 1), /* of the first half of a fragment's rows, or of all */
+    /* sums in the first half of a fragment's rows, or in all of them */
+    TILE_SUMS = FRAGMENT_SUMS / (HALF_ROWS ? 2 : 1),
     KEY_SUMS = KEY_TILES * TILE_SUMS,
     PART_SLABS = PART_KEYS / FRAGMENT_DEPTH,
     DIM_TILES = DIMS / SUB_GROUPS_N / FRAGMENT_OTHERS,
@@ -68,7 +68,7 @@ INLINE float weight_scale_of(const float weight_exponent)
                               : (weight_exponent < 14.0f ? 0x1p4f : 0x1p14f);
 }
 
-/* 1 if scaling may wait until scores become weights: a positive scale keeps their order and
+/* Is 1 if scaling may wait until scores become weights: a positive scale keeps their order and
  * -inf. */
 #define SCALE_WAITS(scale)                                                                         \
     (!HAS_SOFTCAP && !HAS_SCORE_FUNCTION && !HAS_BIAS && !HAS_ALIBI && (scale) > 0x1p-100f)
@@ -159,11 +159,10 @@ INLINE float weight_scale_of(const float weight_exponent)
 /* The online softmax of a lane's rows of a fragment. */
 struct fragment_state {
     float row_max[LANE_QUERIES], row_sum[LANE_QUERIES];
-    float seen[LANE_QUERIES]; /* 1 once the lane has met a visible key; used with TRACKS_SEEN */
+    float seen[LANE_QUERIES]; /* 1 once the lane has seen a visible key; used with TRACKS_SEEN */
     float out[DIM_SUMS];
 #if OWN_KEYS
-    float rescale
-        [LANE_QUERIES]; /* the factor by which `out` is to be multiplied before more is added */
+    float rescale[LANE_QUERIES]; /* the factor that rescales `out` before more is added */
 #endif
 };
 
@@ -193,7 +192,8 @@ INLINE void clear_products(float s[M_FRAGMENTS][KEY_SUMS])
         s[f][x] = 0.0f;
 }
 
-/* The sub-group's fragments of queries at step d of the depth; q_tile: from its first row on. */
+/* Loads the sub-group's fragments of queries at step d of the depth; q_tile begins with its first
+ * row. */
 INLINE void load_queries(const __local ushort *q_tile, const int d,
                          uint words[M_FRAGMENTS][QUERY_WORDS], const int lane)
 {
@@ -260,8 +260,9 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
 #include "mma/fragment_softcap.h"
 #endif
 
-/* Products become the scores of visible pairs, but for a bias. As in score_of(), but the distance of a row's first
- * key is converted once: a conversion for each pair took half of the time. */
+/* Turns products into the scores of visible pairs, without a bias. This is score_of(), but the
+ * distance of a row's first key is converted once: a conversion for each pair took half of the
+ * time. */
 INLINE void score_products(const struct arguments *args, const struct score_tile *tiles,
                            const int fragment_row, float s[KEY_SUMS], const int lane)
 {
@@ -305,7 +306,7 @@ INLINE void score_products(const struct arguments *args, const struct score_tile
     }
 }
 
-/* Products of a fragment of queries become scores, -inf for masked keys; a scale that waits
+/* Turns the products of a fragment of queries into scores, -inf for masked keys; a scale that waits
  * (SCALE_WAITS) is not applied. highest: the maximum of each row over all lanes that share it
  * and over earlier tiles. seen becomes 1 for rows with a visible key. partial: some keys may be
  * masked. Window and lengths are given as steps [see_from, see_to) from the lane's first key: a
@@ -336,8 +337,8 @@ INLINE void finish_scores(const struct arguments *args, const struct score_tile 
             s[x] = sees ? y.value : -INFINITY;
         }
     }
-    /* The maximum is taken in two chains, of even and odd tiles of keys, which are half as long
-     * as one. */
+    /* The maximum is taken in two chains, over even and odd tiles of keys, each of half the length.
+     * */
     float odd[LANE_QUERIES];
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
@@ -356,14 +357,14 @@ INLINE void finish_scores(const struct arguments *args, const struct score_tile 
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-/* The exponent of 2 of a score, plus `less`. For a row's highest score it is what the row's
- * weights are relative to. */
+/* Returns the exponent of 2 of a score, plus `less`. Weights of a row are relative to the exponent
+ * of its highest score. */
 INLINE float exponent_of(const float score, const float scale, const float less)
 {
     return fma(score, SCALE_WAITS(scale) ? scale * LOG2E : LOG2E, less);
 }
 
-/* Applies to the rows' state the factors that waited until the last key: the scale, and the
+/* Applies to the rows' state the factors that were deferred to the last key: the scale, and the
  * weights' exponent. */
 INLINE void scale_rows(const float scale[LANE_QUERIES], struct fragment_state *state,
                        const float weight_exponent)
@@ -376,7 +377,7 @@ INLINE void scale_rows(const float scale[LANE_QUERIES], struct fragment_state *s
     }
 }
 
-/* Rescales earlier sums to the new row_max; most tiles leave it as it is. */
+/* Rescales earlier sums to the new row_max; most tiles do not change row_max. */
 INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
                          float out[DIM_SUMS])
 {
@@ -387,7 +388,7 @@ INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
     }
 }
 
-/* Scores of a fragment become weights, and earlier sums are rescaled to them; with OVERLAP this
+/* Turns the scores of a fragment into weights, and rescales earlier sums to them. With OVERLAP this
  * waits for the products that are still being added to these sums. */
 INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE_QUERIES],
                   float s[KEY_SUMS], const float highest[LANE_QUERIES],
@@ -417,7 +418,7 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
         const int here = SUM_QUERY(x % TILE_SUMS);
         s[x] = EXP2_OF(x, exponent_of(s[x], scale[here], -base[here]));
         state->row_sum[here] += s[x];
-#if HAS_DROPOUT && !PRODUCER /* with a producer these are words (drop_weights()) */
+#if HAS_DROPOUT && !PRODUCER /* with a producer these hold words for drop_weights() */
         if (!is_kept(kept, BLOCK_M, ROW(here), KEY(x)))
             s[x] = 0.0f;
 #endif
@@ -510,7 +511,7 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], weights_of_tile p
                    P_STRIDE, lane);
 #else
 #if V_CACHE
-    float scaled[KEY_SUMS]; /* compilers drop the elements of other slabs */
+    float scaled[KEY_SUMS]; /* compilers remove the elements of other slabs */
 
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++)
@@ -542,7 +543,7 @@ INLINE void add_part(const int part, float *sums, const uint *weights, const uin
     }
 }
 
-/* The operands of values of a slab of keys, from tile n of dims on. */
+/* Loads the operands of values of a slab of keys, from tile n of dims on. */
 INLINE void load_value_operands(uint words[OTHERS_AT_ONCE * OTHER_WORDS],
                                 const __local ushort *v_tile, const int slab, const int n,
                                 const int lane)

@@ -35,7 +35,9 @@ INLINE void draw_kept_words(const struct arguments *args, const uint bh, const l
 #pragma unroll 1
         for (int first = 0; first < keys; first += 16) {
             uint drawn
-                [4][4]; /* four counters at a time: a product waits for that of its round before */
+                /* computes four counters at a time, since each product waits for that of the round
+                 * before */
+                [4][4];
 #pragma unroll
             for (int four = 0; four < 4; four++)
                 philox_begin_row((uint)(j0 / 4 + first / 4 + four) + (uint)args->at->dropout_j4,

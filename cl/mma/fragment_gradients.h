@@ -27,7 +27,7 @@
 #define MAX_DIM_TILES MAX(DIM_TILES(DIM_QK), DIM_TILES(DIM_V))
 #define MAX_DIM_SUMS (MAX_DIM_TILES * FRAGMENT_SUMS)
 
-/* Local memory, where the kernel defines the sizes. */
+/* Local memory of kernels that define the sizes. */
 #if STAGES > 1 && (HAS_DROPOUT || !HAS_COPIES)
 #error "what dropout keeps is there for one tile"
 #endif
@@ -112,7 +112,8 @@ INLINE void stage_value_rows(const struct matrix m, const bool finite, __local u
 
 /* ---- first product --------------------------------------------------------------------------- */
 
-/* sums of OTHERS_AT_ONCE tiles += the products of all pairs of so many parts that count, the small ones first. */
+/* Adds to the sums of OTHERS_AT_ONCE tiles the products of all pairs of parts that count, the small
+ * ones first. */
 INLINE void multiply_parts(const int parts, float *sums, uint queries[OPERAND_PARTS][QUERY_WORDS],
                            uint others[OPERAND_PARTS][OTHERS_AT_ONCE * OTHER_WORDS], const int lane,
                            __local float *exchange)
@@ -206,16 +207,17 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
     }
 }
 
-/* 1 if masked pairs are computed like others and zeroed at the end, in partial tiles only; nothing
- * else may depend on them. */
+/* Is 1 if masked pairs are computed like others and zeroed at the end, in partial tiles only;
+ * nothing else may depend on them. */
 #define HIDES_AT_END (!HAS_BIAS && !HAS_DBIAS && !HAS_DSLOPES && !HAS_SCORE_FUNCTION)
-/* 1 if p is computed while the products with v are still running, and multiplied while ds is
- * computed; nothing else of a score may be needed again. */
+/* Is 1 if p is computed while the products with v are still running, and multiplied while ds is
+ * computed. No other value of a score may be needed again. */
 #define WEIGHTS_FIRST                                                                              \
     ((HAS_TILE_PRODUCTS || M_FRAGMENTS > 1) && HIDES_AT_END && !HAS_SOFTCAP && !HAS_DROPOUT)
 
-/* Products of a sub-group's owned rows become p and ds in the same registers: p after dropout, for
- * dv; ds with softcap's derivative, without it if ds_is_raw; 0 for masked pairs. Owned rows are
+/* Turns the products of a sub-group's owned rows into p and ds in the same registers: p after
+ * dropout, for dv; ds with softcap's derivative, without it if ds_is_raw; 0 for masked pairs. Owned
+ * rows are
  * keys if owns_keys. partial: some pair of the tile may be masked or missing. Statistics of queries
  * are in `owned` if these are owned, else in `streamed`. slope_sums and bias_sums, of the lane's
  * owned rows, add up ds times the distance, and ds. */
@@ -274,8 +276,9 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
 }
 
 #if WEIGHTS_FIRST
-/* gradients_of_fragment() in two steps. The first makes p of its products, with -0 for a masked
- * pair, since no exponential is -0; the second makes ds of p and the second products. */
+/* These two steps do what gradients_of_fragment() does. The first makes p of its products, with -0
+ * for a masked pair, since no exponential is -0; the second makes ds of p and the second products.
+ * */
 INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct arguments *args,
                          const struct tile t, const int first_row, const float4 *owned,
                          const __local float4 *streamed, float p[STREAMED_SUMS], const int lane)
@@ -355,7 +358,7 @@ INLINE void add_tiles(const int parts, const __local ushort *tile, const int dim
 }
 
 #if HAS_TILE_PRODUCTS
-/* Weights, or the gradients of scores, become rounded operands, in parts. */
+/* Rounds weights, or the gradients of scores, to operands, in parts. */
 INLINE void round_rows(const float weights[STREAMED_SUMS],
                        uint words[OPERAND_PARTS * STREAMED_SLABS][QUERY_WORDS], const int lane,
                        __local float *exchange)
@@ -420,8 +423,8 @@ INLINE void add_infinite_weights(const __local ushort *tile, const int dim, cons
 #define ADD_INFINITE_WEIGHTS(again, tile, dim, dim_group, weights, sums)
 #endif
 
-/* sums += weights, rounded to elements, times streamed rows of dim elements, in this sub-group's dims; complete behind
- * SUMS_COMPLETE(). again: this is the second pass. */
+/* Adds weights, rounded to elements, times streamed rows of dim elements to sums, in this sub-
+ * group's dims. They are complete after SUMS_COMPLETE(). again: this is the second pass. */
 INLINE void add_fragment_rows(const bool again, const __local ushort *tile, const int dim,
                               const int dim_group, float weights[STREAMED_SUMS], float *sums,
                               const int lane, __local float *exchange)
@@ -475,8 +478,9 @@ INLINE bool all_sums_finite(const float *sums, const int dim)
     return check == 0.0f;
 }
 
-/* The lane's sums times factor, 0 for owned rows from `used` on, to `rows` rows of dim elements; unit: whether these are
- * neighbours (constant). Where rows allow it two of a lane are stored at once. */
+/* Stores the lane's sums times factor to `rows` rows of dim elements, with 0 for owned rows from
+ * `used` on. unit: these elements are neighbours (constant). Where rows allow it, a lane stores two
+ * elements at once. */
 INLINE void store_fragment_gradients(const float *sums, const int dim, const bool unit,
                                      const float factor, const int used, const int rows,
                                      const int first_row, const int dim_group, const int lane,

@@ -57,7 +57,7 @@ static inline int other_depth(const int lane, const int e)
     return lane / FRAGMENT_OTHERS * 4 + e;
 }
 
-/* Four scores are the weights of a multiplication in the same order. */
+/* Four scores are weights in the same order. */
 #define WEIGHT_SOURCE(slab, e) ((slab)*4 + (e))
 #define VALUE_KEY(depth) (depth)
 

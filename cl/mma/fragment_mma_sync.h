@@ -60,8 +60,8 @@ static inline int other_depth(const int lane, const int e)
 #define MMA_SYNC_TYPE "bf16"
 #endif
 
-/* Volatile, and sums that are read and written at one place: unrolled loops would otherwise be free
- * to add to a stale copy. */
+/* Volatile, with sums read and written at one place: unrolled loops could otherwise add to a stale
+ * copy. */
 static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane,
                                 __local float *exchange)
 {
@@ -80,7 +80,7 @@ static inline uint word_xor(const uint x, const int bit, const int lane)
     return y;
 }
 
-/* x of the lane with this number. */
+/* Returns the x of lane number `lane`. */
 static inline float value_of_lane(const float x, const int from)
 {
     float y;
@@ -89,7 +89,7 @@ static inline float value_of_lane(const float x, const int from)
     return y;
 }
 
-/* A barrier of the sub-group alone. */
+/* The barrier of a sub-group. */
 #define SUB_GROUP_BARRIER() __asm volatile("bar.warp.sync 0xffffffff;" : : : "memory")
 
 static inline bool any_in_sub_group(const bool x)
@@ -119,7 +119,7 @@ static inline void pair_barrier(const int n, const bool waits)
 #define PAIR_BARRIER(n, waits) pair_barrier(n, waits)
 #define LATER(x) __asm volatile("" : "+r"(x))
 
-/* The two halves of a word from two floats, x the low one, rounded to nearest even. */
+/* Rounds two floats to the halves of a word, to nearest even, with x in the low half. */
 static inline uint convert_pair(const float x, const float y)
 {
     uint word;
@@ -129,7 +129,7 @@ static inline uint convert_pair(const float x, const float y)
 }
 #define HAS_PACK_PAIR 1
 
-/* The instruction behind native_exp2, to 2 ulp, by its own name. */
+/* The instruction that native_exp2 compiles to, accurate to 2 ulp, by its own name. */
 static inline float approximate_exp2(const float x)
 {
     float y;
@@ -139,7 +139,8 @@ static inline float approximate_exp2(const float x)
 }
 #define NATIVE_EXP2 approximate_exp2
 
-/* The instruction behind native_recip, to 1 ulp; x within -most .. most, and a NaN as it is. */
+/* The instruction that native_recip compiles to, accurate to 1 ulp; x is limited to -most .. most,
+ * and a NaN stays. */
 static inline float approximate_reciprocal(const float x)
 {
     float y;
@@ -181,20 +182,20 @@ static inline void load_matrices_transposed(uint *words, const __local ushort *r
                    : "memory");
 }
 
-/* What a lane addresses of a tile: rows 0..15 of columns 0..7, then of columns 8..15. */
+/* The rows and columns that a lane addresses: rows 0..15 of columns 0..7, then of columns 8..15. */
 static inline int rows_start(const int stride, const int lane)
 {
     return lane % 16 * stride + lane / 16 * 8;
 }
 
-/* Keys 0..7 of both halves of the columns, then keys 8..15. */
+/* The keys that a lane addresses: 0..7 of both halves of the columns, then 8..15. */
 static inline int keys_start(const int stride, const int lane)
 {
     return (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
 }
 #define HAS_FRAGMENT_LOADS 1
 
-/* Copies 16 bytes to local memory in the background, zeros unless inside. */
+/* Copies 16 bytes to local memory in the background, or zeros unless inside. */
 static inline void copy_chunk(__local ushort *to, const __global void *from, const bool inside)
 {
     __asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
@@ -240,8 +241,8 @@ static inline void async_copies_wait(void)
     __asm volatile("cp.async.wait_all;" : : : "memory");
 }
 
-/* Ends a set of copies: those that were asked for since the last call. COPIES_WAIT_BUT_SETS(n)
- * waits for all sets but the last n. */
+/* Ends a set of copies: those begun since the last call. COPIES_WAIT_BUT_SETS(n) waits for all sets
+ * but the last n. */
 static inline void copies_end_set(void)
 {
     __asm volatile("cp.async.commit_group;" : : : "memory");
@@ -258,7 +259,7 @@ static inline uint permute_bytes(const uint x, const uint y, const uint order)
     return z;
 }
 
-/* x y + z of two elements. */
+/* Computes x y + z of two elements. */
 static inline uint fma_pair(const uint x, const uint y, const uint z)
 {
     uint sum;

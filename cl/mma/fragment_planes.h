@@ -18,7 +18,7 @@
 /* The parts of rows that are multiplied with a plane of a tile: 0 .. PLANE_PARTS(plane) - 1. */
 #define PLANE_PARTS(plane) (PLANES - (plane))
 
-/* Elements of a plane of a tile in local memory: of queries, keys, values. */
+/* The number of elements in a plane of a tile in local memory: of queries, keys and values. */
 #define Q_TILE_PLANE (BLOCK_M * ROW_STRIDE)
 #define K_TILE_PLANE (BLOCK_N * K_STRIDE)
 #define V_TILE_PLANE (BLOCK_N * V_STRIDE)
@@ -55,8 +55,8 @@ INLINE void exact_scores(const struct arguments *args, const __global float *q,
 }
 
 #if HAS_TILE_PRODUCTS
-/* s (+)= the warpgroup's rows of the queries' planes times a plane of K. Asynchronous until
- * PRODUCTS_WAIT(); the smallest plane comes first. */
+/* Adds the warpgroup's rows of the queries' planes times a plane of K to s, or starts s with that.
+ * The products are asynchronous until PRODUCTS_WAIT(); the smallest plane comes first. */
 INLINE void begin_plane_scores(const __local ushort *q_rows, const __local ushort *k_plane,
                                const int plane, float s[KEY_SUMS], const int lane,
                                __local float *exchange)
@@ -70,7 +70,8 @@ INLINE void begin_plane_scores(const __local ushort *q_rows, const __local ushor
     PRODUCTS_UNDER_WAY();
 }
 
-/* sums (+)= the weights' parts times a plane of V, likewise. */
+/* Adds the weights' parts times a plane of V to sums, or starts sums with that; asynchronous as
+ * well. */
 INLINE void begin_plane_sums(uint weights[][QUERY_WORDS], const __local ushort *v_plane,
                              const int plane, float sums[DIM_SUMS], const int lane,
                              __local float *exchange)
@@ -127,7 +128,7 @@ INLINE void multiply_qk_planes(const __local ushort *q_rows, const __local ushor
     }
 }
 
-/* Tiles of dims whose sums are apart at a time. */
+/* The number of tiles of dims whose sums are kept apart at a time. */
 #define SUMMED_TILES (DIM_TILES % 4 == 0 ? 4 : OTHERS_AT_ONCE)
 
 /* out += p v */

@@ -18,7 +18,7 @@
 #define RECIPROCAL(x) (1.0f / (x))
 #endif
 
-/* The numerator of tanh(x); *denominator: its q. */
+/* Returns the numerator of tanh(x), and in *denominator its q. */
 INLINE float tanh_fraction(const float x, float *denominator)
 {
     const float z = fmin(x * x, MOST_OF_TANH * MOST_OF_TANH);
@@ -32,7 +32,7 @@ INLINE float tanh_fraction(const float x, float *denominator)
 
 #define MOST_OF_SMALL_TANH 0.5f
 
-/* softcap * tanh(x), in the place of products, of which each is x / factor: |x| <= MOST_OF_SMALL_TANH. */
+/* Replaces products, each x / factor, by softcap * tanh(x), for |x| <= MOST_OF_SMALL_TANH. */
 INLINE void cap_small_products(const float softcap, const float factor[LANE_QUERIES],
                                float s[KEY_SUMS])
 {
@@ -68,7 +68,7 @@ INLINE void cap_any_products(const float softcap, const float factor[LANE_QUERIE
     }
 }
 
-/* softcap * tanh(scale * product / softcap), in the place of products. */
+/* Replaces products by softcap * tanh(scale * product / softcap). */
 INLINE void cap_products(const float softcap, const float scale[LANE_QUERIES], float s[KEY_SUMS])
 {
     float factor[LANE_QUERIES], highest[2] = {0.0f, 0.0f};

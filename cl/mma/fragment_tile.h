@@ -30,7 +30,7 @@ static inline void load_run(uint *words, const __local ushort *from, const int r
     }
 }
 
-/* These loads start at the tile's row 0 and column 0. */
+/* The loads start at the tile's row 0 and column 0. */
 static inline void load_query(uint *words, const __local ushort *tile, const int stride,
                               const int lane)
 {
@@ -86,8 +86,8 @@ static inline void load_values(uint *words, const __local ushort *tile, const in
 }
 #endif
 
-/* The same loads from `from` on, which is the tile plus ROWS_START() of queries and values, and KEYS_START() of keys: of
- * many tiles one addition each. */
+/* The same loads, starting at `from`: the tile plus ROWS_START() for queries and values, or
+ * KEYS_START() for keys. Many tiles then need one addition each. */
 #if HAS_FRAGMENT_LOADS
 #define ROWS_START(stride, lane) rows_start(stride, lane)
 #define KEYS_START(stride, lane) keys_start(stride, lane)
@@ -104,7 +104,7 @@ static inline void load_values(uint *words, const __local ushort *tile, const in
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
-/* x, or 0 for Inf and NaN; tells whether it was one. */
+/* Returns x, or 0 for Inf and NaN, and whether it was one. */
 static inline ushort finite_element(const ushort x, int *nonfinite)
 {
     const ushort exponent = DTYPE == DTYPE_F16 ? 0x7c00 : 0x7f80;
@@ -172,7 +172,7 @@ static inline ushort4 load_elements(const __global element *p, const bool aligne
     return *(const __global ushort4 *)p;
 }
 
-/* The threads that fill a tile in rows, if not all of the work-group. */
+/* The number of threads that fill a tile by rows, if not all of the work-group. */
 #ifndef FILL_THREADS
 #define FILL_THREADS THREADS
 #define FILL_THREAD THIS_THREAD
@@ -180,18 +180,19 @@ static inline ushort4 load_elements(const __global element *p, const bool aligne
 #endif
 
 #if HAS_COPIES
-/* 1 if a thread that copies pieces of 16 bytes has the same columns in all of its rows, these are
- * evenly spaced, and there are few of them; constant. In a swizzled tile the spacing is a multiple
- * of eight rows, which keeps the piece's place in a row. */
+/* Is 1 if a thread that copies pieces of 16 bytes has the same columns in all of its rows, and
+ * these are few and evenly spaced (constant). In a swizzled tile the spacing is a multiple of eight
+ * rows, which keeps the piece's column. */
 #define COPIES_BY_COLUMN(stride, tile_rows, columns)                                               \
     ((columns) % 8 == 0 && FILL_THREADS % COLUMN_THREADS(columns) == 0 &&                          \
      (tile_rows) % (FILL_THREADS / COLUMN_THREADS(columns)) == 0 &&                                \
      (tile_rows) / (FILL_THREADS / COLUMN_THREADS(columns)) <= MOST_COPIES &&                      \
      (!SWIZZLED(stride) || FILL_THREADS / COLUMN_THREADS(columns) % 8 == 0) &&                     \
      !(MISTAKES_IDLE_THREADS && (columns) % (8 * COLUMN_THREADS(columns))))
-/* 1 where threads without columns may be taken for all: PoCL 3.1 left K's planes of 48 columns empty. */
+/* Is 1 if threads without columns may be treated like the others: PoCL 3.1 left K's planes of 48
+ * columns empty. */
 #define MISTAKES_IDLE_THREADS (EMULATE && DTYPE == DTYPE_F32)
-/* The threads of a row; 72 columns take 16 threads, and 7 of them have nothing to copy. */
+/* The number of threads for a row; 72 columns take 16 threads, 7 of which copy nothing. */
 #define COLUMN_THREADS(columns)                                                                    \
     ((columns) > 512   ? (columns) / 8                                                             \
      : (columns) > 256 ? 64                                                                        \
@@ -212,7 +213,7 @@ INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_row
     const uint first = thread / chunks, column = thread % chunks * 8;
     const int left = (int)column < dim ? rows - (int)first : 0;
     __local ushort *to = tile + row_at(stride, tile_rows, first, column);
-    /* The address is read only where it is inside of the matrix. */
+    /* The address is read only if it is inside of the matrix. */
     const __global element *from = matrix + (places ? 0 : (long)first * row_step) + column;
     if (columns % (8 * chunks) && (int)column >= columns)
         return;
@@ -265,7 +266,8 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
                 x = finite_element(x, &nonfinite);
             *to = x;
         } else if (wide == 4 ||
-                   HAS_COPIES) { /* elements that no copy takes; 8 at a time need more registers */
+                   /* elements that cp.async did not copy; 8 at a time need more registers */
+                   HAS_COPIES) {
             for (int n = 0; n < wide; n += 4) {
                 const ushort4 x = inside ? load_elements(p + n, aligned) : (ushort4)0;
                 *(__local ushort4 *)(to + n) = finite ? finite_elements(x, &nonfinite) : x;
@@ -297,7 +299,7 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
     (format) == number ? ID##_LEAST_POWER:
 #define LEAST_POWER(format) (CA_BLOCK_FORMATS(TRAIT_LEAST_POWER, format) 1.0f)
 
-/* Two codes times a power of two become elements, without rounding. */
+/* Decodes two codes, times a power of two, to elements without rounding. */
 static inline uint exact_pair(const float x, const float y)
 {
 #if DTYPE == DTYPE_F16
@@ -307,8 +309,8 @@ static inline uint exact_pair(const float x, const float y)
 #endif
 }
 
-/* Values d .. d + 3 of a block with this scale, d a multiple of 4, become elements. *factor: the
- * rest of the scale, 0 for an Inf or NaN if `finite`. */
+/* Decodes values d .. d + 3 of a block with this scale, d a multiple of 4, to elements. *factor is
+ * the rest of the scale, 0 for an Inf or NaN if `finite`. */
 INLINE ushort4 quantized_elements(const int cache, const float scale, const ushort2 words,
                                   const int d, const bool finite, float *factor, int *nonfinite)
 {
@@ -401,13 +403,13 @@ static inline struct packed_place packed_place_of(const int t, const int dims, c
     return place;
 }
 
-/* The n-th of the place's four keys. */
+/* Returns key n of the item's four keys. */
 static inline int packed_key(const struct packed_place place, const int n)
 {
     return place.slab * FRAGMENT_DEPTH + VALUE_KEY(place.depth + n);
 }
 
-/* Stores one or four dims of each of four keys, x. */
+/* Stores x: one or four dims of each of four keys. */
 static inline void store_packed(__local ushort *tile, const int dims, const struct packed_place to,
                                 const int wide, const ushort4 x[4])
 {
@@ -422,7 +424,7 @@ static inline void store_packed(__local ushort *tile, const int dims, const stru
     }
 }
 
-/* Like fill_rows(), to packed values: tile_rows keys and `dims` dims; width is 1, 4 or 8. */
+/* Like fill_rows(), but to packed values: tile_rows keys and `dims` dims; width is 1, 4 or 8. */
 __attribute__((always_inline)) static inline int
 fill_packed(__local ushort *tile, const int tile_rows, const int dims,
             const __global element *matrix, const long row_step, const __local long *places,

@@ -20,8 +20,9 @@
 #define REGISTERS_FOR_GROUPS() __asm volatile(SM_90A_ENTRY MINIMUM_GROUPS(RESIDENT_GROUPS))
 #endif
 
-/* Ends the kernel where the driver assembles it for the first time, with the instructions above still in comments: the
- * code behind is dead then, and not assembled for nothing, which took a fifth of a program's time. */
+/* Ends the kernel in the driver's first assembly, in which the instructions above are still
+ * comments. The code after it is then dead and not assembled, which would take a fifth of a
+ * program's time. */
 #define LEAVE_FIRST_ASSEMBLY()                                                                     \
     do {                                                                                           \
         uint assembles;                                                                            \
@@ -38,7 +39,7 @@ static inline void tiles_stored(void)
 }
 #define async_copies_wait tiles_stored
 
-/* Makes one group of the copies since the last call. COPIES_WAIT_BUT waits for all but the
+/* Makes one group of the copies begun since the last call. COPIES_WAIT_BUT waits for all but the
  * latest. */
 static inline void copies_begin(void)
 {

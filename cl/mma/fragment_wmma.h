@@ -50,8 +50,8 @@ static inline int other_depth(const int lane, const int e)
     return e;
 }
 
-/* A lane's scores are those of every second key, the other half's lane has the rest: the weights of
- * slab are exchanged in pairs. */
+/* A lane has the scores of every second key, and its partner in the other half has the rest: the
+ * weights of a slab are exchanged in pairs. */
 #define WEIGHTS_ARE_EXCHANGED 1
 #define VALUE_KEY(depth) (depth)
 
@@ -73,7 +73,7 @@ static inline void multiply_add(float *sum, const uint *query, const uint *other
 #endif
 }
 
-/* Only bit 16 is asked for: it exchanges rows of 16 lanes. */
+/* Only bit 16 is requested: it exchanges rows of 16 lanes. */
 static inline uint word_xor(const uint x, const int bit, const int lane)
 {
     return (uint)__builtin_amdgcn_permlanex16((int)x, (int)x, 0x76543210, (int)0xfedcba98, false,

@@ -31,7 +31,7 @@ INLINE void attend_bytes(const struct arguments *args, const struct query_block 
         CONVERT_VALUES(V_TILE(0), v_factors, keys, finite, v_nonfinite);
         next = find_keys(args, block, after_keys(keys));
         LIST_PLACES(block.b, next, 1 - number);
-        LOCAL_BARRIER(); /* K, V and the next places are complete, bytes may be overwritten */
+        LOCAL_BARRIER(); /* K, V and the next addresses are complete, bytes may be overwritten */
         if (next.j0 < block.end) {
             COPY_KEYS(t, next, 1 - number);
             COPY_VALUES(t, next, 1 - number);

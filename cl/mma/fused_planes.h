@@ -20,7 +20,7 @@
     atomic_or(nonfinite, 1)
 
 #if !EMULATE
-/* All that the producer does, in both passes if there are two. */
+/* The producer's whole work, in both passes if there are two. */
 INLINE void produce(const struct arguments *args, const struct query_block block,
                     const struct task t, __local ushort *q_tile, volatile __local int *not_finite,
                     volatile __local int *v_nonfinite, const kept_rows kept,
@@ -49,7 +49,8 @@ INLINE void produce(const struct arguments *args, const struct query_block block
 }
 #endif
 
-/* Gives back the place of the plane before once only `later` groups of products may be incomplete. */
+/* Releases the buffer of the plane before once at most `later` groups of products are incomplete.
+ * */
 #define PLANE_READ(later)                                                                          \
     do {                                                                                           \
         PRODUCTS_WAIT(later);                                                                      \

@@ -34,7 +34,7 @@ INLINE void give_first_turn(const int warpgroup)
 
 #if HAS_DROPOUT
 typedef __local uint4 *kept_rows;
-/* What drawer number n has drawn: each draws its part of the keys. */
+/* The bits that drawer number n has drawn: each draws its part of the keys. */
 #define KEPT_OF(u, n) (kept + ((u).place * DRAWERS + (n)) * BLOCK_M)
 #define DRAW_KEPT(keys, u, n)                                                                      \
     draw_kept_words(args, dropout_head(args, block.b, block.h), block.i0,                          \
@@ -47,7 +47,7 @@ typedef __local uint4 *kept_rows;
         STORED(u, 2);                                                                              \
     } while (0)
 
-/* The lane's words of kept weights, for each of its rows. */
+/* Loads the lane's words of kept weights, for each of its rows. */
 INLINE void load_kept(const __local uint4 *kept, const int first_row, const int lane,
                       uint words[LANE_QUERIES])
 {
@@ -66,7 +66,7 @@ INLINE void load_kept(const __local uint4 *kept, const int first_row, const int 
         load_kept(KEPT_OF(u, 0), first_row, lane, kept_words);                                     \
     } while (0)
 
-/* Rounded weights that dropout does not keep become 0. */
+/* Zeroes rounded weights that dropout drops. */
 INLINE void drop_weights(TILE_WEIGHTS(weights), const uint kept_words[LANE_QUERIES])
 {
     UNROLL
@@ -99,7 +99,7 @@ typedef __local uchar *kept_rows;
 #define VALUES_HERE(keys, u) HALF_HERE(u, 1, STAGE_VALUES(keys, (u).place, finite, v_nonfinite))
 
 #if !EMULATE
-/* All that the producer does, in both passes if there are two. */
+/* The producer's whole work, in both passes if there are two. */
 INLINE void produce(const struct arguments *args, const struct query_block block,
                     const struct task t, __local ushort *q_tile, volatile __local int *not_finite,
                     volatile __local int *v_nonfinite, const kept_rows kept,
@@ -126,7 +126,7 @@ INLINE void produce(const struct arguments *args, const struct query_block block
 }
 
 #if DRAWERS == 2
-/* All that the warpgroup does that draws random numbers alone. */
+/* The whole work of the warpgroup that only draws random numbers. */
 INLINE void draw(const struct arguments *args, const struct query_block block,
                  volatile __local int *not_finite, const kept_rows kept, __local ulong *barriers)
 {
@@ -185,8 +185,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
 
 #define LOAD_OWN_QUERIES() load_own_queries(args, &t, first_row, OWN_Q, q_words, lane)
 
-/* Loads queries to where attend_produced() expects them; the producer then does all of its work,
- * and returns. */
+/* Loads queries for attend_produced(). The producer then does all of its work, and returns. */
 #if EMULATE
 #define LOAD_QUERIES() LOAD_OWN_QUERIES()
 #else

@@ -9,7 +9,7 @@
 #if OPERAND_PARTS > 1
 #include "mma/f32_parts.h"
 
-/* Rows of q and do, and of k and v, in all batches. */
+/* The numbers of rows of q and do, and of k and v, in all batches. */
 INLINE long part_rows_q(const struct arguments *args)
 {
     return args->shape->batch * args->shape->heads * longest_q(args);
@@ -20,7 +20,7 @@ INLINE long part_rows_kv(const struct arguments *args)
     return args->shape->batch * args->shape->kv_heads * longest_kv(args);
 }
 
-/* The first elements of each tensor's parts. */
+/* The offsets of each tensor's parts, in elements. */
 INLINE __global ushort *parts_of_q(const struct arguments *args)
 {
     __global float *const begin = args->workspace + bias_sums_end(args);
@@ -43,7 +43,7 @@ INLINE __global ushort *parts_of_v(const struct arguments *args)
     return parts_of_k(args) + OPERAND_PARTS * part_rows_kv(args) * PART_LINE(DIM_QK);
 }
 
-/* The matrix of `rows` rows from number `row` on, of part_rows rows in a part. */
+/* Returns the matrix of `rows` rows from number `row` on; each part has part_rows rows. */
 INLINE struct matrix matrix_of_parts(const __global ushort *parts, const int dim,
                                      const long part_rows, const long row, const int rows)
 {
@@ -87,7 +87,8 @@ INLINE struct matrix v_rows(const struct arguments *args, const long b, const lo
                            (b * args->shape->kv_heads + kv_head) * longest_kv(args) + j, rows);
 }
 
-/* Writes the parts of piece number `piece` of the rows of a head, from row number first_row of each part on. */
+/* Writes the parts of piece number `piece` of a head's rows, which begin at row number first_row of
+ * each part. */
 INLINE void write_parts(const __global float *head, const long row_step, const long step,
                         const long rows, const int dim, __global ushort *planes,
                         const long part_rows, const long first_row, const long piece)
@@ -123,7 +124,7 @@ backward_parts(PARAMETERS_backward_parts)
     const bool of_queries = get_group_id(1) < 2 * heads;
     const long head = of_queries ? get_group_id(1) : get_group_id(1) - 2 * heads;
     const long h = head % (of_queries ? heads : kv_heads);
-    const bool is_first = head == h; /* q or k, not do or v */
+    const bool is_first = head == h; /* q or k rather than do or v */
     const long first_row =
         of_queries ? row_of(args, b, h, 0) : (b * kv_heads + h) * longest_kv(args);
 

@@ -7,7 +7,7 @@
 
 #define STREAM ((void)0) /* there is no producer to keep state for */
 
-/* 1 if the second product needs streamed rows in another form than the first: packed, or without
+/* Is 1 if the second product needs streamed rows in another form than the first: packed, or without
  * Infs and NaNs. PoCL 3.1 miscompiles a barrier in an `if` (backward_gpu_item.cl). */
 #define RESTAGES(again) (PACKED_VALUES || (again))
 #define RESTAGE_BARRIER(again)                                                                     \
@@ -16,7 +16,7 @@
             LOCAL_BARRIER();                                                                       \
     } while (0)
 
-/* Steps to the next tile, and to the other stage of streamed rows, which holds it. */
+/* The offsets from a tile to the next, and to the other stage of streamed rows, which holds it. */
 #define ADVANCE(next)                                                                              \
     do {                                                                                           \
         t = next;                                                                                  \
@@ -50,7 +50,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
                              __local float *exchange)
 {
     const long first_head = t.h;
-    int number = 0; /* the stage that is multiplied, 0 or 1 */
+    int number = 0; /* the number, 0 or 1, of the stage that is multiplied */
 
     for (t.h = first_head; t.h < first_head + args->shape->group; t.h++) {
         float slope_sums[LANE_QUERIES], bias_sums[LANE_QUERIES];
@@ -143,7 +143,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
                           float sums_q[DIM_SUMS(DIM_QK)], __local uchar *kept, const int lane,
                           __local float *exchange)
 {
-    int number = 0; /* the stage that is multiplied, 0 or 1 */
+    int number = 0; /* the number, 0 or 1, of the stage that is multiplied */
 
     t = keys_from(t, next_keys(args, t, begin, begin, end), end);
 #if STAGES > 1

@@ -42,7 +42,7 @@ INLINE void make_streamed_finite(__local ushort *tile, const int elements,
             COMPUTING_BARRIER();                                                                   \
     } while (0)
 
-/* 1 if all copies of these streamed rows run in the background. */
+/* Is 1 if all copies of these streamed rows run in the background. */
 #define IS_COPIED(m, dim, unit) (IS_WIDE(unit, dim) && (m).aligned)
 
 #define USE_PLACE(u) place_of_stage(here, tiles, (u).place)
@@ -50,7 +50,7 @@ INLINE void make_streamed_finite(__local ushort *tile, const int elements,
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 #if !EMULATE
-/* All that the producer does for owned keys. */
+/* The producer's whole work for owned keys. */
 INLINE void produce_queries(const struct arguments *args, struct tile t, const long begin,
                             const long end, __local uint4 *tiles,
                             __local float4 (*statistics)[BLOCK_STREAMED],
@@ -136,7 +136,7 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
 /* ---- queries --------------------------------------------------------------------------------- */
 
 #if !EMULATE
-/* All that the producer does for owned queries. */
+/* The producer's whole work for owned queries. */
 INLINE void produce_keys(const struct arguments *args, struct tile t, const long begin,
                          const long end, __local uint4 *tiles, volatile __local int *not_finite,
                          __local ulong *barriers)
@@ -164,7 +164,8 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
 }
 #endif
 
-/* Products of a tile become ds, rounded; `more` groups of products run after the second ones. */
+/* Turns products of a tile into ds, rounded; `more` groups of products run after the second ones.
+ * */
 #define WEIGH_KEYS(t, at_place, more)                                                              \
     do {                                                                                           \
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);                     \
@@ -179,7 +180,8 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
         (void)weighed;                                                                             \
     } while (0)
 
-/* Sums dq likewise. A tile's products for dq overlap with the next tile's first ones. */
+/* Sums dq as the function for owned keys sums dk and dv. A tile's products for dq overlap with the
+ * next tile's first ones. */
 INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struct place here,
                               const long begin, const long end, const float4 *statistics,
                               __local uint4 *tiles, const bool again,

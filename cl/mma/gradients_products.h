@@ -9,8 +9,8 @@
 #define FIRST_OWNED (PRODUCER ? 0 : warpgroup_rows(here->first_row))
 #define OWNED_TILE (PRODUCER ? 64 : BLOCK_OWNED)
 
-/* The products of the sub-group's owned rows with the streamed ones, of `parts` parts each, are under way: q k^T, and
- * do v^T. */
+/* Starts the products of the sub-group's owned rows with the streamed ones, of `parts` parts each:
+ * q k^T, and do v^T. */
 INLINE void begin_first(const int parts, const struct place *here, float s[STREAMED_SUMS],
                         const int lane, __local float *exchange)
 {
@@ -41,7 +41,8 @@ INLINE void begin_second(const int parts, const struct place *here, float dp[STR
 }
 #endif
 
-/* The products of the sub-group's owned rows with the streamed ones; complete behind FINISH_BOTH(). */
+/* Computes the products of the sub-group's owned rows with the streamed ones; they are complete
+ * after FINISH_BOTH(). */
 INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float dp[STREAMED_SUMS],
                        const int lane, __local float *exchange)
 {
@@ -71,15 +72,17 @@ INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float d
 #endif
 
 #if OPERAND_PARTS > 1
-/* Products that are NaNs become those of first parts: the other parts of an Inf, and its products with them, are not
- * those of f32. of_v: products do v^T, not q k^T. */
+/* Replaces products that are NaNs by those of first parts: an Inf's other parts, and its products
+ * with them, are not those of f32. of_v: products are do v^T, not q k^T. */
 INLINE void replace_products(const bool of_v, const struct place *here,
                              float products[STREAMED_SUMS], const int lane, __local float *exchange)
 {
     struct place there = *here;
     float first[STREAMED_SUMS];
     int moved =
-        0; /* unknown to the compiler, so that it does not find addresses before the loop and keep them */
+        /* hidden from the compiler, so that it does not compute and keep addresses before the loop
+         * */
+        0;
 
 #if HAS_TILE_PRODUCTS && !EMULATE
     __asm volatile("" : "+r"(moved));
@@ -99,7 +102,7 @@ INLINE void replace_products(const bool of_v, const struct place *here,
         products[x] = products[x] != products[x] ? first[x] : products[x];
 }
 
-/* In the second pass. (PoCL 3.1 miscompiles a barrier in an `if`.) */
+/* This happens in the second pass. (PoCL 3.1 miscompiles a barrier in an `if`.) */
 #define REPLACE_PRODUCTS(again, of_v, here, products)                                              \
     do {                                                                                           \
         if (EMULATE || (again))                                                                    \

@@ -17,7 +17,7 @@
     "wide sub-groups have rows of values, of the dims of keys, and nothing else of a score than its weight"
 #endif
 
-/* products = owned rows times streamed ones. */
+/* Computes products = owned rows times streamed ones. */
 INLINE void multiply_wide_rows(const __local ushort *owned, const __local ushort *streamed,
                                float products[M_FRAGMENTS][STREAMED_SUMS], const int lane,
                                __local float *exchange)
@@ -61,7 +61,7 @@ INLINE void multiply_wide_rows(const __local ushort *owned, const __local ushort
     }
 }
 
-/* sums += weights, rounded to elements, times streamed rows. */
+/* Adds weights, rounded to elements, times streamed rows to sums. */
 INLINE void add_wide_rows(const __local ushort *tile, float weights[M_FRAGMENTS][STREAMED_SUMS],
                           float sums[M_FRAGMENTS][DIM_SUMS(DIM_QK)], const int lane,
                           __local float *exchange)
@@ -94,7 +94,7 @@ INLINE void add_wide_rows(const __local ushort *tile, float weights[M_FRAGMENTS]
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Gives the first sub-group's weights to the second of a pair. */
+/* Passes the first sub-group's weights to the second of a pair. */
 INLINE void pass_weights(float weights[M_FRAGMENTS][STREAMED_SUMS], __local float4 *passed,
                          const int lane)
 {
@@ -133,7 +133,7 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
     const long first_head = t.h;
     const __local ushort *const owned =
         (second ? here.owned_v : here.owned_qk) + here.first_row * OWNED_STRIDE(DIM_QK);
-    int number = 0; /* the stage that is multiplied, 0 or 1 */
+    int number = 0; /* the number, 0 or 1, of the stage that is multiplied */
 
     for (t.h = first_head; t.h < first_head + args->shape->group; t.h++) {
         find_head(args, &t);
@@ -202,7 +202,7 @@ INLINE void sum_over_keys_wide(const struct arguments *args, struct tile t, stru
                                __local float *exchange)
 {
     const int owned = here.first_row * OWNED_STRIDE(DIM_QK);
-    int number = 0; /* the stage that is multiplied, 0 or 1 */
+    int number = 0; /* the number, 0 or 1, of the stage that is multiplied */
 
     t = keys_from(t, next_keys(args, t, begin, begin, end), end);
 #if STAGES > 1

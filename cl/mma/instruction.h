@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The header of the matrix instruction that INSTRUCTION names, and what those that say nothing of it have. Its
- * layouts are plain C: tests/offline/bank_conflicts.c uses them, too. */
+/* Includes the header of the matrix instruction INSTRUCTION, and defines what most instructions
+ * have in common. Layouts are plain C: tests/offline/bank_conflicts.c uses them, too. */
 #pragma once
 #include "families/fragment_sizes.h"
 
@@ -13,7 +13,7 @@
 #define UNROLL _Pragma("unroll")
 #endif
 
-/* 1: rows are at most half of a fragment's, and lanes have nothing of the other half. */
+/* Is 1 if rows fill at most half of a fragment; lanes hold nothing of the other half. */
 #ifndef HALF_ROWS
 #define HALF_ROWS 0
 #endif

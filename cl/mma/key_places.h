@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The addresses of rows of K and V in pages, listed in local memory for this tile and the next one,
- * which is on its way while this one is computed.
+ * which is copied while this one is computed.
  *
- * Who includes this defines BLOCK_N, THREADS, PLACES_IN_BYTES. Kernels have `__local long places[PLACES]`. */
+ * Who includes this defines BLOCK_N, THREADS, PLACES_IN_BYTES. Kernels have `__local long
+ * places[PLACES]`. */
 #pragma once
 #include "common/key_rows.h"
 #include "common/quantized.h"

@@ -13,7 +13,7 @@
 #include "mma/fragment_tile.h"
 #include "mma/projection_stages.h"
 
-/* Pieces of a line, and how many lines the work-items copy at once. */
+/* The number of pieces of a line, and of lines that the work-items copy at once. */
 #define X_PIECES (BLOCK_K / 8)
 #define W_PIECES (UNIT_W_COLUMN ? BLOCK_N / 8 : BLOCK_K / 8)
 #define X_COPIES DIVIDE_UP(BLOCK_M *X_PIECES, THREADS)
@@ -21,7 +21,8 @@
 #define X_LINES_AT_ONCE (THREADS / X_PIECES)
 #define W_LINES_AT_ONCE (THREADS / W_PIECES)
 
-/* What a work-item copies of a stage: its first line and piece of a line, and where its pieces are in x and w. */
+/* A work-item's share of a stage: its first line and piece of a line, and the addresses of its
+ * pieces in x and w. */
 struct copies {
     int x_line, x_column, w_line, w_column;
     int x_start, w_start; /* the first pieces in a stage's tiles */
@@ -61,13 +62,14 @@ INLINE struct copies find_copies(const struct projection_arguments *args, const 
     return c;
 }
 
-/* Whether there are lines for all n-th pieces, and for the work-item's own. */
+/* Returns whether there are lines for all n-th pieces, and for the work-item's own. */
 #define IS_X_LINE(c, n)                                                                            \
     (X_COPIES * THREADS == BLOCK_M * X_PIECES || (c)->x_line + (n)*X_LINES_AT_ONCE < BLOCK_M)
 #define IS_W_LINE(c, n)                                                                            \
     (W_COPIES * THREADS == W_LINES * W_PIECES || (c)->w_line + (n)*W_LINES_AT_ONCE < W_LINES)
 
-/* Asks for the n-th of a work-item's pieces of the next stage, first those of x. Behind the depth's end they are zeros. */
+/* Starts the copy of piece n of a work-item in the next stage, pieces of x first. Pieces beyond the
+ * end of the depth are zeros. */
 INLINE void copy_piece_of_stage(const struct task *t, struct copies *c, __local ushort *stage,
                                 const int n)
 {
@@ -87,7 +89,7 @@ INLINE void copy_piece_of_stage(const struct task *t, struct copies *c, __local 
     }
 }
 
-/* Copies elements to a work-item's places in the stage from depth k on, where these are no pieces. */
+/* Copies a work-item's elements of the stage from depth k on, if these are not whole pieces. */
 INLINE void copy_elements(const struct projection_arguments *args, const struct task *t,
                           const struct copies *c, const long k, const __local long *x_rows,
                           const __local long *w_columns, __local ushort *stage)
@@ -115,7 +117,8 @@ INLINE void copy_elements(const struct projection_arguments *args, const struct 
     }
 }
 
-/* Operands of a step of the depth, STEP_LOADS loads: the fragments of rows, then two of columns at a time. */
+/* The operands of a step of the depth, in STEP_LOADS loads: the fragments of rows, then two of
+ * columns at a time. */
 #define STEPS (BLOCK_K / FRAGMENT_DEPTH)
 #define W_LOADS (N_FRAGMENTS / OTHERS_AT_ONCE)
 #define STEP_LOADS (M_FRAGMENTS + W_LOADS)
@@ -123,7 +126,7 @@ struct operands {
     uint x[M_FRAGMENTS][QUERY_WORDS], w[W_LOADS][OTHERS_AT_ONCE * OTHER_WORDS];
 };
 
-/* Where a lane's operands begin in a stage. */
+/* The offsets of a lane's operands in a stage. */
 struct operand_starts {
     int x, w;
 };
@@ -162,8 +165,8 @@ INLINE void load_operand(struct operands *to, const __local ushort *stage,
 #endif
 }
 
-/* sums += the products of a step; between them the operands of step `next_step` of a stage are loaded, and the pieces
- * from first_piece to end_piece of a later stage are asked for. */
+/* Adds the products of a step to sums. Between them it loads the operands of step `next_step` of a
+ * stage, and starts the copies of pieces first_piece to end_piece of a later stage. */
 INLINE void multiply_step(const struct operands *now, struct operands *next,
                           const __local ushort *stage, const int next_step,
                           const struct operand_starts starts, const struct task *t,

@@ -90,7 +90,7 @@ projection_parts(PARAMETERS_projection_parts)
 
 /* ---- in the kernel --------------------------------------------------------------------------- */
 
-/* Makes `arguments`, those of the product of planes, of a kernel's own. */
+/* Makes `arguments`, those of the product of planes, from a kernel's own. */
 #define DECLARE_ARGUMENTS(own)                                                                     \
     __local int any_flag;                                                                          \
     const struct projection_arguments whole = own;                                                 \
@@ -99,7 +99,8 @@ projection_parts(PARAMETERS_projection_parts)
     const struct projection_arguments arguments =                                                  \
         arguments_of_parts(&whole, &parts, &shape_of_parts)
 
-/* Whether w is flagged, for all work-items of the group, which meet at barriers; any: a word of the group. */
+/* Returns to all work-items of the group, which meet at barriers, whether w is flagged; any: a word
+ * of the group. */
 INLINE bool w_is_flagged(const struct projection_parts *p, const int threads, __local int *any)
 {
     if (THIS_THREAD == 0)
@@ -111,8 +112,9 @@ INLINE bool w_is_flagged(const struct projection_parts *p, const int threads, __
     return *any != 0;
 }
 
-/* The first group tells later stages whether w is flagged. y that holds something before must not be touched where it is
- * computed again: rows that are flagged, or all with w, get places below 0. */
+/* The first group tells later stages whether w is flagged. Elements of y that are added to must
+ * keep their values where they are computed again: in flagged rows, or everywhere if w is flagged.
+ * Their offsets become negative. */
 #if HAS_ACCUMULATE && SPLIT_K == 1
 #define LEAVES_FLAGGED 1
 #define IS_COMPUTED_HERE(row) ((row) >= 0)
@@ -138,7 +140,7 @@ INLINE void leave_flagged(const struct projection_parts *p, const long row, cons
 
 /* ---- the stage behind ------------------------------------------------------------------------ */
 
-/* y of the rows whose bits `which` has, in one column. */
+/* Computes y of the rows whose bits are set in `which`, in one column. */
 INLINE void multiply_rows(const struct projection_arguments *args, const long row, const uint which,
                           const long column)
 {

@@ -8,8 +8,8 @@
 #define ELEMENTS_OF_X(args) ((const __global element *)(args)->x)
 #define ELEMENTS_OF_W(args) ((const __global element *)(args)->w)
 
-/* Whether x and w can be copied in pieces, and the pieces of a stage are as far from its first
- * one as in local memory. */
+/* Returns whether x and w can be copied in pieces, and a stage's pieces have the same distances in
+ * global as in local memory. */
 INLINE bool has_pieces(const struct projection_arguments *args)
 {
 #if BY_PARTS
@@ -33,7 +33,8 @@ INLINE bool has_pieces(const struct projection_arguments *args)
 #endif
 }
 
-/* Where a stage begins: its depth, in its head of x, and the places of that in x and w. */
+/* The begin of a stage: its depth, the depth in its head of x, and the offsets of both in x and w.
+ * */
 struct stage {
     long k, inner, x, w;
 };

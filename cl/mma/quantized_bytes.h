@@ -112,7 +112,7 @@ static inline uint pair_of_codes(const int format, const uint x, const uint powe
     return 0;
 }
 
-/* Two elements of bytes n and n + 1 of a word. */
+/* Decodes bytes n and n + 1 of a word to two elements. */
 INLINE uint elements_of_bytes(const int cache, const uint word, const int n, const uint power,
                               const uint less)
 {
@@ -120,7 +120,7 @@ INLINE uint elements_of_bytes(const int cache, const uint word, const int n, con
                          power, less);
 }
 
-/* Loads eight elements whose first byte lies `at` 16-bit words behind the start of x. */
+/* Loads eight elements; the first byte lies `at` 16-bit words after the start of x. */
 INLINE uint4 elements8_of_bytes(const int cache, const uint *x, const int at, const uint power,
                                 const uint less)
 {
@@ -172,8 +172,8 @@ INLINE void convert_half(const int cache, __local ushort *to, const __local ucha
     }
 }
 
-/* fill_quantized_rows() from a tile of bytes, but elements beyond the last row and column are any
- * integers with a factor of 0. scaled: the elements contain a power of two. */
+/* Like fill_quantized_rows(), but from a tile of bytes. Elements beyond the last row and column are
+ * any integers with a factor of 0. scaled: the elements contain a power of two. */
 INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
                         const int tile_rows, const int columns, __local float *factors,
                         const __local uchar *bytes, const int rows, const int dim,
@@ -190,7 +190,7 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
 
     INDEX_HERE(first);
     const int group = first / (2 * at_once), side = first % 2, n = first / 2 % at_once;
-    /* Rows of eight neighbouring work-items meet in no bank. */
+    /* Rows of eight neighbouring work-items have no bank conflicts. */
     const int row0 = BITS_OF_CODES(cache) == 8 ? (n & ~6) | (n & 2) << 1 | (n & 4) >> 1
                                                : (n & ~7) | (n & 3) << 1 | (n & 4) >> 2;
     UNROLL
@@ -244,8 +244,8 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
     __local uchar *const k_bytes = (__local uchar *)k_pieces;                                      \
     __local uchar *const v_bytes = (__local uchar *)v_pieces
 
-/* Copy the bytes of a tile's rows. m: where K and V begin, with the marks of MARK_ALIGNED();
- * number: the tile's number modulo 2. */
+/* Copies the bytes of a tile's rows. m has the addresses of K and V, with the marks of
+ * MARK_ALIGNED(); number is the tile's number modulo 2. */
 #define COPY_KEYS(m, keys, number)                                                                 \
     copy_bytes(K_CACHE, k_bytes, K_ROW_BYTES, BLOCK_N,                                             \
                K_PLACE((m).k, FROM_KEY((keys).j0, args->shape->k_stride)),                         \

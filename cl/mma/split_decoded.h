@@ -25,7 +25,8 @@ enum {
 struct own {
     __local uchar *k_bytes, *v_bytes;
     __local uint4 *factors;
-    __local long *places; /* paged: of its rows of keys, then of values, in bytes */
+    /* with pages: the addresses of its rows of keys, then of values, in bytes */
+    __local long *places;
 };
 
 /* Key number n, in the order of tiles. */
@@ -60,7 +61,8 @@ INLINE void store_q_operands(const __local ushort *q_tile, __local uint4 *q_oper
 }
 
 #if PAGE_SIZE
-/* Lists the places of the sub-group's rows of a tile; they are read after the sub-group's next barrier. */
+/* Lists the addresses of the sub-group's rows of a tile; they are read after the sub-group's next
+ * barrier. */
 INLINE void list_own_places(const struct arguments *args, const long b, const struct keys *keys,
                             __local long *places, const int lane)
 {
@@ -75,10 +77,11 @@ INLINE void list_own_places(const struct arguments *args, const long b, const st
 #define list_own_places(args, b, keys, places, lane) ((void)0)
 #endif
 
-/* The rows of a page that lie one after the other, if tiles and pages are multiples of so many. */
+/* The number of neighbouring rows in a page, if tiles and pages are multiples of it. */
 enum { RUN_ROWS = 16 };
 
-/* Copies the bytes of the sub-group's rows of a tile. matrix: the row of key 0, or, paged, of page 0. */
+/* Copies the bytes of the sub-group's rows of a tile. matrix is the row of key 0 or, with pages, of
+ * page 0. */
 INLINE void copy_own(const int cache, __local uchar *to, const struct keys *keys,
                      const __global uchar *matrix, const long row_step, const __local long *places,
                      const int row_bytes, const bool aligned, const int lane)
@@ -118,7 +121,8 @@ INLINE float scale_of_row(const int cache, const __local uchar *row, const int b
                       (const __local half *)(row + block * BLOCK_BYTES(cache) + SCALE_AT(cache)));
 }
 
-/* The scales of keys, 0 beyond the last: for each block those of all keys in the order of tiles. */
+/* Reads the scales of keys, 0 beyond the last: for each block those of all keys in the order of
+ * tiles. */
 INLINE void prepare_keys(const __local uchar *bytes, __local float *factors, const int count,
                          const int lane)
 {
@@ -131,7 +135,7 @@ INLINE void prepare_keys(const __local uchar *bytes, __local float *factors, con
     SUB_GROUP_BARRIER(); /* the keys' factors are complete */
 }
 
-/* What weights and values of a key's block are multiplied with. */
+/* The factors of weights and of values of a key's block. */
 struct value_factor {
     float factor;
     uint power; /* an element in both halves */
@@ -143,7 +147,7 @@ INLINE struct value_factor value_factor_of(const float scale, const bool inside,
     struct value_factor f = {inside ? scale : 0.0f, power_of_elements(V_CACHE)};
 
     if (DTYPE == DTYPE_F16) {
-        /* A sixteenth of the least power, for codes in high halves, is an element as well. */
+        /* A sixteenth of the least power, for codes in high halves, is an exact element as well. */
         const float x = clamp(as_float(as_uint(scale) & 0x7f800000u), 0x1p-20f, MOST_POWER);
         f.factor *= as_float((254u << 23) - as_uint(x));
         f.power = pack_pair(x * unit_of_elements(V_CACHE), x * unit_of_elements(V_CACHE));
@@ -184,7 +188,7 @@ INLINE int prepare_values(const __local uchar *bytes, __local uint4 *factors, co
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* s = q k^T for the sub-group's keys. */
+/* Computes s = q k^T for the sub-group's keys. */
 INLINE void multiply_own_keys(const struct own *own, const __local uint4 *q_operands,
                               float s[KEY_SUMS], const int lane, __local float *exchange)
 {
@@ -194,7 +198,8 @@ INLINE void multiply_own_keys(const struct own *own, const __local uint4 *q_oper
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++)
         s[x] = 0.0f;
-        /* The codes of two blocks lie alike in words: a loop over all blocks would take more registers. */
+        /* The codes of two blocks have the same alignment in words; a loop over all blocks would
+         * take more registers. */
 #pragma unroll 1
     for (int two = 0; two < K_BLOCKS; two += 2)
         UNROLL
@@ -231,7 +236,8 @@ INLINE void multiply_own_keys(const struct own *own, const __local uint4 *q_oper
     }
 }
 
-/* The second operand of rows 8 r .. 8 r + 7, in parts, from the weights of four keys times their factors. */
+/* Makes the second operand of rows 8 r .. 8 r + 7, in parts, from the weights of four keys times
+ * their factors. */
 INLINE void take_own_weights(uint words[WEIGHT_PARTS][OTHER_WORDS], const float *p, const int r,
                              const uint4 factors[2])
 {
@@ -245,7 +251,7 @@ INLINE void take_own_weights(uint words[WEIGHT_PARTS][OTHER_WORDS], const float 
     }
 }
 
-/* out += v^T p^T for the sub-group's keys. */
+/* Adds v^T p^T for the sub-group's keys to out. */
 INLINE void multiply_own_values(const struct own *own, const float p[KEY_SUMS], float out[DIM_SUMS],
                                 const int lane, __local float *exchange)
 {
@@ -286,7 +292,8 @@ INLINE void multiply_own_values(const struct own *own, const float p[KEY_SUMS], 
     }
 }
 
-/* Of a number of each of the lane's rows: those of the rows that are columns of its second products. */
+/* Selects, of a number for each of the lane's rows, those of the rows that are columns of its
+ * second products. */
 INLINE void columns_of_rows(float columns[ROW_EIGHTS][2], const float rows[LANE_QUERIES],
                             const int lane, __local float *exchange)
 {
@@ -305,7 +312,7 @@ INLINE void columns_of_rows(float columns[ROW_EIGHTS][2], const float rows[LANE_
 #endif
 }
 
-/* The row, below 8 ROW_EIGHTS, and the dim of sum x of second products. */
+/* The row, below 8 ROW_EIGHTS, and the dim of sum x of the second products. */
 INLINE int row_of_sum(const int x, const int lane)
 {
     return x / FRAGMENT_SUMS % ROW_EIGHTS * FRAGMENT_OTHERS + sum_other(lane, x % FRAGMENT_SUMS);
@@ -455,8 +462,8 @@ split(PARAMETERS_split)
     __local float statistics[SUB_GROUPS * BLOCK_M];
     __local long q_places[BLOCK_M], places[OWN_PLACES];
     __local uint seen_tiles[SEEN_WORDS];
-    __local int not_finite;  /* not 0 once an output is Inf or NaN */
-    __local int v_nonfinite; /* not 0 once an Inf or NaN of V became 0 */
+    __local int not_finite;  /* is nonzero once an output is Inf or NaN */
+    __local int v_nonfinite; /* is nonzero once an Inf or NaN of V became 0 */
     DECLARE_EXCHANGE(SUB_GROUPS);
     const struct shared l = {
         .q_tile = (__local ushort *)pieces, .statistics = statistics, .q_places = q_places};
@@ -488,7 +495,7 @@ split(PARAMETERS_split)
                         state, weight_exponent, lane, exchange);
         if (!all_finite(state))
             atomic_or(&not_finite, 1);
-        LOCAL_BARRIER(); /* not_finite is final; nobody reads bytes any more */
+        LOCAL_BARRIER(); /* not_finite is final, and no bytes are read any more */
         again = !again && not_finite;
     } while (again);
 

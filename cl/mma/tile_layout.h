@@ -23,8 +23,8 @@
 #define PACKED_RUN (OTHER_WORDS == 2 ? 4 : 8)
 #define PACKED_LINE (64 / PACKED_RUN) /* dims in 128 bytes, the width of all banks */
 
-/* Dims change places within four, otherwise in each 128 bytes: lanes read neighbours of them, threads fill
- * every fourth, and both meet in no bank. */
+/* Dims are permuted within four, or else in each 128 bytes: lanes read neighbouring dims and
+ * threads fill every fourth, both without bank conflicts. */
 static inline int packed_at(const int dims, const int slab, const int dim, const int depth)
 {
     const int place = dim ^ (dim / PACKED_LINE & 3);

@@ -23,13 +23,13 @@
 #define COPIES_COMPLETE(half) (2 * (half))
 #define COPIES_READ(half) (2 * (half) + 1)
 
-/* The place of a tile, and the parity of this use of the place. */
+/* The buffer of a tile, and the parity of the buffer's current use. */
 struct use {
     int place;
     uint parity;
 };
 
-/* State that kernels declare and pass on: the mbarriers, and the next use. */
+/* The state that kernels declare and pass on: the mbarriers, and the next use. */
 struct stream {
     __local ulong *barriers;
     struct use next;
@@ -48,9 +48,10 @@ INLINE struct use next_use(struct use u)
 }
 
 #if !EMULATE
-/* Together, 128 * (40 + 2 * 232) or 128 * (32 + 3 * 160), with a producer that draws random numbers or reads block lists 128 * (56 +
- * 2 * 224) or 128 * (56 + 3 * 152), and with two warpgroups that do 128 * (2 * 48 + 2 * 208), these are at most the
- * registers of a multiprocessor. The host counts with them. */
+/* Together these are at most the registers of a multiprocessor: 128 * (40 + 2 * 232) or 128 * (32 +
+ * 3 * 160). A producer that draws random numbers or reads block lists has 128 * (56 + 2 * 224) or
+ * 128 * (56 + 3 * 152), and two such warpgroups have 128 * (2 * 48 + 2 * 208). The host counts with
+ * them. */
 #if DRAWERS == 2
 #define PRODUCER_REGISTERS 48
 #define COMPUTING_REGISTERS 208
@@ -129,7 +130,7 @@ INLINE void wait_for_copies(__local ulong *barrier, const uint parity)
 }
 
 #define BARRIER(u, which) (barriers + (u).place * PLACE_BARRIERS + (which))
-/* A barrier without arrivals so far counts as complete for the parity before. */
+/* A barrier that nobody has arrived at counts as complete for the parity before. */
 #define PLACE_FREE(u, half) wait_for(BARRIER(u, COPIES_READ(half)), (u).parity ^ 1)
 #define STORED(u, half) arrive_at(BARRIER(u, COPIES_COMPLETE(half)))
 #define COPIES_ASKED(u, half, all) arrive_with_copies(BARRIER(u, COPIES_COMPLETE(half)), all)

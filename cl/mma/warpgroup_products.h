@@ -8,8 +8,8 @@
 #error "wgmma multiplies with tiles of whole steps of 16 columns"
 #endif
 
-/* s = q k^T, with the sub-group's rows of Q in registers if Q_RESIDENT, else those of its warpgroup from row `first` of
- * q_tile on, a tile of all_rows: complete behind FINISH_QK(). */
+/* Starts s = q k^T, with the sub-group's rows of Q in registers if Q_RESIDENT, else those of its
+ * warpgroup from row `first` of q_tile on, a tile of all_rows. It is complete after FINISH_QK(). */
 INLINE void begin_qk(const __local ushort *q_tile, const int first, const int all_rows,
                      const __local ushort *k_tile,
                      uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
@@ -23,7 +23,7 @@ INLINE void begin_qk(const __local ushort *q_tile, const int first, const int al
 #endif
 }
 
-/* latest: the products that were begun later, and need not be complete. */
+/* latest: the number of products that were begun later, and need not be complete. */
 #if Q_RESIDENT
 #define KEEP_QUERIES(q_words) KEEP_OPERANDS((q_words)[0], PART_DEPTHS)
 #else

@@ -115,7 +115,7 @@ static inline uint descriptor_byte(const ulong descriptor, const bool rows_are_t
     return at ^ (at >> 7 & 7) << 4;
 }
 
-/* sums of a sub-group's 16 queries and `others` keys or dims. */
+/* Computes the sums of a sub-group's 16 queries and `others` keys or dims. */
 INLINE void multiply_tile(float *sums, const int others, const uint *query,
                           const __local ushort *tile, const ulong descriptor,
                           const bool rows_are_terms, const bool accumulate, const int lane,
@@ -158,7 +158,8 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
     }
 }
 #else
-/* Sums n .. n + 15 as operands of inline assembler, and their names where they are the first, the second ... 16. */
+/* Lists sums n .. n + 15 as operands of inline assembler, and their names if they are operands 0 ..
+ * 15, 16 .. 31 and so on. */
 #define FOUR(s, n) "+f"((s)[n]), "+f"((s)[(n) + 1]), "+f"((s)[(n) + 2]), "+f"((s)[(n) + 3])
 #define SIXTEEN(s, n) FOUR(s, n), FOUR(s, (n) + 4), FOUR(s, (n) + 8), FOUR(s, (n) + 12)
 #define NAMES_0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
@@ -174,8 +175,8 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
     "%127"
 #define NAMES_OF_128 NAMES_0 NAMES_1 NAMES_2 NAMES_3
 
-/* sums (+)= query times a tile; q0 .. accumulate: names of the operands behind the sums. The last of the numbers is 1
- * where rows of the tile are terms. */
+/* Adds query times a tile to sums, or starts sums with that; q0 .. accumulate name the operands
+ * after the sums. The last number is 1 if rows of the tile are terms. */
 #define WGMMA(others, names, q0, q1, q2, q3, operand, accumulates, rows_are_terms, sums_of)        \
     __asm volatile(SM_90A "{.reg .pred adds; setp.ne.b32 adds, " accumulates                       \
                           ", 0; wgmma.mma_async.sync.aligned.m64n" #others                         \
@@ -185,7 +186,8 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
                    : "r"(query[0]), "r"(query[1]), "r"(query[2]), "r"(query[3]), "l"(descriptor),  \
                      "r"((int)accumulate)                                                          \
                    : "memory")
-/* sums (+)= rows of one tile times another tile; the numbers are those of WGMMA(). */
+/* Adds rows of one tile times another tile to sums, or starts sums with that; the numbers are those
+ * of WGMMA(). */
 #define WGMMA_TILES(others, names, row_operand, operand, accumulates, rows_are_terms, sums_of)     \
     __asm volatile(SM_90A "{.reg .pred adds; setp.ne.b32 adds, " accumulates                       \
                           ", 0; wgmma.mma_async.sync.aligned.m64n" #others                         \
@@ -194,7 +196,7 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
                    : sums_of                                                                       \
                    : "l"(row_descriptor), "l"(descriptor), "r"((int)accumulate)                    \
                    : "memory")
-/* Commas come with their expansion: NVIDIA's compiler refuses variadic macros. */
+/* The expansion contains the commas: NVIDIA's compiler refuses variadic macros. */
 #define SUMS_32 SIXTEEN(sums, 0)
 #define SUMS_64 SUMS_32, SIXTEEN(sums, 16)
 #define SUMS_128 SUMS_64, SIXTEEN(sums, 32), SIXTEEN(sums, 48)
@@ -212,8 +214,9 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
     WGMMA_TILES(256, NAMES_OF_128 NAMES_4 NAMES_5 NAMES_6 NAMES_7, "%128", "%129", "%130", terms,  \
                 SUMS_256)
 
-/* Products of a tile's last columns, where REST_OF_DIMS of them are left behind multiples of 128, neither 32 nor 64. Only
- * a program that needs it has this instruction: each takes the compiler time. */
+/* Multiplies a tile's last columns, if REST_OF_DIMS are left after multiples of 128 and these are
+ * neither 32 nor 64. Only a program that needs it has this instruction, since each takes compile
+ * time. */
 #define EIGHT(s, n) FOUR(s, n), FOUR(s, (n) + 4)
 #if REST_OF_DIMS == 16
 #define SUMS_OF_REST EIGHT(sums, 0)
@@ -241,7 +244,7 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
           "%58", "%59", "%60", "%61", "1", SUMS_OF_REST)
 #endif
 
-/* The one of `wgmma` for `others`, 32, 64 or 128, constant. */
+/* Selects the instruction for `others`, which is 32, 64 or 128 (constant). */
 #define OF_SIZE(wgmma)                                                                             \
     do {                                                                                           \
         if (others == 128 && rows_are_terms)                                                       \
@@ -304,7 +307,7 @@ INLINE void begin_rows_of_tile(uint operands[][QUERY_WORDS], const int columns,
     PRODUCTS_UNDER_WAY();
 }
 
-/* sums += operands of `parts` parts times a tile of tile_rows x dims. Asynchronous until
+/* Adds operands of `parts` parts times a tile of tile_rows x dims to sums. Asynchronous until
  * PRODUCTS_WAIT(). */
 INLINE void begin_sums_of_tile(uint operands[][QUERY_WORDS], const int parts, const int tile_rows,
                                const __local ushort *tile, const int dims, float *sums,
@@ -336,11 +339,11 @@ INLINE void add_rows_of_tile(uint operands[][QUERY_WORDS], const int parts, cons
     SUMS_HERE(sums, dims / 2);
 }
 
-/* The products of begin_tile_products(), between PRODUCTS_BEGIN() and PRODUCTS_UNDER_WAY(). */
+/* Computes the products of begin_tile_products(), between PRODUCTS_BEGIN() and
+ * PRODUCTS_UNDER_WAY(). */
 INLINE void ask_tile_products(const __local ushort *rows, const int first, const int all_rows,
                               const int columns, const __local ushort *tile, const int others,
-                              const bool adds, float *sums, const int lane,
-                              __local float *exchange)
+                              const bool adds, float *sums, const int lane, __local float *exchange)
 {
     UNROLL
     for (int column = 0; column < columns; column += FRAGMENT_DEPTH)
@@ -365,8 +368,8 @@ INLINE void begin_tile_products(const __local ushort *rows, const int first, con
     PRODUCTS_UNDER_WAY();
 }
 
-/* The same with all pairs of `parts` parts that count, the small ones first; row_part and part: elements from one part
- * of a tile to the next. */
+/* Multiplies all pairs of `parts` parts that count, the small ones first, as the function above
+ * does. row_part and part are the distances of a tile's parts, in elements. */
 INLINE void begin_part_products(const int parts, const __local ushort *rows, const int row_part,
                                 const int first, const int all_rows, const int columns,
                                 const __local ushort *tile, const int part, const int others,
@@ -392,7 +395,8 @@ INLINE void begin_part_products(const int parts, const __local ushort *rows, con
     PRODUCTS_UNDER_WAY();
 }
 
-/* sums += weights in parts times the parts of a tile of tile_rows x dims, likewise. */
+/* Adds weights in parts times the parts of a tile of tile_rows x dims to sums. Asynchronous until
+ * PRODUCTS_WAIT(). */
 INLINE void begin_part_sums(uint operands[][QUERY_WORDS], const int tile_rows,
                             const __local ushort *tile, const int part, const int dims, float *sums,
                             const int lane, __local float *exchange)

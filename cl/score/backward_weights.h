@@ -9,7 +9,7 @@
 #include "common/dropout.h"
 #endif
 
-/* 1 if weights and the gradients of scores are computed while the products are accumulators: the
+/* Is 1 if weights and the gradients of scores are computed while the products are accumulators. The
  * accumulators then begin with -lse and -delta, and only masked pairs need more work. */
 #if CHANGES_SCORES || HAS_DROPOUT || HAS_DSLOPES
 #define WEIGHTS_IN_REGISTERS 0
@@ -18,7 +18,8 @@
 #endif
 
 #if HAS_DROPOUT
-/* 1 if a block of keys may begin at no multiple of four, as columns of block lists do. */
+/* Is 1 if a block of keys may begin at a key that is not a multiple of four, as columns of block
+ * lists may. */
 #if HAS_BLOCKS
 #define BEGINS_BETWEEN_FOURS (BLOCK_KV % 4 != 0)
 #else
@@ -62,7 +63,8 @@ INLINE void clear_neighbours(const struct row_range rows, lanes *ds)
         ds[n] = 0.0f;
 }
 
-/* Multiplies rows by a block's keys: tile->p becomes exponentials, or products if steps follow. */
+/* Multiplies rows by a block's keys: tile->p becomes exponentials, or products if more steps
+ * follow. */
 NOINLINE void multiply_scores(const float scale, const struct key_block *block,
                               const struct row_range rows, struct query_tile *tile)
 {
@@ -72,7 +74,7 @@ NOINLINE void multiply_scores(const float scale, const struct key_block *block,
                   OPERANDS(DIM_QK), (const operand *)tile->q, OPERANDS(ROW_QK), block->k,
                   WEIGHTS_IN_REGISTERS ? tile->minus_lse : zeros, rows.begin, rows.end, tile->p,
                   tile->p);
-    (void)scale; /* unused with floats, whose k is scaled already */
+    (void)scale; /* not used with floats, whose k is scaled already */
 }
 
 /* A row of the tile and a block of keys. */
@@ -89,13 +91,14 @@ INLINE struct score_row row_of_tile(const struct arguments *args, const struct h
     return row;
 }
 
-/* exp(s - lse). left: the result of multiply_scores(); s: the score from finish_scores(). */
+/* Computes exp(s - lse). left is the result of multiply_scores(); s is the score from
+ * finish_scores(). */
 INLINE lanes weights_of_lanes(const lanes left, const struct score_vector s, const float minus_lse)
 {
     return WEIGHTS_IN_REGISTERS ? left : EXPONENTIAL(s.scores + minus_lse);
 }
 
-/* Multiplies P and dS of some rows with the factors that correct weights for a rounded lse. */
+/* Multiplies P and dS of some rows by the factors that correct weights for a rounded lse. */
 NOINLINE void add_missing(const struct row_range rows, struct query_tile *tile)
 {
     for (int n = rows.begin; n < rows.end; n++) {

@@ -13,7 +13,7 @@
 
 /* Results of a look-up in the lists: 0 if the block is not listed. */
 #define BLOCK_LISTED 1
-#define BLOCK_FULL 2 /* listed as full: the mask is not read */
+#define BLOCK_FULL 2 /* listed as full: the mask need not be read */
 
 /* Looks up the block of query i and key j. */
 #if HAS_BLOCKS
@@ -23,7 +23,7 @@
 #endif
 #if HAS_BLOCKS
 
-#define BLOCK_FULL_BIT 0x40000000 /* set in a list's entry: CLATTN_BLOCK_FULL */
+#define BLOCK_FULL_BIT 0x40000000 /* the bit CLATTN_BLOCK_FULL of a list's entry */
 #define HAS_MASKS (HAS_MASK || HAS_MASK_FUNCTION)
 #define BLOCK_PLANES (1 + HAS_MASKS)
 
@@ -37,7 +37,7 @@ INLINE long block_columns(const struct arguments *args)
     return (args->shape->seq_kv + BLOCK_KV - 1) / BLOCK_KV;
 }
 
-/* The entries of a row: [begin, end) of a list. */
+/* Finds the entries of a row: [begin, end) of a list. */
 struct block_range {
     long list, begin, end;
 };
@@ -77,7 +77,7 @@ static inline int find_listed_block(const struct arguments *args, const long b, 
 
 /* ---- bits ----------------------------------------------------------------------------------- */
 
-/* The bits of one list, BLOCK_PLANES * words of each row. */
+/* The number of bits in a list: BLOCK_PLANES * words for each row. */
 struct block_bits {
     const __global uint *at;
     long words;
@@ -88,7 +88,7 @@ INLINE long block_words(const struct arguments *args)
     return (block_columns(args) + 31) / 32;
 }
 
-/* The bits of the list of batch b and head h. begin: the begin of the bits of all lists. */
+/* The bits of the list of batch b and head h; `begin` points to the bits of all lists. */
 INLINE struct block_bits block_bits_of(const struct arguments *args, const __global float *begin,
                                        const long b, const long h)
 {
@@ -100,12 +100,12 @@ INLINE struct block_bits block_bits_of(const struct arguments *args, const __glo
     return bits;
 }
 
-/* Rows of blocks first .. last, last included. */
+/* The rows first .. last of blocks, with last included. */
 struct block_rows {
     long first, last;
 };
 
-/* The rows of blocks of `queries` queries from i on; at least one query. */
+/* Returns the rows of blocks that have queries i .. i + queries - 1; at least one query. */
 INLINE struct block_rows block_rows_of(const long i, const long queries)
 {
     const struct block_rows rows = {i / BLOCK_Q, (i + queries - 1) / BLOCK_Q};
@@ -113,8 +113,9 @@ INLINE struct block_rows block_rows_of(const long i, const long queries)
     return rows;
 }
 
-/* The first column of [c, end) that has a bit of 1 in some of the rows, or, if `inverted`, a bit of
- * 0 in all of them; end if there is none. plane: 0 reads the bits "listed", 1 the bits "full". */
+/* Returns the first column of [c, end) whose bit is 1 in some of the rows; end if there is none.
+ * With `inverted`, its bit is 0 in all of them. plane 0 selects the bits "listed", 1 the bits
+ * "full". */
 static inline long next_column(const struct block_bits bits, const struct block_rows rows,
                                const int plane, const int inverted, long c, const long end)
 {
@@ -143,7 +144,7 @@ static inline bool have_all(const struct block_bits bits, const struct block_row
     return all;
 }
 
-/* The first key from j on that some of the rows see; end if it is not before end. */
+/* Returns the first key from j on that some of the rows see; end if there is none before end. */
 INLINE long run_begin(const struct block_bits bits, const struct block_rows rows, const long j,
                       const long end)
 {
@@ -176,8 +177,8 @@ INLINE long run_end(const struct block_bits bits, const struct block_rows rows, 
     return min(last * BLOCK_KV, end);
 }
 
-/* The first row of [r, end) that lists some column of [c, column_end), or, if `inverted`, lists
- * none of them; end if there is none. */
+/* Returns the first row of [r, end) that lists some column of [c, column_end), or, if `inverted`,
+ * lists none of them; end if there is none. */
 static inline long next_row(const struct block_bits bits, const long c, const long column_end,
                             const int inverted, long r, const long end)
 {
@@ -189,8 +190,8 @@ static inline long next_row(const struct block_bits bits, const long c, const lo
     return end;
 }
 
-/* The first key (or query) of the tile that contains x, or `from` if that is greater. Tiles have
- * `tile` keys or queries; the first begins at `begin`. */
+/* Returns the first key (or query) of the tile that contains x, or `from` if that is greater. Tiles
+ * have `tile` keys or queries; the first begins at `begin`. */
 INLINE long tile_of(const long begin, const long from, const long x, const int tile)
 {
     return max(begin + (x - begin) / tile * tile, from);
@@ -215,13 +216,13 @@ INLINE long next_tile_of_queries(const struct block_bits bits, const long j, con
     return row * BLOCK_Q < end ? tile_of(begin, i, max(row * BLOCK_Q, i), tile) : end;
 }
 
-/* What the block lists say of a tile's pairs. */
+/* The visibility of a tile's pairs by block lists. */
 struct listed_tile {
     bool some, all;           /* whether some pair, or every pair, is in a listed block */
     bool some_full, all_full; /* the same for blocks listed as full */
 };
 
-/* The entries for `queries` queries from i on and `keys` keys from j on. */
+/* Looks up the visibility of `queries` queries from i on and `keys` keys from j on. */
 static inline struct listed_tile listed_tile_at(const struct block_bits bits, const long i,
                                                 const long queries, const long j, const long keys)
 {
@@ -280,7 +281,7 @@ INLINE long next_tile_of_rows(const struct arguments *args, const __global float
                               const long begin, const long j, const long end, const int tile)
 {
     long seen = end, list = -1,
-         block_row = -1; /* the list and the row of blocks that were looked at */
+         block_row = -1; /* the list and the row of blocks that were tested last */
 
     for (int r = 0; r < rows && seen > j; r++) {
         const long h = kv_head * args->shape->group + (row + r) / args->shape->seq_q;

@@ -12,7 +12,7 @@
 struct score_row {
     long b, h, i, j;
     float begin, end; /* the keys that the query may see by lengths, windows and causality */
-    float distance;   /* key j's distance from the key that is "now" for the query */
+    float distance;   /* key j's distance from the diagonal at the query */
 #if HAS_FUNCTIONS
     struct function_pair first; /* the query and key j */
 #endif
@@ -44,7 +44,8 @@ INLINE struct score_row score_row_at(const struct arguments *args, const struct 
 }
 
 #if HAS_MASK
-/* The mask's bytes of the row and keys n .. of the tile, not 0 for those that have no column in it. */
+/* Loads the mask's bytes of the row and keys n .. of the tile; keys without a column count as
+ * unmasked. */
 INLINE lanes load_mask_of_keys(const struct arguments *args, const struct score_row row,
                                const int n, const int left)
 {

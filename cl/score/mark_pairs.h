@@ -75,8 +75,8 @@ INLINE const __global uchar *all_marks(const struct arguments *args)
     return are_marked(args) ? (const __global uchar *)(args->workspace + MARKS_BEGIN(args)) : 0;
 }
 
-/* The marks of `queries` queries from i on and `keys` keys from j on; both may begin within a mark
- * and span several (AND). Undefined if there are no pairs. */
+/* Combines (AND) the marks of `queries` queries from i on and `keys` keys from j on; both may begin
+ * within a mark and span several. The result is undefined if there are no pairs. */
 INLINE int mark_of_pairs(const struct arguments *args, const __global uchar *marks, const long b,
                          const long h, const long i, const long queries, const long j,
                          const long keys)
@@ -94,7 +94,7 @@ INLINE int mark_of_pairs(const struct arguments *args, const __global uchar *mar
 }
 
 #if HAS_MASK
-/* Two flags of a row's bytes, each not 0 if set: some byte is not 0, some byte is 0. */
+/* Two flags of a row's bytes, each nonzero if set: some byte is not 0, some byte is 0. */
 INLINE void look_at_row(const __global uchar *p, const int keys, ulong *some, ulong *gaps)
 {
     const ulong ones = 0x0101010101010101UL, highest = 0x8080808080808080UL;
@@ -103,7 +103,7 @@ INLINE void look_at_row(const __global uchar *p, const int keys, ulong *some, ul
     for (; n + 8 <= keys; n += 8) {
         const ulong bytes = as_ulong(vload8(0, p + n));
         *some |= bytes;
-        *gaps |= (bytes - ones) & ~bytes & highest; /* not 0 if and only if a byte is 0 */
+        *gaps |= (bytes - ones) & ~bytes & highest; /* is nonzero if and only if a byte is 0 */
     }
     for (; n < keys; n++) {
         *some |= p[n];
@@ -144,7 +144,7 @@ INLINE int mark_of_bias(const __global bias_storage *p, const long row, const lo
 }
 #endif
 
-/* The mark of some rows of a tile; query i and key j come first. */
+/* Computes the mark of some rows of a tile that begins with query i and key j. */
 INLINE int mark_of_rows(const struct arguments *args, const long b, const long h, const long i,
                         const long j, const int rows, const int keys)
 {
@@ -188,7 +188,7 @@ __kernel __attribute__((reqd_work_group_size(MARK_ITEMS, 1, 1))) void
 mark_pairs(PARAMETERS_mark_pairs)
 {
     const struct arguments arguments = ARGUMENTS_mark_pairs, *const args = &arguments;
-    __local int not_of_all; /* the bits of marks that some row lacks */
+    __local int not_of_all; /* the bits that some row's mark lacks */
     const long tiles = marked_tiles(args), tile = get_group_id(0) % tiles, j = tile * MARK_N;
     const long i = get_group_id(0) / tiles * MARK_M, h = get_group_id(1), b = get_group_id(2);
     const int rows = (int)min(args->shape->seq_q - i, (long)MARK_M);

@@ -49,7 +49,7 @@ struct query_block {
 #endif
 };
 
-/* The first query that does not belong to a block's chunk any more, wherever the chunk ends. */
+/* Returns the first query after a block's chunk, wherever the chunk ends. */
 #if HAS_BLOCKS
 #define QUERIES_END(block) (block).end
 #else
@@ -64,15 +64,15 @@ struct query_block {
 struct score_tile {
     ints begin[BLOCK_VECTORS], last[BLOCK_VECTORS]; /* keys in the window of each query */
     int all_begin, all_end;                         /* keys in the window of every query */
-    int lower_end,
-        upper_begin; /* before lower_end the lower half sees keys, from upper_begin on the upper */
-    int hides;       /* whether bias, mask or block lists may hide a pair */
-    /* Key 0's distance from the key that is "now" for each query; valid with HAS_ALIBI. */
+    /* the lower half of the block sees keys before lower_end, the upper from upper_begin on */
+    int lower_end, upper_begin;
+    int hides; /* whether bias, mask or block lists may hide a pair */
+    /* Key 0's distance from the diagonal at each query; valid with HAS_ALIBI. */
     lanes distance[BLOCK_VECTORS];
     float slope;
     float softcap, inverse_softcap;
 #if OPERAND_PAIRS
-    float scale; /* the factor that makes scores of products */
+    float scale; /* the factor that turns products into scores */
 #endif
 #if OPERAND_TILES
     float deferred_scale; /* the factor of scores inside the exponential */
@@ -151,7 +151,7 @@ INLINE struct score_tile score_tile_of_block(const struct arguments *args,
 #endif
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++) {
-        /* The key that is "now" for the first lane. */
+        /* The diagonal's key for the query of the first lane. */
         const long now = block.i + m * SIMD_WIDTH + block.e.diagonal - j;
         (void)now;
 #if HAS_WINDOW_LEFT
@@ -175,8 +175,8 @@ INLINE struct score_tile score_tile_of_block(const struct arguments *args,
 enum visibility { EMPTY, FULL, PARTIAL };
 
 #if HAS_BIAS
-/* The biases of SIMD_WIDTH queries and `left` keys, at most SIMD_WIDTH, with queries in SIMD lanes.
- * last: the last query that there is. */
+/* Loads the biases of SIMD_WIDTH queries and `left` keys, at most SIMD_WIDTH, with queries in SIMD
+ * lanes. last is the last query that exists. */
 INLINE void load_biases_of_queries(const __global bias_storage *p, const long row, const long step,
                                    const int last, const int left, lanes *x)
 {
@@ -199,7 +199,7 @@ INLINE void load_biases_of_queries(const __global bias_storage *p, const long ro
     }
 }
 
-/* The biases of a block and keys j .. j + count - 1. */
+/* Loads the biases of a block and keys j .. j + count - 1. */
 NOINLINE enum visibility load_bias_tile(const struct arguments *restrict args,
                                         const struct query_block block, const long j,
                                         const int count, const __global bias_storage *p, lanes *to)
@@ -233,7 +233,7 @@ NOINLINE enum visibility load_bias_tile(const struct arguments *restrict args,
 }
 #endif
 
-#define MASK_KEYS (4 * SIMD_WIDTH) /* keys with mask bytes that fill a vector */
+#define MASK_KEYS (4 * SIMD_WIDTH) /* the number of keys whose mask bytes fill a vector */
 #define MASK_VECTORS                                                                               \
     (HAS_MASK || HAS_BLOCKS ? (BLOCK_N + MASK_KEYS - 1) / MASK_KEYS * SIMD_WIDTH * BLOCK_VECTORS   \
                             : 1)
@@ -276,7 +276,8 @@ INLINE void load_mask_of_queries(const __global uchar *p, const long row, const 
     }
 }
 
-/* The mask of a block and keys j .. j + count - 1. PARTIAL may be a false alarm. */
+/* Loads the mask of a block and keys j .. j + count - 1. The result may be PARTIAL where the mask
+ * hides no pair. */
 NOINLINE enum visibility load_mask_tile(const struct arguments *restrict args,
                                         const struct query_block block, const long j,
                                         const int count, const __global uchar *p, ints *to)
@@ -332,7 +333,7 @@ NOINLINE void mask_unlisted(const struct query_block block, const long j, const 
 #endif
 
 #if HAS_MASK || HAS_BLOCKS
-/* Not 0 in the lanes of vector m whose queries see key n by mask and block lists. */
+/* Is nonzero in the lanes of vector m whose queries see key n by mask and block lists. */
 INLINE ints mask_of(const struct score_tile *tile, const int n, const int m)
 {
 #ifdef __ENDIAN_LITTLE__
@@ -418,7 +419,8 @@ INLINE int load_biases_and_masks(const struct arguments *args, const struct quer
     else
         for (int n = 0; n < MASK_VECTORS; n++)
             masks[n] = 0x01010101;
-#elif HAS_MARKS && !HAS_BIAS /* with a bias the mask's bytes may be read anyway */
+/* with a bias, the mask's bytes may be read even if no pair is masked */
+#elif HAS_MARKS && !HAS_BIAS
     const int has_columns = !(block.mark & MARK_FULL);
     const enum visibility masked =
         has_columns ? load_mask_tile(args, block, j, count, p, masks) : FULL;
@@ -541,7 +543,7 @@ NOINLINE void apply_mask_function(const struct score_tile *restrict tile, const 
 }
 #endif
 
-/* The score of key n and the queries of vector m after bias and ALiBi. */
+/* Returns the score of key n and the queries of vector m after bias and ALiBi. */
 INLINE lanes add_bias(const struct score_tile *tile, const int n, const int m, lanes x)
 {
 #if HAS_BIAS
@@ -553,7 +555,7 @@ INLINE lanes add_bias(const struct score_tile *tile, const int n, const int m, l
     return x;
 }
 
-/* The scores x, with -INFINITY where bias or mask hide the pair. */
+/* Returns the scores x, with -INFINITY where bias or mask hide the pair. */
 INLINE lanes hide_pairs(const struct score_tile *tile, const int n, const int m, lanes x)
 {
 #if HAS_BIAS
@@ -565,7 +567,7 @@ INLINE lanes hide_pairs(const struct score_tile *tile, const int n, const int m,
     return x;
 }
 
-/* The scores x, with -INFINITY where the key is out of the query's window. */
+/* Returns the scores x, with -INFINITY where the key is out of the query's window. */
 INLINE lanes hide_outside(const struct score_tile *tile, const int n, const int m, const lanes x)
 {
     lanes y = x;
@@ -587,8 +589,8 @@ INLINE lanes hide_outside(const struct score_tile *tile, const int n, const int 
             statement;                                                                             \
     }
 
-/* Products of keys n0 .. n0 + QK_KEYS - 1 become scores. Keys from count on repeat the last one or,
- * in AMX tiles, do not exist; their scores become -INFINITY where they might be read. */
+/* Turns products of keys n0 .. n0 + QK_KEYS - 1 into scores. Keys from count on repeat the last one
+ * or, in AMX tiles, do not exist; their scores become -INFINITY where they might be read. */
 INLINE void finish_scores(const struct score_tile *tile, const int n0, const int count,
                           lanes (*s)[BLOCK_VECTORS])
 {
@@ -624,7 +626,7 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
 /* ---- dropout -------------------------------------------------------------------------------- */
 
 #if HAS_DROPOUT
-/* The weights of keys j .. j + count - 1 after dropout; -0 stays -0. */
+/* Applies dropout to the weights of keys j .. j + count - 1; -0 stays -0. */
 NOINLINE void drop_block_weights(const struct arguments *restrict args,
                                  const struct query_block block, const long j, const int count,
                                  lanes *p)

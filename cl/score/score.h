@@ -17,8 +17,8 @@
 
 /* ---- softcap -------------------------------------------------------------------------------- */
 
-/* s, a float or a vector of them, after softcap; `args` is in scope. The built-in
- * tanh keeps small scores exact to a few ulp, where 1 - 2 / (exp(2x) + 1) would cancel. */
+/* Applies the softcap to s, a float or a vector of floats; `args` is in scope. The built-in tanh
+ * keeps small scores exact to a few ulp, where 1 - 2 / (exp(2x) + 1) would cancel. */
 #define SOFTCAPPED(s) (HAS_SOFTCAP ? args->shape->softcap * tanh((s) / args->shape->softcap) : (s))
 
 /* ---- pairs by their numbers ----------------------------------------------------------------- */
@@ -93,7 +93,7 @@ struct score_tile {
     int rows, keys; /* the numbers of rows and keys that exist */
     int window_begin,
         window_end; /* row r may see keys from window_begin + r on, before window_end + r */
-    long distance;  /* key 0's distance from the key that is "now" for row 0 */
+    long distance;  /* key 0's distance from the diagonal at row 0 */
     float scale, slope;
     const __global uchar *mask; /* the mask's byte of row 0 and key 0; bias likewise */
     int mask_begin;             /* the first key that has a column in the mask (HAS_MASK_KEYS) */
@@ -103,9 +103,9 @@ struct score_tile {
 #endif
 #if HAS_BLOCKS                       /* find_blocks() sets these */
     bool in_block;                   /* all pairs are in one block, which is listed */
-    struct block_bits blocks;        /* the bits of the row of blocks that has row 0 */
+    struct block_bits blocks;        /* the bits of the row of blocks that contains row 0 */
     uint row_in_block, key_in_block; /* row 0's and key 0's offsets in their block */
-    long column;                     /* the column of blocks that has key 0 */
+    long column;                     /* the column of blocks that contains key 0 */
 #endif
 };
 
@@ -185,7 +185,7 @@ struct score {
     float distance;   /* the factor of ALiBi's slope; valid with HAS_ALIBI */
 };
 
-/* The score of a visible pair from its product, but for a bias. */
+/* Computes the score of a visible pair from its product, without a bias. */
 INLINE struct score score_of(const struct arguments *args, const struct score_tile t, const int row,
                              const int key, const float product)
 {

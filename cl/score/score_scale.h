@@ -4,7 +4,8 @@
 #include "common/common.h"
 
 #if HAS_ALIBI
-/* ALiBi's factor of a slope; x: the key's distance behind the query's diagonal, float or vector. */
+/* ALiBi's factor of a slope; x is the key's distance behind the query's diagonal, a float or a
+ * vector. */
 #if HAS_ALIBI_SYMMETRIC
 #define ALIBI_DISTANCE(x) (-fabs(x))
 #else

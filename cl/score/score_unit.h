@@ -17,12 +17,13 @@
 #define SCORE_TO_LOG LN2
 #define EXPONENTIAL(x) exponential2(x)
 #endif
-/* The factor of score_scale(): a softcap needs natural units, and returns scores in SCORE_UNIT. */
+/* The factor of score_scale(): the softcap takes natural units, and returns scores in SCORE_UNIT.
+ * */
 #define SCALE_UNIT (HAS_SOFTCAP ? 1.0f : SCORE_UNIT)
 
 #define HAS_WINDOW (HAS_WINDOW_LEFT || HAS_WINDOW_RIGHT)
-/* 1 if any pair may be masked. */
+/* Is 1 if any pair may be masked. */
 #define HIDES (HAS_WINDOW || HIDES_ANYWHERE)
-/* 1 if scores differ from products even in a tile of full visibility. */
+/* Is 1 if scores differ from products even in a tile of full visibility. */
 #define CHANGES_SCORES                                                                             \
     (HAS_SOFTCAP || HAS_BIAS || HAS_MASK || HAS_ALIBI || HAS_SCORE_FUNCTION || HAS_MASK_FUNCTION)

@@ -15,7 +15,7 @@
 #define MAX_ROWS (BLOCK_M < SIMD_WIDTH ? BLOCK_M : SIMD_WIDTH)
 
 #if HAS_DROPOUT
-/* The weights of row r and keys j .. j + count - 1 after dropout; -0 stays -0. */
+/* Applies dropout to the weights of row r and keys j .. j + count - 1; -0 stays -0. */
 INLINE void drop_weights(const struct arguments *args, const struct row_block *block, const int r,
                          const long j, const int count, float *p)
 {
@@ -39,8 +39,8 @@ INLINE void drop_weights(const struct arguments *args, const struct row_block *b
 }
 #endif
 
-/* The products s of row r and keys j .. j + count - 1 become scores; returns the largest of each
- * lane. hides (constant): some keys may be masked; their scores become -inf. */
+/* Turns the products s of row r and keys j .. j + count - 1 into scores, and returns the largest of
+ * each lane. hides (constant): some keys may be masked; their scores become -inf. */
 INLINE lanes scores_of_row(const int hides, const struct arguments *args,
                            const struct row_block *block, const int r, const long j,
                            const int count, float *s)
@@ -87,8 +87,8 @@ INLINE lanes maxima_of_rows(const lanes *x)
     return y[0];
 }
 
-/* The scores s of a row become weights exp(score - base); returns their sum in each lane. If
- * `hides`, a masked key has the weight -0 and sets its lane of *hidden. */
+/* Turns the scores s of a row into weights exp(score - base), and returns their sum in each lane.
+ * If `hides`, a masked key has the weight -0 and sets its lane of *hidden. */
 INLINE lanes exponentials_of_row(const int hides, const float base, const int count, float *s,
                                  ints *hidden)
 {
@@ -108,9 +108,9 @@ INLINE lanes exponentials_of_row(const int hides, const float base, const int co
     return sums;
 }
 
-/* The products s of all rows and keys j .. j + count - 1 become weights. Updates row_max and
- * row_sum; rescale: the factor of sums of earlier weights. Returns whether a pair is masked; such a
- * pair has the weight -0. */
+/* Turns the products s of all rows and keys j .. j + count - 1 into weights. Updates row_max and
+ * row_sum; rescale is the factor of sums of earlier weights. Returns whether a pair is masked; such
+ * a pair has the weight -0. */
 NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict args,
                              const struct row_block *block, const long j, const int count, float *s,
                              lanes *row_max, lanes *row_sum, lanes *rescale)

@@ -52,8 +52,8 @@ CLATTN_API clattn_status clattn_blocks_window(const clattn_problem *problem, int
                                               size_t *needed);
 
 /**
- * The strided pattern of Sparse Transformers: with key i + d "now" for query i, it sees the last @p stride
- * keys up to now, and before them each key whose distance from now is a multiple of @p stride.
+ * The strided pattern of Sparse Transformers: query i sees the last @p stride keys up to key i + d, its diagonal, and
+ * before them each key whose distance from key i + d is a multiple of @p stride.
  *
  * @param problem  As for clattn_blocks_window(); its diagonal is d.
  * @param stride   At least 1.

@@ -299,10 +299,10 @@ typedef enum clattn_queries {
 } clattn_queries;
 
 /**
- * The diagonal d of causal masks, windows and ALiBi: key i + d is "now" for query i. A problem that is not
- * causal has one as well, if it has a window or ALiBi. Libraries differ where keys and queries are not as many:
- * flash-attn's is the bottom-right one throughout (its ALiBi is alibi_symmetric, its window_size both sides of a
- * window), so that the last query is "now" at the last key; PyTorch's is_causal and ONNX have the top-left one.
+ * The diagonal d of causal masks, windows and ALiBi: a causal query i sees keys up to key i + d. Problems with a
+ * window or ALiBi have a diagonal, too. Libraries differ if there are not as many keys as queries. flash-attn always
+ * has the bottom-right diagonal, at which the last query sees all keys (its ALiBi is alibi_symmetric, its window_size
+ * both sides of a window). PyTorch's is_causal and ONNX have the top-left diagonal.
  */
 typedef enum clattn_diagonal {
     CLATTN_TOP_LEFT = 0, /**< d = 0. */

@@ -13,16 +13,17 @@ struct block {
     size_t row, column;
 };
 
-/* How much of a block a pattern sees. */
+/* The part of a block that a pattern sees. */
 enum seen { NONE, SOME, ALL };
 
-/* next: of a row of blocks, of which j and j_end mean nothing, the first column from `column` on that the pattern
- * may see; none before it is seen, and few that are not are named, so that a list takes as many steps as it has
- * entries. Columns are asked for in rising order, rows one after the other. */
+/* next() returns, for a row of blocks, the first column from `column` on that the pattern may see.
+ * It may name a few columns that are not seen, so that a list takes as many steps as it has
+ * entries. j and j_end have no meaning there. Columns are asked for in rising order, rows one after
+ * the other. */
 struct pattern {
     size_t (*next)(const clattn_problem *p, void *data, const struct block *row, size_t column);
     enum seen (*sees)(const clattn_problem *p, const void *data, const struct block *b);
-    void *data; /* NULL: what the caller gave is unsound */
+    void *data; /* NULL: the caller's arguments are invalid */
 };
 
 static clattn_status list_blocks(const clattn_problem *p, const struct pattern *pattern,
@@ -92,16 +93,16 @@ static size_t column_of_keys(const clattn_problem *p, size_t column, int64_t beg
 /* ---- windows and global tokens --------------------------------------------------------------- */
 
 struct window {
-    int64_t left, right; /* distances that no pair exceeds stand for no limit */
+    int64_t left, right; /* no pair exceeds these distances: they stand for no limit */
     size_t globals, random, row, at;
     uint64_t seed;
-    uint32_t *drawn; /* the columns of `row`, in order; those before the at'th were passed */
+    uint32_t *drawn; /* the columns of `row`, in order; the first `at` of them were passed */
 };
 
-/* Beyond what two positions and a diagonal, each within 2^48, can lie apart. */
+/* The distance is beyond any between two positions and a diagonal, each within 2^48. */
 #define FARTHEST ((int64_t)CA_MAX_SIZE * 4)
 
-/* SplitMix64: a number of a number. */
+/* SplitMix64: hashes a number to a number. */
 static uint64_t mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -196,8 +197,8 @@ clattn_status clattn_blocks_window(const clattn_problem *problem, int64_t left, 
 
 /* ---- strides --------------------------------------------------------------------------------- */
 
-/* The distances between the queries' own positions and the keys of a block: each from least to most
- * occurs in a pair. */
+/* The distances between the queries' own positions and the keys of a block; each value from least
+ * to most occurs in a pair. */
 struct distances {
     int64_t least, most;
 };
@@ -224,8 +225,8 @@ static enum seen strided_sees(const clattn_problem *p, const void *data, const s
     return from < stride || x.most / stride * stride >= from ? SOME : NONE;
 }
 
-/* The next column to look at: where a column has no multiple of the stride, the one that holds the
- * multiple below. */
+/* Returns the next column to test. If a column has no multiple of the stride, it is the one with
+ * the multiple below. */
 static size_t next_at_stride(const clattn_problem *p, void *data, const struct block *row,
                              size_t column)
 {
@@ -261,7 +262,7 @@ struct documents {
     size_t count;
 };
 
-/* How many starts are at most x. */
+/* Returns the number of starts that are at most x. */
 static size_t starts_up_to(const struct documents *documents, int64_t x)
 {
     size_t low = 0, high = documents->starts ? documents->count + 1 : 0;
@@ -276,7 +277,7 @@ static size_t starts_up_to(const struct documents *documents, int64_t x)
     return low;
 }
 
-/* Documents follow each other, so that the keys of all that have one of the queries do. */
+/* Documents follow each other, so the keys of all documents of some queries do, too. */
 static size_t next_in_documents(const clattn_problem *p, void *data, const struct block *row,
                                 size_t column)
 {

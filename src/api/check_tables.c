@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong in the integers that lie in device memory. */
+/* Checks of the integers in device memory. */
 #include "base/log.h"
 #include "base/structs.h"
 #include "execute/buffers.h"
@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* The integers of one operand; NULL if the problem has none. */
+/* The integers of one operand; NULL if the problem has no such operand. */
 struct integers {
     cl_int *at;
     size_t count;

@@ -15,7 +15,7 @@ extern const char *const ca_source_dropout_mask[];
 
 static ca_self_check check_program;
 
-/* Not one of the families that plans choose from, but built, checked and kept like one. */
+/* This family is none that plans choose from, but it is built, checked and kept like one. */
 static const struct ca_family dropout_mask = {
     CA_FAMILY("dropout_mask"),
     .source = ca_source_dropout_mask,
@@ -23,7 +23,7 @@ static const struct ca_family dropout_mask = {
 
 static size_t count_rows(const clattn_problem *p)
 {
-    return p->batch * p->heads * p->seq_q; /* o has them all, so that it was checked */
+    return p->batch * p->heads * p->seq_q; /* o has these layouts, and passed the check */
 }
 
 /* ---- on the host ----------------------------------------------------------------------------- */
@@ -188,7 +188,7 @@ static clattn_status run(clattn_context *ctx, cl_program program, const clattn_p
 
 /* Compares the mask of a small problem with the host's. */
 static clattn_status check_program(clattn_context *ctx, const struct ca_candidate *candidate,
-                                   const clattn_problem *none, cl_program program,
+                                   const struct ca_problem *none, cl_program program,
                                    double *launch_seconds, char why[CA_REASON_BYTES])
 {
     (void)candidate;

@@ -26,7 +26,7 @@ static const struct ca_family function_blocks = {
 };
 
 static clattn_status trust(clattn_context *ctx, const struct ca_candidate *candidate,
-                           const clattn_problem *p, cl_program program, double *launch_seconds,
+                           const struct ca_problem *p, cl_program program, double *launch_seconds,
                            char why[CA_REASON_BYTES])
 {
     (void)ctx, (void)candidate, (void)p, (void)program, (void)launch_seconds, (void)why;
@@ -34,7 +34,7 @@ static clattn_status trust(clattn_context *ctx, const struct ca_candidate *candi
 }
 
 /* The functions and the lengths of a problem alone, so that problems of other sizes and dims share the program. */
-static clattn_problem of_program(const clattn_problem *p)
+static struct ca_problem of_program(const clattn_problem *p)
 {
     clattn_problem small;
 
@@ -42,7 +42,7 @@ static clattn_problem of_program(const clattn_problem *p)
     small.mask_function = p->mask_function;
     small.q_lengths = p->q_lengths;
     small.kv_lengths = p->kv_lengths;
-    return ca_problem_normal(&small);
+    return ca_problem_own(&small);
 }
 
 /* Whether what a function gives may depend on the batch or the head: its source or its operands name one. */
@@ -125,7 +125,7 @@ static clattn_status evaluate(clattn_context *ctx, const clattn_problem *p, cons
                               unsigned char *seen)
 {
     const struct ca_candidate candidate = {.family = &function_blocks};
-    const clattn_problem small = of_program(p);
+    const struct ca_problem small = of_program(p);
     struct buffers buffers = {{NULL}};
     cl_program program;
 

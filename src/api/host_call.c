@@ -70,7 +70,8 @@ static clattn_status upload(const clattn_plan *plan, struct ca_transfer transfer
     return CLATTN_SUCCESS;
 }
 
-/* Elements, or blocks of a quantized tensor, alone: what lies between them is the caller's, perhaps another result. */
+/* Copies elements, or blocks of a quantized tensor, alone: memory between them is the caller's,
+ * perhaps another result. */
 static void scatter(const struct ca_operand *operand, const unsigned char *from, unsigned char *to)
 {
     const size_t *sizes = operand->sizes, *stride = operand->layout.stride;

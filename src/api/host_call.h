@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executions on host memory: every operation's public function is this with another struct. */
+/* Executions on host memory: every operation's public function calls these with its own struct. */
 #ifndef CA_HOST_CALL_H
 #define CA_HOST_CALL_H
 
@@ -7,7 +7,7 @@
 #include "problem/tensors.h"
 #include <clattn/plan.h>
 
-/* A host tensor and its place on the device. Of the first two, one is not null if there is such a
+/* A host tensor and its copy on the device. One of the first two is not null if there is such a
  * tensor; the rest is cleared. */
 struct ca_transfer {
     const void *input;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans, as callers ask for them. */
+/* Plans, as callers create them. */
 #include "base/log.h"
 #include "base/structs.h"
 #include "context/context.h"
@@ -7,7 +7,8 @@
 #include "problem/problem.h"
 #include <clattn/tuning.h>
 
-/* The options of a caller, which may be NULL, as this library's; 0, with a sentence, if they are of no version. */
+/* Reads a caller's options, which may be NULL, as this library's; 0, with a sentence, if they are
+ * of no version. */
 static int read_options(const clattn_plan_options **options, clattn_plan_options *own, char *why)
 {
     if (!*options)

@@ -17,7 +17,7 @@ extern const char *const ca_source_quantize[];
 
 static ca_self_check check_program;
 
-/* Not one of the families that plans choose from, but built, checked and kept like one. */
+/* This family is none that plans choose from, but it is built, checked and kept like one. */
 static const struct ca_family quantize = {
     CA_FAMILY("quantize"),
     .source = ca_source_quantize,
@@ -89,10 +89,11 @@ size_t clattn_quantized_bytes(clattn_cache cache, size_t values)
 
 /* ---- on the host ----------------------------------------------------------------------------- */
 
-/* Below this the remainders of quotients are subnormal, which devices may flush. */
+/* With smaller scales, remainders of quotients are subnormal, which devices may flush to zero. */
 #define LEAST_SCALE 0x1p-100f
 
-/* binary16, rounded to nearest even: in units of its last digit, whose carry is the exponent's. */
+/* Rounds to binary16, to nearest even, in units of the last digit; its carry goes to the exponent.
+ * */
 static unsigned half_of(float x)
 {
     const unsigned sign = signbit(x) ? 0x8000u : 0u;
@@ -109,8 +110,8 @@ static unsigned half_of(float x)
     return sign | (((unsigned)(exponent + 13) << 10) + units);
 }
 
-/* One block of 32 values. Products and sums are statements of their own, so that no compiler fuses
- * them. */
+/* Quantizes one block of 32 values. Products and sums are separate statements, so that no compiler
+ * fuses them. */
 static void make_block(float x[CA_BLOCK], const struct ca_format *format, unsigned char *block)
 {
     unsigned char *codes = block + format->codes;
@@ -346,7 +347,7 @@ static clattn_status run(clattn_context *ctx, cl_program program, const clattn_q
 
 /* Compares each dtype and format with the host's. */
 static clattn_status check_program(clattn_context *ctx, const struct ca_candidate *candidate,
-                                   const clattn_problem *none, cl_program program,
+                                   const struct ca_problem *none, cl_program program,
                                    double *launch_seconds, char why[CA_REASON_BYTES])
 {
     (void)candidate;

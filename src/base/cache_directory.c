@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Cuts the last part off, but for the root. */
+/* Removes the last part of a path, but not the root. */
 static void cut(char *path)
 {
     char *slash;
@@ -25,10 +25,10 @@ static void cut(char *path)
         slash[slash == path] = '\0';
 }
 
-/*
- * Whether a default may be used: all folders of the path belong to whom is trusted, of the last two parts and the one
- * that they are made in, as far as they are there; that one is.
- */
+/* Returns whether a default may be used: the last two
+ * folders of the path, and the one above them, belong to a
+ * trusted user as far as they exist; the one above exists.
+ * */
 static int may_use_default(const char *path, int *refused, char *why, size_t why_bytes)
 {
     char reason[CA_REASON_BYTES], *copy = ca_text_copy(path);
@@ -84,7 +84,7 @@ char *ca_cache_directory(const char *given, int *refused, char *why, size_t why_
         char reason[CA_REASON_BYTES] = "";
         if (!places[n].value || (places[n].by_default && *places[n].value != '/'))
             continue;
-        if (!*places[n].value) /* set and empty: no cache is wanted; a default: see above */
+        if (!*places[n].value) /* a value that is empty asks for no cache */
             return NULL;
         char *path = ca_text_join(places[n].value, places[n].rest, "");
         if (path && may_use(path, places[n].by_default, refused, reason, sizeof reason))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the cache lies, and how large it may become. */
+/* The place and the size limit of the cache. */
 #ifndef CA_CACHE_DIRECTORY_H
 #define CA_CACHE_DIRECTORY_H
 

@@ -13,7 +13,8 @@
 
 /* ---- folders ---------------------------------------------------------------------------------- */
 
-/* Why something cannot be opened. Below what is no folder there is nothing. */
+/* Why something cannot be opened. If a part of the path is not a folder, there is nothing to open.
+ * */
 static void explain(int error, const char *what, int is_link, char *why, size_t why_bytes)
 {
     if (is_link)
@@ -52,7 +53,7 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* The folder that a path lies in; any but one of the cache need not be trusted. */
+/* The folder of a path; only folders in the cache need be trusted. */
 static ca_file open_parent(const char *path, int in_cache, char *why, size_t why_bytes)
 {
     const size_t length = (size_t)(name_of(path) - path);
@@ -182,7 +183,7 @@ int ca_disk_is_temporary(const char *name, const char *ending)
            memcmp(name + length - drawn - ends, ending, ends) == 0;
 }
 
-/* Makes a file whose name ends with what is drawn. */
+/* Creates a file whose name ends randomly. */
 static ca_file make_temporary(ca_file folder, char *name, enum ca_file_use use)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";

@@ -29,14 +29,14 @@ unsigned char *ca_disk_read(const char *path, size_t most, size_t *bytes, char *
  * which is then never "". The path is changed and changed back. */
 ca_file ca_disk_open(char *path, char *why, size_t why_bytes);
 
-/* Sets the time at which a file of the cache was last used to now, for the removal of the least
- * recently used; not if the time is less than CA_DISK_TOUCH_SECONDS old. */
+/* Sets the time of last use of a cache file to now, for the removal of the least recently used
+ * files; not if it is less than CA_DISK_TOUCH_SECONDS old. */
 enum { CA_DISK_TOUCH_SECONDS = 3600 };
 void ca_disk_touch(const char *path);
 
 /* ---- anywhere --------------------------------------------------------------------------------- */
 
-/* Makes a path's directories, but not its last part, as mkdir -p does. 0 on failure. The path is
+/* Creates a path's directories, but not its last part, as mkdir -p does. 0 on failure. The path is
  * changed and changed back. */
 int ca_disk_make_directories(char *path);
 
@@ -55,8 +55,8 @@ enum ca_disk_care {
 int ca_disk_write(const char *path, const void *first, size_t first_bytes, const void *second,
                   size_t second_bytes, unsigned care);
 
-/* Whether a file has the name of a temporary file that a killed writer left, for a file whose name
- * has this ending. */
+/* Returns whether a file has the name of a temporary file that a killed writer left, for a file
+ * whose name has this ending. */
 int ca_disk_is_temporary(const char *name, const char *ending);
 
 #endif

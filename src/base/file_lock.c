@@ -13,7 +13,7 @@
 
 #define NAP_SECONDS 0.002
 
-/* A wait of so many seconds, during which a file stays unchanged. */
+/* A wait of this many seconds during which a file stays unchanged. */
 struct waiting {
     double seconds, since; /* 0: it has not begun */
     struct ca_file_facts file;
@@ -43,8 +43,8 @@ static void say_busy(struct ca_file_lock *lock, const char *path, long holder, d
               who, path, seconds);
 }
 
-/* True unless the file system has no locks. Each holder writes into the file, so that who waits sees that it passes from
- * hand to hand. */
+/* Returns true unless the file system has no locks. Each holder writes into the file, so that
+ * others that wait see that the lock passes on. */
 static int lock_file(struct ca_file_lock *lock, const char *path, double seconds)
 {
     struct waiting waiting = {.seconds = seconds};
@@ -93,7 +93,8 @@ static long read_holder(const char *path)
     return holder;
 }
 
-/* One file that is the same for all that time is of a process that died: who lives holds it for milliseconds. */
+/* A file that stays the same for that long is of a process that died: live processes hold it for
+ * milliseconds. */
 static void lock_beside(struct ca_file_lock *lock, const char *path, double seconds, int error)
 {
     struct waiting waiting = {.seconds = seconds};

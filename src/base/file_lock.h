@@ -28,12 +28,12 @@ struct ca_file_lock {
     char why[CA_REASON_BYTES];
 };
 
-/* Takes it. Waits while it passes from one holder to the next, and at most so long for one of them; 0: not at all. To be
- * given up in any case. */
+/* Takes the lock. Waits while it passes from one holder to the next, and at most that long for one
+ * of them; 0: does not wait. The lock must be released in any case. */
 void ca_file_lock_acquire(struct ca_file_lock *lock, const char *path, double seconds);
 void ca_file_lock_release(struct ca_file_lock *lock);
 
-/* Whether the lock is held, so that the file it guards may be written. */
+/* Returns whether the lock is held, so that the file it guards may be written. */
 int ca_file_lock_is_held(const struct ca_file_lock *lock);
 
 #endif

@@ -47,7 +47,7 @@ bool ca_json_say(struct ca_json_reader *r, const char *format, ...)
 
 void ca_json_unparsed(struct ca_json_reader *r, const json_error_t *error)
 {
-    if (error->text[0] == '\0') /* the parser's own allocations fail without a word */
+    if (error->text[0] == '\0') /* the parser's own allocations fail without a message */
         ca_json_no_memory(r);
     else if (r->file)
         ca_json_say(r, "line %d is not JSON: %s", error->line, error->text);
@@ -98,7 +98,8 @@ struct ca_json_place ca_place_element(const struct ca_json_place *in, size_t ind
     return (struct ca_json_place){in, NULL, index, json_array_get(in->value, index), in->reader};
 }
 
-/* Appends "devices[0].results[3].problem" to the text of `length`; its new length. */
+/* Appends a step such as "devices[0]" or ".problem" to the path of `length` characters, and returns
+ * its new length. */
 static size_t print_way(const struct ca_json_place *place, char *text, size_t length, size_t bytes)
 {
     int more;

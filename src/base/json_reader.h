@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A reader and the first error so far. Without a buffer for the reason, only the status tells of
- * it. */
+/* A reader and its first error. Without a buffer for the reason, only the status tells that there
+ * was one. */
 struct ca_json_reader {
     clattn_status status;
     char *reason; /* a buffer of reason_bytes bytes, or NULL */
@@ -17,7 +17,7 @@ struct ca_json_reader {
     /* complaints begin with it, unless it is "", and say the whole way to a value:
      * "FILE: devices[0].results[3].problem is empty"; NULL: they say the value's name alone */
     const char *file;
-    /* makes texts that were read, and complaints, printable in place; NULL: none is changed */
+    /* makes texts and complaints printable in place; NULL: changes none */
     void (*clean)(char *text);
 };
 
@@ -29,7 +29,7 @@ void ca_json_no_memory(struct ca_json_reader *r);
  * false. */
 bool ca_json_say(struct ca_json_reader *r, const char *format, ...);
 
-/* Reports the parser's error; if the parser gives none, it had no memory. */
+/* Reports the parser's error; without one, the parser had no memory. */
 void ca_json_unparsed(struct ca_json_reader *r, const json_error_t *error);
 
 /* The whole text, of at most `most` bytes: a larger one "is larger than any KIND". NULL on failure. */
@@ -79,7 +79,7 @@ bool ca_place_word(const struct ca_json_place *in, const char *key, const char *
 
 bool ca_place_flag(const struct ca_json_place *in, const char *key, bool *flag);
 
-/* Within these, numbers can be multiplied and divided without a second thought. */
+/* Numbers within these limits can be multiplied and divided without overflow. */
 #define CA_PLACE_LARGE 1e30
 #define CA_PLACE_POSITIVE 1e-30
 
@@ -116,8 +116,8 @@ struct ca_json_field {
     size_t bytes; /* the longest text's size, its terminating 0 included */
 };
 
-/* Reads the fields, all of which must be there. Texts that are not read are NULL. False if something was
- * said, now or before. */
+/* Reads the fields, all of which must be there. Texts that are not read are NULL. Returns false if
+ * there was an error, now or before. */
 bool ca_json_fields(struct ca_json_reader *r, const json_t *object,
                     const struct ca_json_field *fields, size_t count, void *to);
 bool ca_place_fields(const struct ca_json_place *in, const struct ca_json_field *fields,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs of callers whose headers are of another version than this library: the rule stands in
- * clattn/version.h, and this is the one place that follows it. Nothing here is linked, so that libclattn_mpi
- * has it too. */
+/* Structs of callers whose headers have another version than this library. clattn/version.h states
+ * the rule, and this is the one place that follows it. All functions are inline, so that
+ * libclattn_mpi has them too. */
 #ifndef CA_STRUCTS_H
 #define CA_STRUCTS_H
 
@@ -21,8 +21,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The structs that callers make, each with the last member that every version has: the members behind it
- * are options, of which 0, or what clattn_..._init() sets, means none. */
+/* The structs that callers make, each with the last member that every version has. Members behind
+ * it are options; 0, or the value of clattn_..._init(), means none. */
 #define CA_STRUCTS(STRUCT)                                                                         \
     STRUCT(clattn_context_options, log_user_data)                                                  \
     STRUCT(clattn_device_info, little_endian)                                                      \
@@ -90,8 +90,8 @@ static inline bool ca_struct_copy(void *to, size_t bytes, const void *from, size
     return true;
 }
 
-/* Whether a caller's struct, by the argument's name, can be filled in; if not, `why` has one sentence. `bytes` is the
- * size of this library's, `least` that of the first version. */
+/* Returns whether a caller's struct, by the argument's name, can be filled in; if not, `why` has
+ * one sentence. `bytes` is the size of this library's, `least` that of the first version. */
 static inline bool ca_struct_fillable(const char *name, const void *given, size_t bytes,
                                       size_t least, char why[CA_REASON_BYTES])
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts in memory of their own, and those that callers get. */
+/* Texts with memory of their own, and texts for callers' buffers. */
 #ifndef CA_TEXT_H
 #define CA_TEXT_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* A copy, and three texts as one; the caller frees it. NULL without memory. */
+/* Copy a text, or join three texts; the caller frees the result. NULL without memory. */
 char *ca_text_copy(const char *text);
 char *ca_text_join(const char *a, const char *b, const char *c);
 
@@ -20,7 +20,7 @@ bool ca_text_read_line(FILE *stream, char **line, size_t *capacity);
  * but has a size. needed: NULL, or receives how many bytes the text takes, its end included. */
 int ca_text_begin(char *text, size_t text_bytes, size_t *needed);
 
-/* Tells how many that are: CLATTN_SUCCESS, or CLATTN_BUFFER_TOO_SMALL. */
+/* Stores the bytes that the text takes: CLATTN_SUCCESS, or CLATTN_BUFFER_TOO_SMALL. */
 clattn_status ca_text_end(size_t bytes, size_t text_bytes, size_t *needed);
 
 /* A whole text at once. */

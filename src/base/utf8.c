@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/utf8.h"
 
-/* Bytes that a first byte announces; 0 if it is none. */
+/* The number of bytes that a first byte announces; 0 if it is invalid. */
 static size_t announced(unsigned char first)
 {
     return first < 0x80   ? 1

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Characters of texts of which nothing is known: those of files, drivers, environments and command lines. */
+/* Characters of texts from outside: from files, drivers, environments and command lines. */
 #ifndef CA_UTF8_H
 #define CA_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Reads the first character of a text that is not empty. Returns how many bytes it has, or 0 if they are no UTF-8
- * (RFC 3629), which writes each character in the shortest way. */
+/* Reads the first character of a text that is not empty. Returns its number of bytes, or 0 if they
+ * are not UTF-8 (RFC 3629), which writes each character in the shortest way. */
 size_t ca_utf8_read(const char *text, unsigned long *character);
 
-/* Whether a terminal only shows the character: it is no control character (C0, DEL, C1), and it does not turn the
- * direction of writing, which would show other text than there is. */
+/* Returns whether a terminal only prints the character. It is then no control character (C0, DEL,
+ * C1) and does not reverse the direction of writing, which would show another text. */
 bool ca_utf8_printable(unsigned long character);
 
 /* Replaces each character that is not printable, and each byte that is no UTF-8, by '?'. All messages of the library

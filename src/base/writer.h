@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing a text of several parts, cut off where its room ends. */
+/* Writes a text of several parts to a buffer, and cuts it at the buffer's end. */
 #ifndef CA_WRITER_H
 #define CA_WRITER_H
 

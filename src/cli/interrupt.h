@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an interruption (os/interrupt.h) means to a context. */
+/* The effect of an interruption (os/interrupt.h) on a context. */
 #ifndef CA_INTERRUPT_H
 #define CA_INTERRUPT_H
 
@@ -7,8 +7,8 @@
 
 #include <clattn/context.h>
 
-/* From now on an interruption that ends the process is not blamed on the context's programs that
- * are being made (src/context/first_run.h). Null: none any more, before the context is released. */
+/* From now on, programs that the context is building are not blamed if an interruption ends the
+ * process (src/context/first_run.h). NULL ends this, before the context is released. */
 void ca_interrupt_excuses(clattn_context *context);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a line of the benchmark computes: a problem, or a layer of several. */
+/* A line of the benchmark computes a job: a problem, or a layer of several problems. */
 #ifndef CLATTN_BENCH_JOB_H
 #define CLATTN_BENCH_JOB_H
 

@@ -109,7 +109,7 @@ static void last_words(const struct ca_process *process, char text[QUOTED])
         snprintf(text, QUOTED, "%.*s", (int)(bytes - begin), end + begin);
 }
 
-/* How it ended of itself; the sentence's subject is for the caller to add. */
+/* How the process ended by itself; the caller adds the sentence's subject. */
 static void autopsy(struct ca_process *process, struct message *how)
 {
     struct ca_child_end end = {.killed = false};
@@ -196,7 +196,7 @@ static enum ca_asked wait_for_line(struct ca_process *process, double seconds,
 
 bool ca_process_request(struct ca_process *process, json_t *request)
 {
-    /* What it printed before the first request may be why it does not get there. */
+    /* Output before the first request may explain why the process does not get there. */
     if (process->asked && process->words != CA_NO_FILE && !ca_file_truncate(process->words)) {
         ca_file_close(process->words);
         process->words = CA_NO_FILE;

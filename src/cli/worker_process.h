@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A child process that answers requests, one JSON object a line each way, and may die, hang or talk
+/* A child process that answers requests, one JSON object a line each way. It may die, hang or print
  * nonsense at any moment. */
 #ifndef CA_WORKER_PROCESS_H
 #define CA_WORKER_PROCESS_H
@@ -10,8 +10,8 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* Where the child finds its requests and puts its answers. All else that it or a driver prints, to
- * standard output too, goes to a file that is quoted if it dies. */
+/* The streams by which the child gets requests and sends answers. All other output of the child or
+ * a driver, to standard output too, goes to a file that is quoted if it dies. */
 enum { CA_WORKER_REQUESTS = 3, CA_WORKER_ANSWERS = 4 };
 
 struct ca_process {
@@ -30,7 +30,7 @@ enum ca_asked {
     CA_ANSWERED,
     CA_LATE,    /* no answer in time */
     CA_DIED,    /* the child ended, or its output was no valid answer */
-    CA_STOPPED, /* the caller wants no answer any more */
+    CA_STOPPED, /* the caller no longer wants an answer */
 };
 
 /* Is asked several times a second while an answer is awaited; false: wants none any more. */
@@ -39,9 +39,9 @@ typedef bool ca_patience(void *user);
 /* argv[0] is the program's path, or its name on the PATH. */
 bool ca_process_start(struct ca_process *process, const char *const *argv, struct message *why);
 
-/* Takes the request over and waits for its answer, which is the caller's to release if there is
- * one, else NULL and `how` says what it did, as in "exited with status 3". Unless it answered, the
- * process is ended. */
+/* Takes the request over and waits for its answer, which the caller releases if there is one.
+ * Without one the result is NULL and `how` describes the failure, as in "exited with status 3".
+ * Unless it answered, the process is ended. */
 enum ca_asked ca_process_ask(struct ca_process *process, json_t *request, double seconds,
                              ca_patience *patience, void *user, json_t **answer,
                              struct message *how);
@@ -52,9 +52,9 @@ bool ca_process_request(struct ca_process *process, json_t *request);
 enum ca_asked ca_process_answer(struct ca_process *process, double seconds, ca_patience *patience,
                                 void *user, json_t **answer, struct message *how);
 
-/* Whether others, not the process itself, are why it has got nowhere between two moments that are
- * so many seconds apart: it waited for most of them, and got less than half of the time that it
- * wanted, or it was stopped. One that sleeps wants none. */
+/* Returns whether other processes, not this one, are why it made no progress in an interval of that
+ * many seconds. It waited for most of the interval and got less than half of the time that it
+ * wanted, or it was stopped. A process that sleeps wants no time. */
 bool ca_was_starved(const struct ca_processor_time *begin, const struct ca_processor_time *end,
                     double seconds);
 
@@ -62,7 +62,7 @@ bool ca_was_starved(const struct ca_processor_time *begin, const struct ca_proce
  * with status 0. */
 bool ca_child_describe(const struct ca_child_end *end, struct message *how);
 
-/* Kills it, with its own children. */
+/* Kills the process with its own children. */
 void ca_process_end(struct ca_process *process);
 
 #endif

@@ -35,7 +35,7 @@ struct clattn_context {
     /* not 0: writing failed, and nothing more is written to the cache directory */
     atomic_int cache_unwritable;
     atomic_size_t builds; /* programs compiled so far */
-    /* programs so far that cl/common/builtins.h was not enough to build */
+    /* programs so far that did not build with cl/common/builtins.h alone */
     atomic_size_t builtins_refused;
     struct ca_mutex lock; /* guards the next four members; never held while a program is made */
     struct ca_program *programs;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The file is a digit and the circumstances in a line, then what is made. What counts of it is as long as the
- * circumstances of today; of an older file, or of others, nothing does. */
+/* The file is a digit and the circumstances in a line, then a description of the program. A count
+ * is valid if it is recent and its circumstances are today's. */
 static int read_count(ca_file file, const char *circumstances, time_t *until)
 {
     const size_t length = strlen(circumstances);
@@ -49,7 +49,7 @@ static int write_file(ca_file file, const char *circumstances, const char *what)
     return written;
 }
 
-/* Puts the run where ca_first_runs_excuse() finds it, if there is room. */
+/* Lists the run for ca_first_runs_excuse(), if there is room. */
 static void enter(struct ca_first_runs *runs, struct ca_first_run *run, int deaths)
 {
     run->entry = (run->file + 1) * 10 + deaths;
@@ -60,7 +60,8 @@ static void enter(struct ca_first_runs *runs, struct ca_first_run *run, int deat
     }
 }
 
-/* False if the run has been excused: then the file is the handler's until the process ends. */
+/* Returns false if the run has been excused: the file then belongs to the handler until the process
+ * ends. */
 static int leave(struct ca_first_run *run)
 {
     return !run->slot || atomic_compare_exchange_strong(run->slot, &run->entry, 0);

@@ -52,8 +52,8 @@ int ca_first_run_begin(struct ca_first_runs *runs, struct ca_first_run *run, cha
  * aside. */
 void ca_first_run_end(struct ca_first_run *run);
 
-/* For a process that is about to end in the midst of runs: they count as if they had not begun.
- * Safe in a signal handler. */
+/* Excuses all runs of a process that is about to end: they count as if they had not begun. Safe in
+ * a signal handler. */
 void ca_first_runs_excuse(struct ca_first_runs *runs);
 
 #endif

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Choices that are kept for defaults: all that is known may fail. */
+/* The number of choices kept for defaults, in case all known results fail. */
 enum { ROOM_FOR_DEFAULTS = 8 };
 
 const char *ca_origin_sentence(enum ca_origin origin)
@@ -65,7 +65,7 @@ struct search {
     struct ca_choices *choices;
 };
 
-/* NULL if the candidate is not banned. */
+/* Returns NULL if the candidate is not banned. */
 static const struct ca_banned *find_ban(const struct search *s,
                                         const struct ca_candidate *candidate)
 {
@@ -201,7 +201,7 @@ static clattn_status choose_forced(const clattn_context *ctx, const struct ca_pr
     return CLATTN_SUCCESS;
 }
 
-/* Why a family's default is no choice; *banned becomes 1 if that is because it was set aside. */
+/* Why a family's default is no choice; *banned becomes 1 if the store bans it. */
 static void explain_family(const struct search *s, const struct ca_family *family, int *banned,
                            char *reason, size_t reason_bytes)
 {
@@ -220,7 +220,7 @@ static void explain_family(const struct search *s, const struct ca_family *famil
         ca_reason(reason, reason_bytes, "%s", why ? why : "it is only used if forced");
 }
 
-/* Why no family can compute a problem that none is left for. */
+/* Says why no family can compute a problem for which there is no choice. */
 static void explain(const struct search *s, char *reason, size_t reason_bytes)
 {
     const struct ca_family *family;
@@ -265,7 +265,7 @@ static clattn_status choose(const clattn_context *ctx, const struct ca_problem *
     if (!(flags & (CLATTN_PLAN_UNTUNED | CLATTN_PLAN_KNOWN_ONLY)))
         add_nearest(&s);
     if (!(flags & CLATTN_PLAN_KNOWN_ONLY)) {
-        /* asked last: its first use parses the table, which takes milliseconds */
+        /* comes last, since the first use parses the table, which takes milliseconds */
         if (choices->count == 0)
             status = add_shipped(&s);
         add_defaults(&s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which family computes a problem, with which tunables, and why. */
+/* The choice of a family and its tunables for a problem, and the reason. */
 #ifndef CA_CHOOSE_H
 #define CA_CHOOSE_H
 
@@ -27,7 +27,7 @@ struct ca_choice {
     enum ca_origin origin;
 };
 
-/* The candidates that may compute a problem, the best first, none twice. */
+/* The candidates that may compute a problem, the best first, without duplicates. */
 struct ca_choices {
     struct ca_choice list[CA_MAX_CHOICES];
     size_t count;

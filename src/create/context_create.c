@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether device is one of cl's. */
+/* Returns whether device is one of cl's. */
 static cl_int belongs(cl_context cl, cl_device_id device, int *found)
 {
     size_t bytes = 0;
@@ -54,7 +54,7 @@ static clattn_status query(clattn_context *ctx, cl_device_id device)
     return CLATTN_SUCCESS;
 }
 
-/* Takes a profile in, which may be NULL only if there is a device. */
+/* Takes a profile over, which may be NULL only if there is a device. */
 static clattn_status take_profile(clattn_context *ctx, const clattn_device_info *profile)
 {
     char reason[CA_REASON_BYTES];
@@ -157,9 +157,9 @@ static void destroy(clattn_context *ctx)
     free(ctx);
 }
 
-/* Where the sentences go. The callback stands where it stood in every version of the options, and is
- * needed most where struct_size was forgotten in a struct of zeros; a size that is none of any version
- * is a struct that nobody has filled in, whose callback is no function. */
+/* Finds the callback for errors. It has the same place in every version of the options, and is
+ * needed most if struct_size was forgotten in a struct of zeros. If the size is that of no version,
+ * the struct is uninitialised and its callback is ignored. */
 static struct ca_log log_of(const clattn_context_options *options)
 {
     enum { LATER_VERSIONS = 4096 };
@@ -174,7 +174,7 @@ static struct ca_log log_of(const clattn_context_options *options)
     return log;
 }
 
-/* A context of hundreds of programs does not keep its user waiting for minutes. */
+/* The release of a context with hundreds of programs must not take minutes. */
 enum { END_SECONDS = 10 };
 
 /* Writes programs that the cache does not have yet, and keeps the cache within its limit. */

@@ -15,7 +15,7 @@ static enum ca_quarantine quarantine_of(const struct ca_verdict *verdict)
     return ca_verdict_blames_source(verdict->reason) ? CA_QUARANTINE_SOURCE : CA_QUARANTINE_CRASH;
 }
 
-/* Remembers that a candidate does not work, so that no process tries it again: if that is for good. */
+/* Stores that a candidate does not work, if that is for good, so that no process tries it again. */
 static void ban(clattn_context *context, const struct ca_candidate *candidate,
                 const clattn_problem *problem, const struct ca_verdict *verdict)
 {
@@ -62,16 +62,15 @@ static void add_passed(clattn_context *context, const struct ca_family *family,
 clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *choices,
                              const struct ca_problem *problem, clattn_plan **plan)
 {
-    const clattn_problem *normal = &problem->normal;
     clattn_status status = CLATTN_SUCCESS;
     char passed[8 * CA_REASON_BYTES] = "";
 
     for (size_t n = 0; n < choices->count; n++) {
         const struct ca_choice *choice = &choices->list[n];
         cl_program program = NULL;
-        status = context->cl
-                     ? ca_program_get(context, &choice->candidate, normal, ca_trust_check, &program)
-                     : CLATTN_SUCCESS;
+        status = context->cl ? ca_program_get(context, &choice->candidate, problem, ca_trust_check,
+                                              &program)
+                             : CLATTN_SUCCESS;
         if (status == CLATTN_SUCCESS) {
             char why[10 * CA_REASON_BYTES];
             ca_reason(why, sizeof why, "%s%s", ca_origin_sentence(choice->origin), passed);
@@ -83,8 +82,8 @@ clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *c
             status != CLATTN_NO_COMPILER && status != CLATTN_UNSUPPORTED)
             return status;
         struct ca_verdict verdict = {.status = CLATTN_SUCCESS};
-        ca_program_condemned(context, &choice->candidate, normal, &verdict);
-        ban(context, &choice->candidate, normal, &verdict);
+        ca_program_condemned(context, &choice->candidate, problem, &verdict);
+        ban(context, &choice->candidate, &problem->normal, &verdict);
         add_passed(context, choice->candidate.family, status, &verdict, passed, sizeof passed);
     }
     char what[2 * CA_REASON_BYTES];

@@ -5,8 +5,8 @@
 
 #include "create/choose.h"
 
-/* Makes the plan of the first choice that works. A broken compiler costs speed: after a choice that
- * does not build, is miscompiled or was never built where nothing can be, the next is tried. */
+/* Makes the plan of the first choice that works. A broken compiler costs speed: if a choice does
+ * not build or is miscompiled, or a device cannot build, the next is tried. */
 clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *choices,
                              const struct ca_problem *problem, clattn_plan **plan);
 

@@ -53,7 +53,7 @@ int ca_native_is_precise(const clattn_device_info *dev)
     return !(dev->type & CL_DEVICE_TYPE_CPU) || ca_facts_of_pocl(dev);
 }
 
-/* Whether a CPU with vectors of 16 has this among the words of its architecture. */
+/* Returns whether a CPU with vectors of 16 has this among the words of its architecture. */
 static int cpu_has(const clattn_device_info *dev, const char *word)
 {
     const char *found = strstr(dev->architecture, word);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device's facts say of how much fits on it. */
+/* Facts of a device that say how much fits on it. */
 #ifndef CA_CAPACITY_H
 #define CA_CAPACITY_H
 
 #include <clattn/device.h>
 
 /* The private memory that a kernel may count on for a work-item. On CPUs it lies on a worker's
- * stack, 8 MiB in PoCL, of which half is used. On GPUs what AMD's have (131056 bytes: LLVM refuses
- * more of "scratch memory"), the least that is known of any; NVIDIA's have 512 KiB. */
+ * stack, 8 MiB in PoCL, of which half is used. On GPUs it is that of AMD's (131056 bytes: LLVM
+ * refuses more "scratch memory"), the smallest known; NVIDIA's have 512 KiB. */
 size_t ca_private_limit(const clattn_device_info *dev);
 
 /* Whether a work-item has well over 128 registers, which register tiles of 8 x 8 need: on GPUs of NVIDIA and AMD. These are
@@ -17,33 +17,33 @@ int ca_has_many_registers(const clattn_device_info *dev);
 /* Whether a device copies from global to local memory in the background: NVIDIA's from sm_80 on (cp.async). */
 int ca_copies_in_background(const clattn_device_info *dev);
 
-/* The compiler option that tells kernels with cl/gpu/tile_copy.h so; "" on other devices. */
+/* The compiler option for such copies in kernels with cl/gpu/tile_copy.h; "" elsewhere. */
 const char *ca_copy_options(const clattn_device_info *dev);
 
 /* Local memory that a work-item may use, on a device that copies so, before local memory rather than registers (255 of each
  * item) limits how many are resident. Where the driver gives a group 48 KiB, 100 KiB of a multiprocessor are counted on. */
 size_t ca_resident_local_bytes(const clattn_device_info *dev);
 
-/* Whether a kernel should compute with a device's vectors itself, as families for CPUs do. A driver that states vectors of
- * one float puts a work-item into each lane (Mesa's llvmpipe). It gets the families of GPUs, since families for CPUs take it
- * minutes to compile. */
+/* Returns whether a kernel should compute with a device's vectors itself, as families for CPUs do.
+ * A driver that states vectors of one float puts a work-item into each lane (Mesa's llvmpipe). It
+ * gets the families of GPUs, since families for CPUs take it minutes to compile. */
 int ca_fills_vectors(const clattn_device_info *dev);
 
 /* Whether native_exp2() is known to be as good as 2 ulp: GPUs have an instruction for it, and PoCL calls
  * exp2(). OpenCL leaves it open, and that of Intel's runtime for CPUs moves results by some 4e-5. */
 int ca_native_is_precise(const clattn_device_info *dev);
 
-/* Whether an instruction is known to multiply pairs of bf16 and add both products in f32: x86's
- * VDPBF16PS, of vectors of 16. */
+/* Returns whether an instruction is known to multiply pairs of bf16 and add both products in f32:
+ * x86's VDPBF16PS, of vectors of 16. */
 int ca_multiplies_bf16_pairs(const clattn_device_info *dev);
 
-/* Whether there is a matrix unit for tiles of bf16 that the operating system lets processes use: x86's AMX,
- * TDPBF16PS. */
+/* Returns whether there is a matrix unit for tiles of bf16 that the operating system lets processes
+ * use: x86's AMX, TDPBF16PS. */
 int ca_multiplies_bf16_tiles(const clattn_device_info *dev);
 
-/* Whether VDPBF16PS does more than multiply-adds in f32. Processors with such a matrix unit, in use or not, have
- * the instruction at half the rate of those (measured on a Xeon), others at their rate, and each does the work
- * of two. */
+/* Returns whether VDPBF16PS does more than multiply-adds in f32. Processors with such a matrix
+ * unit, in use or not, have the instruction at half the rate of those (measured on a Xeon), others
+ * at their rate, and each does the work of two. */
 int ca_bf16_pairs_are_fast(const clattn_device_info *dev);
 
 /* What runs work-groups independently of another: the compute units, but under Intel's driver for

@@ -73,8 +73,8 @@ static unsigned query_uint(cl_device_id device, cl_device_info what)
     return clGetDeviceInfo(device, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
 }
 
-/* Queries the facts that vendors' extensions tell. Their constants stand in cl_ext.h of newer
- * headers only. */
+/* Queries the facts of vendors' extensions. Only newer headers have their constants, in cl_ext.h.
+ * */
 static void query_vendor(cl_device_id device, clattn_device_info *info)
 {
     enum {
@@ -114,10 +114,11 @@ static void query_vendor(cl_device_id device, clattn_device_info *info)
                 info->sub_group_size = (unsigned)sizes[n];
 }
 
-/* What NVIDIA's driver says of local memory, 48 KB, is what arguments of kernels may have. Arrays that a kernel declares may
- * be as large as the multiprocessor allows (CUDA C++ Programming Guide, "Technical Specifications per Compute
- * Capability"), and clattn's kernels declare theirs. Only where that was seen (doc/drivers.md): other drivers, and for other
- * architectures, may refuse it, as ptxas by itself does. */
+/* The local memory that NVIDIA's driver states, 48 KB, is the limit of kernel arguments. Arrays
+ * that a kernel declares may be as large as the multiprocessor allows (CUDA C++ Programming Guide,
+ * "Technical Specifications per Compute Capability"), and clattn's kernels declare theirs. This
+ * holds only where it was seen (doc/drivers.md): other drivers, or for other architectures, may
+ * refuse it, as ptxas by itself does. */
 static void query_declared_local_memory(clattn_device_info *info)
 {
     static const struct {
@@ -259,7 +260,7 @@ clattn_status clattn_device_query(cl_device_id device, clattn_device_info *info)
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* A loader without any platform says so by this, which stands in cl_ext.h. */
+/* A loader without any platform returns this code, which newer headers have in cl_ext.h. */
 enum { PLATFORM_NOT_FOUND_KHR = -1001 };
 
 static clattn_status failure_status(cl_int err)
@@ -267,8 +268,8 @@ static clattn_status failure_status(cl_int err)
     return err == CL_OUT_OF_HOST_MEMORY ? CLATTN_OUT_OF_MEMORY : CLATTN_OPENCL_ERROR;
 }
 
-/* How many devices a platform has. One that fails has none, and sets *failure: to have none is no
- * failure. */
+/* Returns the number of devices of a platform. A platform that fails has none, and sets *failure;
+ * having none is no failure. */
 static cl_uint platform_devices(cl_platform_id platform, cl_uint capacity, cl_device_id *devices,
                                 cl_int *failure)
 {
@@ -354,8 +355,8 @@ static int contains(const char *text, const char *part)
     return 0;
 }
 
-/* The first of the devices that the selector names; count if there is none. A device that cannot
- * be asked is not it, and sets *failure. */
+/* Returns the first device that the selector names; count if there is none. A device that cannot be
+ * queried does not match, and sets *failure. */
 static size_t select_named(const cl_device_id *devices, size_t count, const char *selector,
                            clattn_status *failure)
 {

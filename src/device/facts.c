@@ -130,7 +130,7 @@ static void narrow_extensions(clattn_device_info *dev, const clattn_device_info 
             if (length > 0 && ca_facts_have(profile, word)) {
                 if (kept[0])
                     strcat(kept, " ");
-                /* fits: the result is no longer than the text that it comes from */
+                /* fits: the result is not longer than the source */
                 strcat(kept, word);
             }
         }

@@ -5,11 +5,11 @@
 
 #include <clattn/device.h>
 
-/* Whether the device has an extension of just this name. */
+/* Returns whether the device has an extension of just this name. */
 int ca_facts_have(const clattn_device_info *dev, const char *extension);
 
-/* Whether the driver is PoCL. Some properties of PoCL are no facts of a device: its compiler
- * options, its form of binaries, and its errors. */
+/* Returns whether the driver is PoCL. Some properties of PoCL are no facts of a device: its
+ * compiler options, its form of binaries, and its errors. */
 int ca_facts_of_pocl(const clattn_device_info *dev);
 
 /* A number among the facts. */
@@ -28,8 +28,8 @@ void ca_fact_set(const struct ca_fact *fact, clattn_device_info *dev, cl_ulong v
 /* False, with the reason, if a fact is beyond its limits or contradicts another. */
 int ca_facts_check(const clattn_device_info *dev, char *reason, size_t reason_bytes);
 
-/* Makes dev claim no more than both it and the profile have, and describes it as the profile. Whose
- * it is (handles, platform, driver, versions' texts) stays. Doing it twice changes nothing. */
+/* Narrows dev to what both it and the profile have, and describes it as the profile. Members about
+ * its owner (handles, platform, driver, version texts) stay. Doing it twice changes nothing. */
 void ca_facts_narrow(clattn_device_info *dev, const clattn_device_info *profile);
 
 #endif

@@ -8,7 +8,7 @@
 #define ALLOCATION_TYPE 0x419A         /* CL_MEM_ALLOC_TYPE_INTEL */
 #define NO_ALLOCATION 0x4196           /* CL_MEM_TYPE_UNKNOWN_INTEL */
 
-/* Null where the loader has no such call. */
+/* These are null where the loader has no such call. */
 #if defined(__GNUC__) && !defined(_WIN32)
 extern CL_API_ENTRY cl_int CL_API_CALL clSetKernelArgSVMPointer(cl_kernel, cl_uint, const void *)
     __attribute__((weak));
@@ -33,7 +33,8 @@ static int has_svm(const clattn_device_info *dev)
            capabilities != 0;
 }
 
-/* An extension's call, as bits: C has no cast from a pointer to data to one to a function. */
+/* Copies the bits of an extension's call: C has no cast from a data pointer to a function pointer.
+ * */
 static void find_call(const clattn_device_info *dev, const char *name, void *call)
 {
     void *address = clGetExtensionFunctionAddressForPlatform(dev->platform, name);

@@ -7,7 +7,7 @@
 
 #include <clattn/device.h>
 
-/* The means to give a device's kernels addresses; all zero where they take none. */
+/* The calls that give a device's kernels addresses; all zero where kernels take none. */
 struct ca_pointers {
     int svm;
     cl_int(CL_API_CALL *set_usm)(cl_kernel, cl_uint, const void *);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An instruction that a processor lacks ends the process, so that no probe can try it. Compilers in
- * drivers may take a processor for an older one, and tell less than there is. So the processor is asked
- * itself, by CPUID; __builtin_cpu_supports() also looks whether the operating system keeps the
- * registers (XGETBV). */
+/* Reads the processor's instructions by CPUID: an instruction that it lacks ends the process, so
+ * no probe can try one, and drivers may take the processor for an older one.
+ * __builtin_cpu_supports() also tests whether the operating system keeps the registers (XGETBV).
+ * */
 #include "device/processor.h"
 #include "os/processor.h"
 

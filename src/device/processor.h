@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-/* clattn_device_info.architecture of a CPU device of this name. If the name contains that of this processor, as those of PoCL
- * and of Intel's runtime do, the device is this processor, whose instructions are asked for. Else "". */
+/* Finds the architecture of a CPU device of this name. If the name contains this processor's, as the
+ * names of PoCL and Intel's runtime do, the device is this processor, whose instructions are queried. */
 void ca_processor_architecture(const char *device_name, char *architecture, size_t bytes);
 
 #endif

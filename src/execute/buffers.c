@@ -79,15 +79,15 @@ clattn_buffer ca_buffer_aligned(const struct ca_operand *operand, clattn_buffer 
 
 /* ---- each ------------------------------------------------------------------------------------ */
 
-/* Where an operand's memory lies: from byte `begin` of a buffer that is no part of another, or of the
- * host's addresses, which `memory` names. */
+/* The memory of an operand: from byte `begin` of a buffer that is not part of another, or of the
+ * host's addresses, for which `memory` is a name. */
 struct room {
     const void *memory;
     uint64_t begin;
     size_t bytes;
 };
 
-static const char addresses; /* the name of all pointers' memory */
+static const char addresses; /* the common name of all host memory */
 
 static cl_int locate(cl_mem buffer, cl_mem_object_type *type, cl_mem_flags *flags,
                      cl_context *context, size_t *bytes, cl_mem *parent, size_t *origin)
@@ -114,9 +114,9 @@ static cl_int locate(cl_mem buffer, cl_mem_object_type *type, cl_mem_flags *flag
     return CL_SUCCESS;
 }
 
-/* Where memory of the host is that a buffer was made over: of a part its parent's, from which `origin` counts.
- * Intel's runtime for CPUs names a parent that is no object where the memory is shared virtual memory; the
- * buffer then knows its own place. */
+/* Returns the host memory that a buffer was made over; that of a part is its parent's, from which
+ * `origin` counts. Intel's runtime for CPUs names an invalid parent if the memory is shared virtual
+ * memory; the buffer then knows its own address. */
 static cl_int locate_host(cl_mem buffer, cl_mem parent, void **host, size_t *origin)
 {
     const cl_int err =
@@ -223,7 +223,7 @@ static clattn_status check_one(const clattn_context *owner, const struct ca_oper
     return CLATTN_SUCCESS;
 }
 
-/* Checks that an operand that needs memory is given some, of one kind alone. */
+/* Checks that an operand that needs memory has exactly one kind of memory. */
 static clattn_status check_presence(const struct ca_log *log, const char *what,
                                     const struct ca_operand *operand, const clattn_buffer *given)
 {

@@ -15,7 +15,7 @@ clattn_status ca_check_buffers(const clattn_context *context, const char *what,
                                const struct ca_operand *operands, const clattn_buffer *given,
                                size_t count);
 
-/* Whether there is memory at all. */
+/* Returns whether any memory is given. */
 int ca_buffer_is_given(const clattn_buffer *buffer);
 
 /* Sets a kernel's argument to the memory, or to none. */
@@ -33,8 +33,8 @@ clattn_buffer ca_buffer_aligned(const struct ca_operand *operand, clattn_buffer 
 /* The elements of an operand that has some, from a byte of a memory on. */
 struct ca_places ca_operand_places(const struct ca_operand *operand, uint64_t begin);
 
-/* Refuses a written operand n that overlaps operand m, as places[] tell; CLATTN_SUCCESS if they are
- * apart. */
+/* Refuses a written operand n that overlaps operand m, both given in places[]; CLATTN_SUCCESS if
+ * they do not overlap. */
 clattn_status ca_check_overlap(const struct ca_log *log, const struct ca_operand *operands,
                                const struct ca_places *places, size_t n, size_t m);
 

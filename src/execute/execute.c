@@ -90,7 +90,7 @@ cl_int ca_enqueue_bare(const clattn_plan *plan, cl_command_queue queue)
     cl_int err = CL_SUCCESS;
 
     for (size_t s = 0; err == CL_SUCCESS && s < plan->candidate.family->num_stages; s++)
-        if (plan->runs[s]) /* the first copy is the one that a single thread always gets */
+        if (plan->runs[s]) /* a single thread always gets the first copy */
             err =
                 clEnqueueNDRangeKernel(queue, plan->kernels[0].stage[s], 3, NULL,
                                        plan->range[s].global, plan->range[s].local, 0, NULL, NULL);
@@ -134,7 +134,8 @@ clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in
     return status;
 }
 
-/* Whether the heads are among those of the whole attention, and the first key begins a counter. */
+/* Returns whether the heads are among those of the whole attention, and the first key begins a
+ * counter. */
 static clattn_status check_place(const clattn_plan *plan, const clattn_dropout_place *place)
 {
     if (place->key % 4 != 0)

@@ -23,7 +23,7 @@ clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in
                          const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
                          cl_event *done);
 
-/* The end of nothing but the wait list. done may be null. */
+/* Ends an execution that only waits for the wait list. done may be null. */
 clattn_status ca_enqueue_marker(const clattn_context *context, cl_command_queue queue,
                                 cl_uint num_wait, const cl_event *wait, cl_event *done);
 

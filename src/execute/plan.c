@@ -79,7 +79,7 @@ static void describe_operands(clattn_plan *plan)
     }
     plan->operands[CA_WORKSPACE] = (struct ca_operand){
         .name = "workspace",
-        .present = 1, /* one too many is no mistake */
+        .present = 1, /* a memory that is retained once too often does no harm */
         .written = 1,
         .element_bytes = sizeof(cl_float),
         .span = (plan->workspace_bytes + sizeof(cl_float) - 1) / sizeof(cl_float),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan: everything about a computation that is known before its buffers are. */
+/* The plan: all facts about a computation that are known before its buffers. */
 #ifndef CA_PLAN_H
 #define CA_PLAN_H
 

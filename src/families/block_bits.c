@@ -6,7 +6,7 @@ static size_t lists(const clattn_problem *p)
     return (p->block_batches ? p->batch : 1) * (p->block_heads ? p->heads : 1);
 }
 
-/* The layout is that of cl/score/blocks.h. */
+/* The layout of the bits is that of cl/score/blocks.h. */
 size_t ca_block_bits_bytes(const clattn_problem *p)
 {
     const size_t words = (ca_block_columns(p) + 31) / 32, planes = p->mask || p->mask_function ? 2 : 1;

@@ -8,7 +8,7 @@
 /* The bytes of these bits in the workspace; 0 without block lists. */
 size_t ca_block_bits_bytes(const clattn_problem *p);
 
-/* One work-item for each row of blocks of each list; none without block lists. */
+/* The launch has one work-item for each row of blocks of each list; none without block lists. */
 struct ca_ndrange ca_block_bits_ndrange(const clattn_problem *p, const size_t *values);
 
 /* The stage that makes the bits, for a family's list of stages, and the arguments of later

@@ -7,8 +7,8 @@
 #include "base/sizes.h"
 #include "families/family.h"
 
-/* Returns whether such kernels keep more for each row of an item than scores and sums: addresses in
- * a mask or a bias, or dropout's bits. */
+/* Returns whether such kernels keep more values for each row of an item than scores and sums:
+ * addresses in a mask or a bias, or dropout's bits. */
 static inline int ca_keeps_more(const clattn_problem *p)
 {
     return p->mask || p->bias || p->dropout > 0.0f;

@@ -4,14 +4,16 @@
 #define CLATTN_F32_PART_SIZES_H
 #include "families/sizes.h"
 
-/* Work-items of a group of the stage that makes parts, and the most groups that it has for a tensor. */
+/* The work-items of a group of the stage that makes parts, and the largest number of its groups for
+ * a tensor. */
 #define PART_ITEMS 256
 #define MOST_PART_GROUPS 8192
 
-/* Elements of a plane's line for so many of the tensor: whole pieces of 16 bytes. */
+/* The elements of a plane's line for this many of the tensor: whole pieces of 16 bytes. */
 #define PART_LINE(elements) ROUND_UP(elements, 8)
 
-/* Bytes of a tensor's parts: a flag of each line, then three planes. Lines have whole pieces of 8 elements. */
+/* The bytes of a tensor's parts: a flag of each line, then three planes. Lines have whole pieces of
+ * 8 elements. */
 #define PART_FLAGS_BYTES(lines) ROUND_UP((lines)*INT_BYTES, 16)
 #define PARTS_BYTES(lines, elements)                                                               \
     (PART_FLAGS_BYTES(lines) + 3 * ELEMENT_BYTES * (lines) * (elements))

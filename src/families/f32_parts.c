@@ -22,9 +22,11 @@ const char *ca_f32_parts_refusal(const clattn_device_info *dev)
                : NULL;
 }
 
-/* From the vendors' data sheets, in TFLOP/s: dense matrix products of bf16 with sums in f32, and multiply-adds of f32.
- * A sixth of the first against the second decides; kernels reach about the same share of either, so that what is near 1
- * does not pay. B200's rate is that of an instruction that no kernel here has; mma.sync's is not stated.
+/* From the vendors' data sheets, in TFLOP/s: dense matrix products of bf16 with sums in f32, and
+ * multiply-adds of f32.
+ * A unit pays if a sixth of the first rate is well above the second; kernels reach about the same
+ * share of either. B200's rate is that of an instruction that no kernel here has; mma.sync's is not
+ * stated.
  *
  *                       bf16     f32   a sixth
  *   A100     sm_80       312    19.5       2.7

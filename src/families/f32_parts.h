@@ -7,20 +7,20 @@
 #include "families/f32_part_sizes.h"
 #include "families/family.h"
 
-/* The launch of the stage for `tensors` tensors, one for each number of dimension 1, of at most so many lines and
- * elements of a line in a plane; none without lines. */
+/* The launch of the stage for `tensors` tensors, one for each number of dimension 1, with at most
+ * this many lines and elements of a line in a plane. It is empty without lines. */
 struct ca_ndrange ca_f32_parts_ndrange(size_t lines, size_t elements, size_t tensors);
 
-/* Why the device cannot make parts; NULL if it can. */
+/* Returns why the device cannot make parts; NULL if it can. */
 const char *ca_f32_parts_refusal(const clattn_device_info *dev);
 
 /* Returns whether six products of bf16 by matrix instructions are faster on the device than one of f32 by
  * multiply-adds. Elsewhere such a unit computes f32 only if it is named. */
 int ca_f32_parts_pay(const clattn_device_info *dev);
 
-/* The preference of a unit of forward attention that has `with` for 16 bits: behind multiply-adds
- * where parts do not pay, for too few queries to win back the stage that splits k and v, and where local memory is
- * too small for tiles of three parts. */
+/* The preference of a unit of forward attention, which is `with` for 16 bits. f32 ranks behind
+ * multiply-adds where parts do not pay. That also holds for too few queries to win back the stage
+ * that splits k and v, and for local memory too small for tiles of three parts. */
 int ca_fused_parts_preference(const clattn_problem *p, const clattn_device_info *dev, int with);
 
 #endif

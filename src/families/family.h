@@ -17,13 +17,13 @@ enum { CA_MAX_STAGES = 8, CA_ONLY_IF_FORCED = -1 };
 #define CA_FUNCTION_BITS                                                                           \
     (CA_BIT(CA_FUNCTION_0) | CA_BIT(CA_FUNCTION_1) | CA_BIT(CA_FUNCTION_2) |                       \
      CA_BIT(CA_FUNCTION_3) | CA_BIT(CA_FUNCTION_4) | CA_BIT(CA_FUNCTION_5))
-/* Operands of the scores of a forward or backward kernel, besides q and k. */
+/* The operands of the scores of a forward or backward kernel, besides q and k. */
 #define CA_SCORE_OPERANDS                                                                          \
     (CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_SLOPES) | CA_BIT(CA_BLOCK_OFFSETS) |            \
      CA_BIT(CA_BLOCK_ENTRIES) | CA_FUNCTION_BITS)
-/* These operands, and the lengths, which tell the pairs that exist. */
+/* These operands, and the lengths, which decide which pairs exist. */
 #define CA_SCORE_ARGUMENTS (CA_SCORE_OPERANDS | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS))
-/* The tables of where sequences begin in a packed batch. */
+/* The tables of sequence starts in a packed batch. */
 #define CA_STARTS (CA_BIT(CA_Q_STARTS) | CA_BIT(CA_KV_STARTS))
 #define CA_FUSED_ARGUMENTS                                                                         \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O) | CA_SCORE_ARGUMENTS |              \
@@ -53,17 +53,17 @@ enum { CA_MAX_STAGES = 8, CA_ONLY_IF_FORCED = -1 };
 #define CA_BACKWARD_ROWS_ARGUMENTS                                                                 \
     (CA_BACKWARD_ARGUMENTS | CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_SINKS))
 
-/* Beside the workspace's bit: the stage only reads it. */
+/* A flag beside the workspace's bit: the stage only reads the workspace. */
 #define CA_READ_ONLY CA_BIT(CA_NUM_ARGUMENTS)
-/* Instead of it: only problems with block lists have the stage or, with CA_READ_ONLY, its use of
- * the workspace (src/families/block_bits.h). */
+/* A flag instead of the workspace's bit: only problems with block lists have the stage or, with
+ * CA_READ_ONLY, its use of the workspace (src/families/block_bits.h). */
 #define CA_OF_BLOCKS CA_BIT(CA_NUM_ARGUMENTS + 1)
-/* Likewise: only problems with marks (ca_has_pair_marks()) have the stage or its use of the workspace. */
+/* A flag instead of the workspace's bit: only problems with marks have it (ca_has_pair_marks()). */
 #define CA_OF_MARKS CA_BIT(CA_NUM_ARGUMENTS + 2)
 /* The same for problems of f32, in a family that multiplies parts of floats. */
 #define CA_OF_PARTS CA_BIT(CA_NUM_ARGUMENTS + 3)
 
-/* The refusal of a family that counts rows by batches, for a packed batch. */
+/* The refusal of a packed batch by a family that counts rows by batches. */
 #define CA_READS_NO_STARTS                                                                         \
     "sequences follow each other in one buffer, whose starts this family does not read"
 
@@ -84,8 +84,8 @@ static inline struct ca_ndrange ca_groups(size_t groups, size_t items)
     return (struct ca_ndrange){{groups * items, 1, 1}, {items, 1, 1}};
 }
 
-/* A launch of at least `items` work-items, which share nothing: the device decides how many are
- * a group (ca_stage_range()). */
+/* A launch of at least `items` independent work-items; the device decides how many form a group
+ * (ca_stage_range()). */
 static inline struct ca_ndrange ca_any_groups(size_t items)
 {
     return (struct ca_ndrange){{items, 1, 1}, {0, 1, 1}};
@@ -95,7 +95,7 @@ static inline struct ca_ndrange ca_any_groups(size_t items)
 struct ca_stage {
     const char *kernel; /* its name in the .cl file */
     uint64_t arguments; /* CA_BIT()s: its parameters (src/program/program_parameters.h) */
-    /* The launch for a problem that is not empty; a size of it is 0 if the stage has nothing to
+    /* The launch for a problem that is not empty; one of its sizes is 0 if the stage has nothing to
      * do. */
     struct ca_ndrange (*ndrange)(const clattn_problem *p, const size_t *values);
 };
@@ -158,11 +158,11 @@ struct ca_family {
     /* Whether the kernels have a separate path for problems in pieces (ca_trust_has_pieces()); the
      * self-check then tries that, too. */
     int copies_pieces;
-    /* Asks the operating system for what the process needs before a kernel runs: NULL if it is granted, else
-     * why not. NULL: nothing is needed. */
+    /* Asks the operating system for resources that the process needs before a kernel runs: NULL if
+     * granted, else why not. NULL: nothing is needed. */
     const char *(*refused_by_system)(const clattn_device_info *dev);
-    /* How well it suits, 0 (only if forced or nothing else can) to 100, from facts alone; or
-     * CA_ONLY_IF_FORCED: neither a choice nor a tuning considers it. */
+    /* How well the family suits, from facts alone: 0 (only if forced or nothing else can) to 100.
+     * With CA_ONLY_IF_FORCED neither a choice nor a tuning considers it. */
     int (*preference)(const clattn_problem *p, const clattn_device_info *dev);
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the C files of families' units: the kernels, the units of families that have several, and what a unit of
- * multiplication has in every family. */
+/* For the C files of families' units: the kernels, the units of families that have several, and
+ * functions that a unit of multiplication has in every family. */
 #ifndef CA_FAMILY_UNITS_H
 #define CA_FAMILY_UNITS_H
 
@@ -55,11 +55,11 @@ int ca_bf16_pairs_preference(const clattn_problem *p, const clattn_device_info *
 int ca_amx_preference(const clattn_problem *p, const clattn_device_info *dev);
 int ca_item_preference(const clattn_problem *p, const clattn_device_info *dev);
 int ca_mma_preference(const clattn_problem *p, const clattn_device_info *dev);
-/* The preference of the only family of an operation, and that of a family which is only used if forced. */
+/* The preference of an operation's only family, and of a family which is only used if forced. */
 int ca_only_preference(const clattn_problem *p, const clattn_device_info *dev);
 int ca_forced_preference(const clattn_problem *p, const clattn_device_info *dev);
 
-/* The preference of a family that has `with` where the unit is fast. */
+/* The preference of a family, which is `with` where the unit is fast. */
 int ca_bf16_pairs_preference_with(const clattn_device_info *dev, int with);
 int ca_amx_preference_with(const clattn_device_info *dev, int with);
 

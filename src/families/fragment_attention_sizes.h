@@ -9,7 +9,7 @@
 #define PARTS MAX(KV_PARTS, 1)
 /* Planes of q, k and v: a float is three parts of bf16 (cl/mma/fragment_planes.h). */
 #define PLANES (DTYPE == DTYPE_F32 ? 3 : 1)
-/* Steps of the depth with a common factor of their products with a key. */
+/* The steps of the depth whose products with a key have a common factor. */
 #define SCALED_DEPTHS (K_CACHE ? 32 / FRAGMENT_DEPTH : 1)
 #define PART_DEPTHS (DIVIDE_UP(DIM_QK, PARTS * SCALED_DEPTHS * FRAGMENT_DEPTH) * SCALED_DEPTHS)
 #define PART_COLUMNS (PART_DEPTHS * FRAGMENT_DEPTH)
@@ -17,7 +17,7 @@
 #define DIMS ROUND_UP(DIM_V, SUB_GROUPS_N *OTHERS_AT_ONCE *FRAGMENT_OTHERS)
 #define PART_KEYS (BLOCK_N / PARTS)
 
-/* Tiles in local memory, in elements: a row of each. */
+/* The tiles in local memory, in elements: a row of each. */
 #define SWIZZLED_STRIDE(columns) ROUND_UP(columns, 64)
 #define ROW_STRIDE                                                                                 \
     (HAS_TILE_PRODUCTS && !Q_RESIDENT ? SWIZZLED_STRIDE(COLUMNS) : COLUMNS + ROW_PADDING)
@@ -29,13 +29,13 @@
 /* Factors of a tile of quantized keys or values (cl/mma/fragment_tile.h); a plain tile has none. */
 #define K_FACTORS (K_CACHE ? PART_COLUMNS / 32 * BLOCK_N : 1)
 #define V_FACTORS (V_CACHE ? DIVIDE_UP(DIMS, 32) * PART_KEYS : 1)
-/* Places of the rows of paged K and V: of this tile and of the next. */
+/* The addresses of the rows of paged K and V: of this tile and of the next. */
 #define PLACES (PAGE_SIZE ? 4 * BLOCK_N : 1)
-/* Quantized keys and values as they arrive, in pieces of 16 bytes. */
+/* The bytes of quantized keys and values before they are decoded, in pieces of 16. */
 #define K_PIECES DIVIDE_UP(BLOCK_N *K_ROW_BYTES, 16)
 #define V_PIECES DIVIDE_UP(BLOCK_N *V_ROW_BYTES, 16)
 
-/* Parts of 16 bits that a weight is rounded to. */
+/* The 16-bit parts that a weight is rounded to. */
 #define WEIGHT_PARTS (DTYPE == DTYPE_F32 ? 3 : !HAS_STRICT ? 1 : DTYPE == DTYPE_F16 ? 2 : 3)
 
 #define BESIDE_BYTES                                                                               \

@@ -13,10 +13,10 @@
 #define INSTRUCTION_DPAS_16 6
 #define INSTRUCTION_WGMMA 7
 
-/* f32 is multiplied in parts of bf16, whose sum it is; elements of 16 bits are their only part. */
+/* f32 is multiplied in parts of bf16, whose sum it is; elements of 16 bits have one part. */
 #define OPERAND_PARTS (DTYPE == DTYPE_F32 ? 3 : 1)
 
-/* With EMULATE, the words that a sub-group exchanges between its lanes. */
+/* With EMULATE, the words that the lanes of a sub-group exchange. */
 #define EXCHANGE_QUERY (FRAGMENT_QUERIES * FRAGMENT_DEPTH)
 #define EXCHANGE_OTHER (FRAGMENT_OTHERS * FRAGMENT_DEPTH)
 #define EXCHANGE_WORDS (REPLICAS * (EXCHANGE_QUERY + EXCHANGE_OTHER))
@@ -24,12 +24,13 @@
 /* With tiles that tensor cores read themselves, the swizzle depends on addresses and repeats after
  * this many bytes. */
 #define SWIZZLE_BYTES 1024
-/* A producer's mbarriers of a place (cl/mma/warpgroup_producer.h). */
+/* The bytes of a producer's mbarriers for a buffer (cl/mma/warpgroup_producer.h). */
 #define PLACE_BARRIERS (HAS_DROPOUT ? 6 : 4)
 
-/* Dropout's bits of a tile, one bit of a byte for each of four keys. */
+/* Dropout's bits of a tile, in bytes for four keys each. */
 #define KEPT_BYTES(queries, keys) ((queries) * ((keys) / 4))
-/* The same of a producer: four words of up to 32 keys for each row, from each of the warpgroups that draw them. */
+/* The same with a producer: each warpgroup that draws has four words of up to 32 keys for each row.
+ * */
 #define KEPT_ROW_BYTES 16
 
 #endif

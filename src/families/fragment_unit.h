@@ -40,7 +40,7 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values);
 
-/* Why what the unit suggests does not fit; NULL if it does. */
+/* Returns why the unit's suggested tunables do not fit; NULL if they do. */
 static inline const char *refusal_of_suggested(const clattn_problem *p,
                                                const clattn_device_info *dev)
 {

@@ -138,7 +138,8 @@ size_t ca_wgmma_computing_registers(size_t sub_groups)
 
 int ca_wgmma_holds(size_t local_bytes, size_t groups)
 {
-    const size_t all = 228 << 10, systems = 1024; /* `systems`: bytes that each group reserves */
+    /* `systems` is the number of bytes that each group reserves */
+    const size_t all = 228 << 10, systems = 1024;
 
     return groups * (local_bytes + systems) <= all;
 }

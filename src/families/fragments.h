@@ -24,8 +24,8 @@ struct ca_fragment {
 
 const struct ca_fragment *ca_fragment_of(size_t instruction);
 
-/* The instruction that suits the device by its facts; 0 if none is known. Building the program and
- * its self-check decide whether it works. */
+/* Returns the instruction that suits the device by its facts; 0 if none is known. Building the
+ * program and its self-check decide whether it works. */
 size_t ca_instruction_of(const clattn_device_info *dev);
 
 /* Returns whether the device has the instruction, or another of the same unit. */
@@ -34,10 +34,10 @@ int ca_has_instruction(const clattn_device_info *dev, size_t instruction);
 /* Returns whether the device has wgmma, which sm_90 alone has; later architectures have others. */
 int ca_has_wgmma(const clattn_device_info *dev);
 
-/* Registers of a work-item if `groups` groups of `work_items` are resident on a multiprocessor. */
+/* The registers of a work-item if a multiprocessor has `groups` resident groups of `work_items`. */
 size_t ca_wgmma_registers(size_t work_items, size_t groups);
 
-/* Registers of a work-item that computes, where a producer gives registers of its own to
+/* The registers of a work-item that computes, if a producer gives registers of its own to
  * `sub_groups` computing sub-groups (setmaxnreg in cl/mma/warpgroup_producer.h). */
 size_t ca_wgmma_computing_registers(size_t sub_groups);
 
@@ -55,22 +55,22 @@ size_t ca_operand_parts(const clattn_problem *p);
 /* Returns whether keys and values are quantized. */
 int ca_both_quantized(const clattn_problem *p);
 
-/* Why no attention by matrix instructions can compute the problem; NULL if one may. */
+/* Returns why no attention by matrix instructions can compute the problem; NULL if one may. */
 const char *ca_mma_refusal(const clattn_problem *p);
-/* The same for forward attention that multiplies floats in parts of bf16. */
+/* Does so for forward attention that multiplies floats in parts of bf16. */
 const char *ca_mma_parts_refusal(const clattn_problem *p);
 /* The same for gradients. */
 const char *ca_mma_gradient_refusal(const clattn_problem *p);
 
-/* Returns whether gradients need nothing of a score but its weight: WEIGHTS_FIRST in cl/mma/fragment_gradients.h. */
+/* Returns whether gradients need only the weight of a score (WEIGHTS_FIRST in cl/mma). */
 int ca_has_plain_scores(const clattn_problem *p);
 
-/* Returns whether local memory has room for one tile's extra data only: places of paged rows,
- * factors of quantized ones, dropout's bits. */
+/* Returns whether local memory has room for the extra data of one tile only: addresses of paged
+ * rows, factors of quantized ones, dropout's bits. */
 int ca_mma_one_stage(const clattn_problem *p);
 
-/* Compiler options for these instructions if a work-item needs `registers` registers; 0: any
- * number. Intel's compiler gives half as many unless asked. */
+/* The compiler options for these instructions if a work-item needs `registers` registers; 0: any
+ * number. Intel's compiler allots half of the registers unless asked for more. */
 const char *ca_fragment_options(size_t instruction, int emulate, size_t registers);
 
 #endif

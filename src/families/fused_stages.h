@@ -76,7 +76,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
         ca_pair_marks_bytes(p, block_m(values), values[BLOCK_N_INDEX]);
 }
 
-/* The list, by what the last is called in the .cl file. */
+/* The list of stages, with the name of the last kernel in the .cl file. */
 #define FUSED_STAGES(kernel)                                                                       \
     CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),                                                  \
     {                                                                                              \

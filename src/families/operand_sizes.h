@@ -13,11 +13,11 @@
 #define ROUNDED(n) ROUND_UP(n, SIMD_WIDTH)
 #define VECTORS(dim) DIVIDE_UP(dim, SIMD_WIDTH)
 
-/* Tiles of pairs (cl/bf16/pair_tiles.h): rows, and words of a row. */
+/* The tiles of pairs (cl/bf16/pair_tiles.h): rows, and words of a row. */
 #define TILE 16
 #define TILES(n) DIVIDE_UP(n, TILE)
 #define ROUNDED_TO_TILES(n) (TILES(n) * TILE)
-/* The keys that a register tile of Q K^T has as rows, and that a tile of P V has as its depth. */
+/* The keys that form the rows of a register tile of Q K^T, and the depth of a tile of P V. */
 #define STEP_KEYS (2 * TILE)
 
 #endif

@@ -12,7 +12,7 @@ static size_t maps(const clattn_problem *p, int dimension)
     return !own ? 1 : dimension ? p->heads : p->batch;
 }
 
-/* True for all sizes and broadcasts, since a program serves all of them. In these problems tiles
+/* Is true for all sizes and broadcasts, since a program serves all of them. In these problems tiles
  * begin at multiples of their length. */
 int ca_has_pair_marks(const clattn_problem *p)
 {

@@ -12,10 +12,10 @@ int ca_marks_pairs(const clattn_problem *p);
 /* The bytes of marks of mark_m queries and mark_n keys in the workspace; 0 without marks. */
 size_t ca_pair_marks_bytes(const clattn_problem *p, size_t mark_m, size_t mark_n);
 
-/* One work-item for each mark_m queries of each map of marks; none without marks. */
+/* The launch has one work-item for each mark_m queries of each map of marks; none without marks. */
 struct ca_ndrange ca_pair_marks_ndrange(const clattn_problem *p, size_t mark_m);
 
-/* One group of `items` work-items for each mark; none without marks. */
+/* The launch has one group of `items` work-items for each mark; none without marks. */
 struct ca_ndrange ca_pair_marks_group_ndrange(const clattn_problem *p, size_t mark_m, size_t mark_n,
                                               size_t items);
 

@@ -8,7 +8,7 @@
 #include "device/capacity.h"
 #include "families/family.h"
 
-/* Arguments of the stages: the product, the sum of its parts, and what is done before the product. */
+/* The arguments of the stages: before the product, of the product, and of the sum of its parts. */
 #define CA_PROJECTION_ARGUMENTS                                                                    \
     (CA_BIT(CA_PROJECTION_X) | CA_BIT(CA_PROJECTION_W) | CA_BIT(CA_PROJECTION_BIAS) |              \
      CA_BIT(CA_PROJECTION_Y) | CA_BIT(CA_WORKSPACE))

@@ -58,7 +58,7 @@ const struct ca_family *ca_family_find(const char *name)
     return count == 1 ? found : NULL;
 }
 
-/* "UNIT=word" in a text of tunables: the word and its length; NULL if there is none. */
+/* Finds "UNIT=word" in a text of tunables: the word and its length; NULL if there is none. */
 static const char *unit_in(const char *text, size_t *length)
 {
     for (text += strspn(text, " \t\n"); *text; text += strspn(text, " \t\n")) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The families there are, and what may be asked of any. */
+/* The list of families, and the questions that any of them answers. */
 #ifndef CA_REGISTRY_H
 #define CA_REGISTRY_H
 
@@ -12,7 +12,7 @@
 /* All families, a unit at a time; NULL past the last. */
 const struct ca_family *ca_family_at(size_t index);
 
-/* Finds a family by its full name, or by a name that one alone has. NULL if there is none. */
+/* Finds a family by its full name, or by a name that only one family has. NULL if there is none. */
 const struct ca_family *ca_family_find(const char *name);
 
 /* Returns whether the first length characters of name are the name of a family. */
@@ -28,9 +28,9 @@ const struct ca_family *ca_family_of(const char *name, const char *tunables,
 /* 1 shifted by its ca_family_at() index, for sets of families. */
 unsigned ca_family_bit(const struct ca_family *family);
 
-/* NULL if the family with these values can compute p on dev, else why not: candidate lists,
- * unsupported(), reject() and what no kernel can exceed (src/families/limits.h), in that order.
- * reason is used for texts that are made. */
+/* Returns NULL if the family with these values can compute p on dev, else why not. It checks
+ * candidate lists, unsupported(), reject() and the limits of all kernels (src/families/limits.h),
+ * in that order. reason is the buffer for composed texts. */
 const char *ca_family_refusal(const struct ca_family *family, const struct ca_problem *p,
                               const clattn_device_info *dev, const size_t *values, char *reason,
                               size_t reason_bytes);
@@ -40,7 +40,7 @@ void ca_family_suggest(const struct ca_family *family, const struct ca_problem *
                        const clattn_device_info *dev, size_t *values);
 
 /* Hashes, in 16 hexadecimal digits, of the kernel source and of the declaration of the tunables
- * (names and candidates): measurements made with others are stale. */
+ * (names and candidates): measurements with other hashes are stale. */
 enum { CA_HASH_TEXT = 17 };
 void ca_family_source_hash(const struct ca_family *family, char text[CA_HASH_TEXT]);
 void ca_family_declaration_hash(const struct ca_family *family, char text[CA_HASH_TEXT]);

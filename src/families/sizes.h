@@ -18,10 +18,10 @@ enum {
     FLOAT4_BYTES = 16
 };
 
-/* What compilers that align variables beside tiles in local memory may add. */
+/* The bytes that compilers may add to align variables beside tiles in local memory. */
 #define SPARE_BYTES (4 * INT_BYTES)
 
-/* Floats of each row in the workspace of gradients (cl/common/backward.h). */
+/* The floats of each row in the workspace of gradients (cl/common/backward.h). */
 #define ROW_STATISTICS 4
 
 #endif

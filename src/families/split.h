@@ -9,14 +9,14 @@
 /* n / by, rounded up. */
 size_t ca_split_divide(size_t n, size_t by);
 
-/* Rows that share a kv head; SIZE_MAX if size_t cannot count them. */
+/* The rows that share a kv head; SIZE_MAX if size_t cannot count them. */
 size_t ca_split_rows_per_kv_head(const clattn_problem *p);
 
-/* Rows of all heads and batches; SIZE_MAX if size_t cannot count them. */
+/* The rows of all heads and batches; SIZE_MAX if size_t cannot count them. */
 size_t ca_split_rows(const clattn_problem *p);
 
-/* The number of work-groups, if each takes group_rows rows of each of group_heads kv heads and
- * one of `splits` ranges of keys. */
+/* The number of work-groups, if each takes group_rows rows of each of group_heads kv heads and one
+ * of `splits` ranges of keys. */
 size_t ca_split_groups(const clattn_problem *p, size_t group_rows, size_t group_heads,
                        size_t splits);
 
@@ -26,8 +26,8 @@ int ca_is_for_split(const clattn_problem *p);
 
 /* ---- families for GPUs (cl/gpu/split_task.h, cl/gpu/split_combine.h) ---------------------------- */
 
-/* Sets SPLIT_K, which is tunable number split_k of values: to as many ranges as keep the device
- * busy and the family does not reject. */
+/* Sets SPLIT_K, the tunable number split_k of values: to as many ranges as keep the device busy and
+ * the family does not reject. */
 void ca_split_suggest(const clattn_problem *p, const clattn_device_info *dev,
                       const struct ca_tunable *tunable, size_t group_rows, size_t items,
                       size_t *values, size_t split_k,

@@ -9,7 +9,7 @@
 #define QUADS (THREAD_M / 4)
 #define DIMS4(dim) DIVIDE_UP(dim, 4 * THREADS_N)
 #define MAX_DIMS4 DIMS4(MAX_DIM)
-/* Streamed rows with weights in local memory at a time. */
+/* The number of streamed rows whose weights are in local memory at a time. */
 #define WEIGHT_ROWS MAX(STAGE_N, THREADS_N)
 
 #endif

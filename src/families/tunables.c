@@ -31,7 +31,7 @@ static int is_candidate(const struct ca_tunable *tunable, size_t value)
 
 enum { VALUE_TEXT = 24 };
 
-/* Prints a value the way texts of tunables have it: as a word or a number. */
+/* Prints a value as texts of tunables show it: as a word or a number. */
 static void print_value(const struct ca_tunable *tunable, size_t value, char text[VALUE_TEXT])
 {
     if (tunable->words && is_candidate(tunable, value))
@@ -80,7 +80,7 @@ int ca_tunables_check(const struct ca_tunable *tunables, size_t count, const siz
     return 1;
 }
 
-/* The index of the tunable called by the first length characters of name, or count. */
+/* Returns the index of the tunable called by the first `length` characters of name, or count. */
 static size_t find(const struct ca_tunable *tunables, size_t count, const char *name, size_t length)
 {
     size_t n = 0;

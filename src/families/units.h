@@ -8,7 +8,7 @@
 #define UNIT_VECTOR 1    /* a processor's vectors of floats */
 #define UNIT_PAIRS 2     /* a processor's vectors of pairs of bf16 (cl/bf16/pairs.h) */
 #define UNIT_AMX 3       /* a processor's tiles of AMX (cl/bf16/tiles.h) */
-#define UNIT_ITEM 4      /* work-items with a register tile each */
+#define UNIT_ITEM 4      /* work-items, each with a register tile */
 #define UNIT_MMA 5       /* sub-groups with matrix instructions (cl/mma/fragment.h) */
 #define UNIT_WARPGROUP 6 /* warpgroups of NVIDIA's Hopper (cl/mma/warpgroup_tile.h) */
 
@@ -21,7 +21,7 @@
     UNIT(MMA, "mma")                                                                               \
     UNIT(WARPGROUP, "warpgroup")
 
-/* Two tests: a CPU's operands are pairs of bf16; a matrix unit multiplies tiles of them. */
+/* Tests: a CPU's operands are pairs of bf16; a matrix unit multiplies tiles of pairs. */
 #define OPERAND_PAIRS (UNIT == UNIT_PAIRS || UNIT == UNIT_AMX)
 #define OPERAND_TILES (UNIT == UNIT_AMX)
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients of this place's queries, and of the blocks of keys that come by: in f32, piece by piece. */
+/* Gradients of this rank's queries and of the blocks of keys that arrive, in f32, piece by piece.
+ * */
 #include "mpi/pieces.h"
 #include "mpi/shards.h"
 
@@ -75,8 +76,8 @@ static struct part_gradients part_gradients_of(clattn_mpi_plan *plan,
     return g;
 }
 
-/* Adds a part's gradients to those of the place and of the block, unless they were written
- * there. */
+/* Adds a part's gradients to those of the rank and of the block, unless they were written there.
+ * */
 static void add_gradients(clattn_mpi_plan *plan, const struct block *block,
                           const struct piece *piece, const struct part_gradients *g)
 {

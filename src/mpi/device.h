@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank does on its device: memory, parts of attention, and rows that move. Nothing here talks to
- * other ranks. All calls do nothing once the plan has a fault. */
+/* The work of a rank on its device: memory, parts of attention, and copies of rows. Nothing here
+ * talks to other ranks. No call does anything once the plan has a fault. */
 #ifndef MPI_DEVICE_H
 #define MPI_DEVICE_H
 
@@ -16,7 +16,7 @@ void device_wait_for(clattn_mpi_plan *plan, cl_command_queue queue);
 
 /* ---- memory ----------------------------------------------------------------------------------- */
 
-/* Sets a fault unless a buffer of the caller's has so many elements. */
+/* Sets a fault unless a buffer of the caller's has that many elements. */
 void buffer_check(clattn_mpi_plan *plan, const char *name, const clattn_buffer *buffer,
                   size_t elements, size_t element_bytes);
 
@@ -32,7 +32,7 @@ struct tensor tensor_rows(struct tensor tensor, size_t row);
 struct tensor tensor_heads(struct tensor tensor, size_t head);
 struct tensor tensor_batches(struct tensor tensor, size_t batch);
 
-/* A clattn_buffer of a plan: no memory where there is none, or no element. */
+/* A clattn_buffer of a plan; it has no memory if there is none, or no element. */
 clattn_buffer buffer_of(struct tensor tensor);
 
 /* Bytes of an element of the problem's dtype. */

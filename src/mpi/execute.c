@@ -18,7 +18,8 @@ static struct extent extent_of(const clattn_mpi_plan *plan, const bool of_keys, 
         chunks_count(shard_chunks(&plan->partition.rank[plan->rank], of_keys)), dim};
 }
 
-/* A tensor of the caller's; with a fault if it is not there or too small. `bytes` of an element. */
+/* Returns a tensor of the caller's, with a fault if it is missing or too small. `bytes` of an
+ * element. */
 static struct tensor own_tensor(clattn_mpi_plan *plan, const char *name,
                                 const clattn_buffer *buffer, const clattn_layout *layout,
                                 const struct extent e, const size_t bytes)
@@ -184,7 +185,7 @@ void run_forward(clattn_mpi_plan *plan, const clattn_forward_tensors *tensors)
         bring_out(plan, &of.lse, own.lse, task.lse);
 }
 
-/* All ranks meet here: timed as waiting. */
+/* All ranks wait for each other here: timed as waiting. */
 static clattn_status agree(clattn_mpi_plan *plan, const uint64_t hash)
 {
     const double begun = MPI_Wtime();
@@ -196,8 +197,8 @@ static clattn_status agree(clattn_mpi_plan *plan, const uint64_t hash)
     return status;
 }
 
-/* Whether a call's queue and tensors may be looked at; if not, with a fault, which all ranks get: they wait for this
- * one. mistake: what is wrong with the struct of tensors, or NULL. */
+/* Returns whether a call's queue and tensors may be read. If not, there is a fault, which all ranks
+ * get, since they wait for this one. mistake: the error in the struct of tensors, or NULL. */
 static bool check_call(clattn_mpi_plan *plan, const clattn_operation operation,
                        const cl_command_queue queue, const char *mistake, const char *name)
 {

@@ -18,7 +18,7 @@ struct gather {
     /* backward: gradients of the present round, and of the one before, which are being sent */
     cl_mem sums[2];
     cl_mem came; /* contributions of other places to this place's gradients */
-    int turn;    /* number of such contributions that are exchanged at a time */
+    int turn;    /* the number of such contributions that are exchanged at a time */
     struct messages messages;
 };
 
@@ -107,7 +107,7 @@ static void gather_close(struct gather *gather)
     MPI_Type_free(&gather->unit);
 }
 
-/* Whether any place sees a key of the round. */
+/* Returns whether any rank sees a key of the round. */
 static bool round_is_seen(const struct gather *gather, const struct lengths *lengths,
                           const struct span round)
 {
@@ -172,14 +172,14 @@ static void begin_round(struct gather *gather, const int round, const int slot)
     }
 }
 
-/* Waits for the round's keys, which are the device's from then on. */
+/* Waits for the round's keys, which then are in device memory. */
 static void end_round(struct gather *gather, const int slot)
 {
     wait_for(gather->plan, gather->messages.request + KEYS_RECEIVED, CHUNKS);
     staging_close(gather->plan, (enum staging_id)(STAGING_KEYS + slot), true);
 }
 
-/* The next round that is seen, from one on; gather->rounds if there is none. */
+/* Returns the next round from one on that is visible; gather->rounds if there is none. */
 static int next_round(const struct gather *gather, const struct lengths *lengths, int round)
 {
     while (round < gather->rounds && !round_is_seen(gather, lengths, round_of(gather, round)))
@@ -350,7 +350,7 @@ static void end_exchange(struct gather *gather, const struct backward_task *task
     }
 }
 
-/* The most rows of a round that a place has; all places find the same. */
+/* The largest number of rows of a round that a place has; all places compute the same. */
 static size_t most_of_a_place(const struct gather *gather)
 {
     size_t most = 0;
@@ -363,8 +363,8 @@ static size_t most_of_a_place(const struct gather *gather)
     return most;
 }
 
-/* Takes memory for the sums of two rounds' gradients, and for what comes from other ranks: from as many at a time as need
- * no more than a round's sums. */
+/* Allocates the sums of two rounds' gradients, and the buffers for messages of other ranks: of as
+ * many at a time as need no more memory than a round's sums. */
 static void take_gradients(struct gather *gather)
 {
     clattn_mpi_plan *plan = gather->plan;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/heads.h"
 
-/* Rows of a member that are exchanged. */
+/* The rows of a member that are exchanged. */
 static const struct span *rows_of_member(const clattn_mpi_plan *plan,
                                          const struct exchange *exchange, const int member)
 {
@@ -25,7 +25,8 @@ static size_t message_bytes(const clattn_mpi_plan *plan, const struct exchange *
                        exchange->dim * element_size(plan, exchange));
 }
 
-/* Where the messages of all members lie: each of this rank's rows (`mine`), or of the member's own. */
+/* The offsets of all members' messages: either of this rank's rows (`mine`), or of the member's own
+ * rows. */
 static size_t lay_out(clattn_mpi_plan *plan, const struct exchange *exchange, const bool mine,
                       int *counts, int *places)
 {
@@ -67,7 +68,8 @@ static void move_member(clattn_mpi_plan *plan, const struct exchange *exchange, 
     }
 }
 
-/* Moves this rank's rows between its tensor and the messages, of which each has another member's heads. */
+/* Moves this rank's rows between its tensor and the messages; each message has the heads of another
+ * member. */
 static void move_own(clattn_mpi_plan *plan, const struct exchange *exchange, const cl_mem buffer,
                      const int *places, const struct tensor own, const bool in)
 {
@@ -94,7 +96,8 @@ void heads_exchange(clattn_mpi_plan *plan, const struct exchange *exchange, cons
     const size_t sent = in ? of_mine : of_theirs, received = in ? of_theirs : of_mine;
     int *const out = in ? mine : theirs, *const back = in ? theirs : mine;
     cl_mem packed = pool_take(plan, POOL_PACKED, bytes);
-    /* Where messages lie in the device's memory, arriving ones have memory of their own. */
+    /* Messages from this rank lie in the device's memory; arriving ones have memory of their own.
+     * */
     cl_mem came = plan->shares_memory ? pool_take(plan, POOL_KEYS, bytes) : packed;
 
     if (in)

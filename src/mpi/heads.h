@@ -12,8 +12,8 @@ struct exchange {
     bool floats;  /* elements are floats, whatever the problem's dtype */
 };
 
-/* Collective in plan->members: between this rank's rows of all heads (`own`) and the place's rows of this
- * rank's heads (`place`); `in` towards the latter. */
+/* Collective in plan->members: exchanges this rank's rows of all heads (`own`) and the place's rows
+ * of this rank's heads (`place`). `in`: from the first to the second. */
 void heads_exchange(clattn_mpi_plan *plan, const struct exchange *exchange, struct tensor own,
                     struct tensor place, bool in);
 

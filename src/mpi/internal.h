@@ -21,14 +21,14 @@ enum {
 
 /* ---- what fails ------------------------------------------------------------------------------- */
 
-/* The first failure of this rank since the ranks last agreed. What follows a failure is skipped, but for
+/* The first failure of this rank since the ranks last agreed. After it everything is skipped but
  * messages that other ranks wait for. */
 struct fault {
     clattn_status status;
     char reason[256];
 };
 
-/* Keeps the first one; tells whether there is none. */
+/* Keeps the first fault; returns whether there is none. */
 bool fault_none(const struct fault *fault);
 void fault_set(struct fault *fault, clattn_status status, const char *format, ...)
 #if defined(__GNUC__)

@@ -169,7 +169,7 @@ static void staging_arrived(clattn_mpi_plan *plan, const enum staging_id id)
                        fault_cl(&plan->fault, clFlush(plan->copies), "clFlush");
 }
 
-/* Whether all messages to a staging are there. */
+/* Returns whether all messages of a staging copy have arrived. */
 static bool all_there(const struct messages *messages, const enum staging_id id)
 {
     for (int n = 0; n < MOST_REQUESTS; n++)
@@ -178,7 +178,7 @@ static bool all_there(const struct messages *messages, const enum staging_id id)
     return true;
 }
 
-/* Lets messages make progress; whether all are there. */
+/* Lets messages make progress; returns whether all have arrived. */
 static bool progress(clattn_mpi_plan *plan, struct messages *messages)
 {
     bool done = true;
@@ -195,7 +195,8 @@ static bool progress(clattn_mpi_plan *plan, struct messages *messages)
     return done;
 }
 
-/* MPI moves large messages only while it is called: the queue's end is asked for in turns with it. */
+/* MPI moves large messages only while it is called, so it is called in turns with a test of the
+ * queue's end. */
 void device_finish(clattn_mpi_plan *plan, struct messages *messages)
 {
     const double begun = MPI_Wtime();
@@ -225,7 +226,7 @@ void device_finish(clattn_mpi_plan *plan, struct messages *messages)
 
 /* ---- memory of messages ------------------------------------------------------------------------- */
 
-/* The host's memory is taken in any case, and not touched where that of the device is mapped. */
+/* Host memory is allocated in any case, but not used where device memory is mapped. */
 unsigned char *staging_open(clattn_mpi_plan *plan, const enum staging_id id, const cl_mem buffer,
                             const size_t bytes, const cl_map_flags flags)
 {

@@ -6,7 +6,7 @@ static bool layout_is_packed(const clattn_layout *layout)
     return !(layout->stride[0] | layout->stride[1] | layout->stride[2] | layout->stride[3]);
 }
 
-/* Why the whole cannot be distributed at all; NULL if it can. */
+/* Returns why the problem cannot be distributed at all; NULL if it can. */
 static const char *refusal_of(const clattn_problem *p, const int members)
 {
     const clattn_layout *layouts[] = {&p->q, &p->k, &p->v, &p->o, &p->d_o, &p->dq, &p->dk, &p->dv};

@@ -23,7 +23,7 @@ void options_check(const clattn_problem *whole, int ranks, const clattn_mpi_opti
 /* Ranks that exchange heads; 1 for CLATTN_MPI_AUTO. */
 int options_members(const clattn_mpi_options *options, int ranks);
 
-/* Whether a sound problem's heads can be exchanged among so many ranks. */
+/* Returns whether a sound problem's heads can be exchanged among so many ranks. */
 bool options_share_heads(const clattn_problem *whole, int ranks, int members);
 
 /* Most bytes of a round of an all-gather: the options' value, or the default. */

@@ -20,7 +20,8 @@ clattn_layout layout_of(const struct tensor tensor)
     return (clattn_layout){{tensor.stride[0], tensor.stride[1], tensor.stride[2], 1}};
 }
 
-/* The oldest makes room: lengths that differ from call to call would need more and more. */
+/* The oldest plan is dropped: lengths that differ from call to call would need more and more plans.
+ * */
 static struct part_plan *new_entry(clattn_mpi_plan *plan)
 {
     if (plan->num_plans < PART_PLANS)
@@ -88,7 +89,7 @@ static cl_int within_range(const size_t x, const struct span range)
     return (cl_int)(x < span_end(range) ? x - range.first : range.count);
 }
 
-/* A buffer of its own, which lives until what reads it has finished. */
+/* Allocates a separate buffer, which lives until its readers have finished. */
 static cl_mem ints_of(clattn_mpi_plan *plan, const size_t count)
 {
     cl_int error;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One part as clattn computes it: its problem, its plan, and the integers that say how long it is. */
+/* The computation of one part by clattn: its problem, its plan, and the integers of its lengths. */
 #ifndef MPI_PART_PLAN_H
 #define MPI_PART_PLAN_H
 
@@ -14,7 +14,7 @@ clattn_layout layout_of(struct tensor tensor);
 const clattn_plan *part_plan(clattn_mpi_plan *plan, const clattn_problem *p);
 void part_plans_release(clattn_mpi_plan *plan);
 
-/* Memory for it, which the next part may use as well: the plan's queue is in order. */
+/* The plan's workspace, which the next part may share: the plan's queue is in order. */
 clattn_buffer part_workspace(clattn_mpi_plan *plan, const clattn_plan *of);
 
 /* q_lengths, kv_lengths, q_starts and kv_starts of a part; NULL where its problem has none. */

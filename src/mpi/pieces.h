@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pieces of an attention: the parts of a block of keys, with the tensors of their queries and keys, and the sums of this
- * place's queries that they are added to. */
+/* Pieces of an attention: the parts of a block of keys, the tensors of their queries and keys, and
+ * the sums of this rank's queries that they are added to. */
 #ifndef MPI_PIECES_H
 #define MPI_PIECES_H
 

@@ -35,7 +35,7 @@ static uint64_t hash_plan(const clattn_mpi_plan *plan, const clattn_mpi_options 
     return hash_rates(hash, options->rates);
 }
 
-/* Finds every rank's speed; all are equal where no rank gives one. */
+/* Finds every rank's speed; all are equal if no rank gives one. */
 static void find_speeds(clattn_mpi_plan *plan, const clattn_mpi_options *options, double *speeds)
 {
     bool some = false, all = true;
@@ -155,7 +155,7 @@ static void make_memory(clattn_mpi_plan *plan)
         fault_set(&plan->fault, CLATTN_OUT_OF_MEMORY, "no host memory for a plan");
 }
 
-/* Lengths that nothing is known of yet: all there is. */
+/* The lengths before any are known: the longest ones. */
 static void fill_lengths(clattn_mpi_plan *plan)
 {
     const clattn_problem *p = &plan->whole;

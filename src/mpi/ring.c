@@ -2,8 +2,8 @@
 /* A ring: at step t place p has the keys of place p - t, and passes them on to place p + 1. */
 #include "mpi/shards.h"
 
-/* What both directions of a ring share. At step t STAGING_KEYS + t % 2 holds the keys at hand, buffers[t % 2] likewise;
- * of its own keys the caller's tensors do. */
+/* State of both directions of a ring. At step t STAGING_KEYS + t % 2 holds the current keys, and
+ * buffers[t % 2] does, too; the caller's tensors hold the rank's own keys. */
 struct ring {
     clattn_mpi_plan *plan;
     int places, me;
@@ -40,7 +40,7 @@ static size_t most_rows(const struct ring *ring)
     return most;
 }
 
-/* Whether keys are sent on from the place that has them at step t: queries of a place behind it see
+/* Returns whether keys are sent on from their place at step t, because queries of a later place see
  * them. */
 static bool keys_travel(const struct ring *ring, const int of_keys, const int step)
 {
@@ -117,7 +117,8 @@ static void pass_keys(struct ring *ring, const int step)
     }
 }
 
-/* Ends step t: the device has computed, the messages are there, and so is what the next step needs. */
+/* Ends step t: the device has computed, the messages have arrived, and the next step has its
+ * inputs. */
 static void end_step(struct ring *ring, const int step)
 {
     clattn_mpi_plan *plan = ring->plan;
@@ -195,8 +196,8 @@ static int step_that_sees(const struct ring *ring, const int of_keys, const int 
     return 0;
 }
 
-/* Whether dk and dv that are computed at step t are added to those of the previous places and sent
- * on. */
+/* Returns whether dk and dv of step t are added to those of the previous places and sent on.
+ * */
 static bool gradients_join(const struct ring *ring, const int step)
 {
     const int of_keys = ring_place(ring, ring->me - step);
@@ -205,7 +206,7 @@ static bool gradients_join(const struct ring *ring, const int step)
     return step > 0 && first > 0 && step >= first && step <= step_that_sees(ring, of_keys, -1);
 }
 
-/* Whether others come before. */
+/* Returns whether others come before. */
 static bool gradients_come(const struct ring *ring, const int step)
 {
     return gradients_join(ring, step) &&
@@ -268,7 +269,7 @@ static void pass_gradients(struct ring *ring, const int step, const cl_mem gradi
     plan->times.bytes_sent += (size_t)pages * PAGE_BYTES;
 }
 
-/* Asks for the sums of this place's gradients over the other places, from the first moment on. */
+/* Requests the sums of this place's gradients over the other places, at the very beginning. */
 static void expect_returned(struct ring *ring)
 {
     clattn_mpi_plan *plan = ring->plan;
@@ -282,7 +283,7 @@ static void expect_returned(struct ring *ring)
               &ring->return_request);
 }
 
-/* The gradients of this place's keys are complete: from the last place that sees them, and its own. */
+/* Adds the gradients of this place's keys from the last place that sees them to its own. */
 static void take_returned(struct ring *ring, const struct backward_task *task,
                           const struct tensor own[2])
 {

@@ -5,8 +5,8 @@
 
 #include "mpi/device.h"
 
-/* By the plan's mode; collective in plan->ring. All ranks take the same messages whether they have a fault
- * or not. */
+/* Computes in the plan's mode; collective in plan->ring. A rank that has failed still takes part in
+ * all messages, so that no other rank waits for it. */
 void shards_forward(clattn_mpi_plan *plan, const struct forward_task *task);
 /* dslopes and dsinks: this rank's heads', summed over this rank's queries. */
 void shards_backward(clattn_mpi_plan *plan, const struct backward_task *task, float *dslopes,
@@ -37,7 +37,7 @@ void packed_pair(const clattn_mpi_plan *plan, cl_mem buffer, size_t first, size_
 void move_pair(clattn_mpi_plan *plan, enum kernel kernel, size_t rows, const struct tensor from[2],
                const struct tensor to[2]);
 
-/* Whether the queries of one place see keys of another, with the execution's lengths. */
+/* Returns whether the queries of one place see keys of another, with the execution's lengths. */
 bool place_sees(const clattn_mpi_plan *plan, int of_queries, int of_keys);
 
 /* Waits for messages; timed as waiting. */

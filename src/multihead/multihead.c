@@ -14,7 +14,7 @@ struct run {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* The steps that a given output tensor needs: bit n for step n. */
+/* The steps that an output tensor needs: bit n for step n. */
 static unsigned needed_steps(const struct run *run)
 {
     const clattn_multihead_plan *plan = run->plan;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A multi-head layer as a list of steps, each a plan's problem and where its tensors lie.
- *
- * Between the steps q, k, v and o lie as rows of columns, head after head, in the order of x's
- * rows: (batch, seq, heads, dim), or (seq, batch, heads, dim) if seq_first. So each projection is a
- * plain matrix product over all rows at once, and attention finds its heads by strides. Where q, k
- * and v are made of the same tensor with packed weights, one product makes them, side by side. */
+/* A multi-head layer as a list of steps, each with a plan's problem and the addresses of its
+ * tensors. Between the steps q, k, v and o lie as rows of columns, head after head, in the order
+ * of x's rows: (batch, seq, heads, dim), or (seq, batch, heads, dim) if seq_first. So each
+ * projection is a plain matrix product over all rows at once, and attention finds its heads by
+ * strides. If q, k and v are made from one tensor with packed weights, one product makes them,
+ * side by side. */
 #ifndef CA_MULTIHEAD_H
 #define CA_MULTIHEAD_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a layer must be, and how much work it is. */
+/* Checks a layer, and counts its floating-point operations. */
 #include "base/structs.h"
 #include "multihead/multihead.h"
 #include "problem/layout.h"
@@ -207,6 +207,6 @@ double clattn_multihead_flops(const clattn_multihead *layer)
                                               (double)layer->values_model * (double)columns.v) +
                                       queries * merged * (double)layer->output);
 
-    /* Backward each product has two: for the gradient of either side. */
+    /* In backward each product has two products: the gradients of both factors. */
     return clattn_problem_flops(p) + (p->operation == CLATTN_BACKWARD ? 2.0 : 1.0) * projections;
 }

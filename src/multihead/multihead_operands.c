@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Describes the operands that are attention's own as its plan does. */
+/* Describes attention's own operands as its plan does. */
 static void describe_options(const clattn_problem *attention,
                              struct ca_operand operands[CA_NUM_LAYER_TENSORS])
 {

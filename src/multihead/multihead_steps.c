@@ -42,8 +42,8 @@ static clattn_layout layout_of(const struct matrix *m, int row_axis, const size_
     return layout;
 }
 
-/* y (rows, columns) = x (rows, depth) w (depth, columns), by one head. Where there is nothing to
- * sum, as in the gradient of a weight that no row used, y becomes 0, the product of two zeros. */
+/* Sets y (rows, columns) = x (rows, depth) w (depth, columns), with one head. Without terms, as in
+ * the gradient of a weight that no row used, y becomes 0, the product of two zeros. */
 static struct ca_step *add_product(struct ca_steps *steps, const clattn_multihead *layer,
                                    size_t rows, size_t depth, size_t columns, struct matrix x,
                                    struct matrix w, struct matrix y)
@@ -120,7 +120,8 @@ static void add_bias_gradient(struct ca_steps *steps, const clattn_multihead *la
     snprintf(step->name, sizeof step->name, "db_%s", l->name);
 }
 
-/* dW = source^T dresult, or its transpose: as W lies, so that it is written row by row. */
+/* Sets dW = source^T dresult, or its transpose if W is transposed, so that it is written row by
+ * row. */
 static void add_weight_gradient(struct ca_steps *steps, const clattn_multihead *layer,
                                 const struct linear *l)
 {

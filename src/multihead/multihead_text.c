@@ -40,7 +40,7 @@ static size_t print_words(const clattn_multihead *layer, char *words, size_t byt
     return length > 0 ? (size_t)length : 0;
 }
 
-/* Writes as much of from as fits at a place of text, and the end. */
+/* Writes as much of `from` as fits at an offset of text, and the terminator. */
 static void put(char *text, size_t text_bytes, size_t at, const char *from)
 {
     if (at < text_bytes)
@@ -93,7 +93,7 @@ static const char *const keys[W_COUNT] = {
     "layer",  "model=", "cross=", "separate=", "output=",  "io",
     "packed", "biases", "obias",  "seqfirst",  "training", "weights="};
 
-/* Which of the layer's words the text is, and the value behind its key; W_COUNT: a word of the
+/* Returns which word of the layer the text is, and the value after its key; W_COUNT: a word of the
  * attention. */
 static enum word recognise(const char *text, const char **value)
 {

@@ -46,7 +46,7 @@ static unsigned long long least_limit(const char *root, char *group, const char 
     }
 }
 
-/* Whether a list of words with commas has the word. */
+/* Returns whether a list of words with commas has the word. */
 static int has_word(const char *list, size_t length, const char *word)
 {
     for (size_t n = 0; n < length; n += strcspn(list + n, ",:") + 1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What surrounds this process, besides getenv(). */
+/* The surroundings of this process, besides getenv(). */
 #ifndef CA_ENVIRONMENT_H
 #define CA_ENVIRONMENT_H
 
@@ -8,8 +8,8 @@
 /* The number of this process in the system (its PID). */
 long ca_process_number(void);
 
-/* Whether the program runs with other rights than those of the user who started it (set-user-ID);
- * then its environment must not be trusted. */
+/* Returns whether the program runs with other rights than those of the user who started it (set-
+ * user-ID); then its environment must not be trusted. */
 bool ca_environment_is_borrowed(void);
 
 #endif

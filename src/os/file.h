@@ -33,20 +33,20 @@ bool ca_file_ask(ca_file file, struct ca_file_facts *facts);
 bool ca_file_find(ca_file folder, const char *path, struct ca_file_facts *facts);
 bool ca_file_follow(const char *path, struct ca_file_facts *facts);
 
-/* Whether both are facts of one file, and it was not written between. */
+/* Returns whether both are facts of one file, and it was not written between. */
 bool ca_file_is_same(const struct ca_file_facts *a, const struct ca_file_facts *b);
 
-/*
- * Whether what the file says may be believed: it belongs to this process's effective user or to the system's (root), and nobody else may
- * write there. Its group may if it has the number of its owner: then it is the owner's own. If not, why says so,
- * as "it ...".
- */
+/* Returns whether the file's contents may be trusted: it belongs
+ * to this process's effective user or to root, and nobody else
+ * may write to it. Its group may, if the group has its owner's
+ * number: it is then the owner's own. If not, why says so, as "it
+ * ...". */
 bool ca_file_is_trusted(const struct ca_file_facts *facts, char *why, size_t why_bytes);
 
-/* Whether the owner alone may be believed, whoever else may write there. */
+/* Returns whether the owner alone may be trusted, whoever else may write there. */
 bool ca_file_owner_is_trusted(const struct ca_file_facts *facts, char *why, size_t why_bytes);
 
-/* Whether this process may write to the file or folder. */
+/* Returns whether this process may write to the file or folder. */
 bool ca_file_is_writable(const char *path);
 
 /* Gives an open file the access rights of a file with these facts. */
@@ -80,7 +80,7 @@ bool ca_file_write(ca_file file, const void *data, size_t bytes, unsigned long l
 /* Empties it. */
 bool ca_file_truncate(ca_file file);
 
-/* Says that it is written now. */
+/* Sets the time of last write to now. */
 bool ca_file_touch(ca_file file);
 
 /* Makes written data survive a power cut, as far as the file system can. */
@@ -93,7 +93,7 @@ FILE *ca_stream_open(const char *path, const char *mode);
 
 ca_file ca_folder_open(const char *path, bool follow_link);
 
-/* Makes one, for its owner alone. */
+/* Creates a folder, for its owner alone. */
 bool ca_folder_make(const char *path);
 
 bool ca_file_remove(ca_file folder, const char *path);

@@ -173,8 +173,8 @@ bool ca_file_touch(ca_file file)
     return futimens((int)file, NULL) == 0;
 }
 
-/* Some file systems cannot do this for folders; then nothing more is possible, and it counts as
- * done. */
+/* Some file systems cannot do this for folders. It then counts as done, since nothing more is
+ * possible. */
 bool ca_file_make_durable(ca_file file)
 {
     return fsync((int)file) == 0 || errno == EINVAL || errno == ENOSYS || errno == ENOTSUP;

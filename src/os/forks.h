@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether this process is another one than it was. */
+/* Counts forks, to tell whether this process is another one than before. */
 #ifndef CA_FORKS_H
 #define CA_FORKS_H
 
 /* Begins to count forks, once in a process; without this call ca_forks() counts none. */
 void ca_forks_watch(void);
 
-/* How often a process was forked, from the first call above on, to make this one of that: a counter's value, without a
- * call of the system. */
+/* Returns how many forks, since the first call above, led to this process. It reads a counter,
+ * without a system call. */
 unsigned ca_forks(void);
 
 #endif

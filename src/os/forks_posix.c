@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* The one thing that all contexts of a process share. */
+/* The only state that all contexts of a process share. */
 static atomic_uint forks;
 
 static void count(void)

@@ -14,8 +14,8 @@ void ca_interrupt_catch(void);
  * may be called at any moment. */
 void ca_interrupt_before_end(void (*act)(void));
 
-/* From open to close they are only counted, up to two, and none ends the process: for who has children
- * to end. Whoever caught them before learns of them when all is as before again. */
+/* Between open and close interruptions are only counted, up to two, and end no process; a caller
+ * that has to end children needs this. The previous handler learns of them when it is restored. */
 void ca_interrupts_open(void);
 void ca_interrupts_close(void);
 unsigned ca_interrupts(void);

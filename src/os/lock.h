@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file's lock, of which the system takes care: it is free again when its holder ends, however that happens. */
+/* A file lock of the operating system: it is released when its holder ends, in whatever way. */
 #ifndef CA_LOCK_H
 #define CA_LOCK_H
 
@@ -11,10 +11,10 @@ enum ca_lock {
     CA_LOCK_MISSING /* the file system has no locks; errno says why */
 };
 
-/* Takes it for this open file if it is free, which needs no waiting. */
+/* Takes the lock for this open file if it is free, without waiting. */
 enum ca_lock ca_lock_try(ca_file file);
 
-/* Gives it up, even if a process that was forked meanwhile has the file as well. */
+/* Releases the lock, even if a process that was forked meanwhile has the file as well. */
 void ca_lock_release(ca_file file);
 
 /* The number of the process that has it; 0 where the system does not tell. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* getopt_long(), for the programs' command lines. */
+/* Declares getopt_long(), for the programs' command lines. */
 #ifndef CA_OS_OPTIONS_H
 #define CA_OS_OPTIONS_H
 

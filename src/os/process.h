@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Child processes, pipes to them, and what a process knows of itself and its parent. Where a function fails, errno says
- * why. */
+/* Child processes, pipes to them, and facts about this process and its parent. Where a function
+ * fails, errno says why. */
 #ifndef CA_OS_PROCESS_H
 #define CA_OS_PROCESS_H
 
@@ -14,8 +14,8 @@ bool ca_pipe(ca_file ends[2]);
 /* From now on writers do not wait: bytes that do not fit into the pipe are lost. */
 void ca_pipe_drop_excess(const ca_file ends[2]);
 
-/* Waits so long for data, and reads what has come. 0: nothing came; -1: nothing will come any
- * more. */
+/* Waits that long for data, and reads what has arrived. 0: nothing arrived; -1: nothing will arrive
+ * any more. */
 ptrdiff_t ca_pipe_read(ca_file pipe, void *data, size_t bytes, int milliseconds);
 
 /* Writes to a pipe; errno is EPIPE if it has no reader. */
@@ -64,11 +64,11 @@ struct ca_child_end {
 /* "signal 11 (Segmentation fault)". */
 void ca_child_print_death(const struct ca_child_end *end, char *text, size_t bytes);
 
-/* Whether it has ended; until it is reaped its number stays its own. */
+/* Returns whether it has ended; until it is reaped its number stays its own. */
 bool ca_child_has_ended(const struct ca_child *child);
 
-/* Waits for its end for so many seconds; what hangs in its driver may not end even when killed, and
- * is left behind. False if it did not end. */
+/* Waits for its end for that many seconds. A process that hangs in its driver may not end even when
+ * killed, and is left behind. False if it did not end. */
 bool ca_child_reap(const struct ca_child *child, double seconds, struct ca_child_end *end);
 
 /* Ends it, with all that it has started; asks them to end; passes an interrupt of the user's on to it alone. */
@@ -76,7 +76,7 @@ void ca_child_kill(const struct ca_child *child);
 void ca_child_ask_to_end(const struct ca_child *child);
 void ca_child_interrupt(const struct ca_child *child);
 
-/* Stops all of it, or has it go on. */
+/* Stops all of its processes, or lets them go on. */
 void ca_child_pause(const struct ca_child *child, bool pause);
 
 /* Processor time of all of a child's threads together, in seconds since they began. Zeros where the
@@ -105,9 +105,9 @@ void ca_variable_set(const char *name, const char *value);
 /* Becomes another program, as if that had been started instead: returns if it cannot be. */
 void ca_become(const char *const *argv);
 
-/* To be called before anything is opened. A standard stream that the caller has closed would be
- * given to the next file that is opened, which would then be printed into: such a one is opened so
- * that every use of it fails. */
+/* Must be called before any file is opened. The next opened file would replace a standard stream
+ * that the caller has closed, and would be printed into. So closed streams are opened such that
+ * every use of them fails. */
 void ca_standard_streams_begin(void);
 
 /* The stream that the parent gave by that number. Children of this process do not get it. */

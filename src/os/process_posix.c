@@ -22,7 +22,7 @@
 
 extern char **environ;
 
-/* Files of this process that children get lie above the numbers that they get them by. */
+/* Files that children get have higher numbers in this process than in the child. */
 enum { LOWEST = 16 };
 
 #define NAP_SECONDS 0.005
@@ -113,7 +113,7 @@ static int add_stream(posix_spawn_file_actions_t *actions, ca_file from, int to)
     return from != to ? posix_spawn_file_actions_adddup2(actions, (int)from, to) : 0;
 }
 
-/* Whether one of the variables has its name. */
+/* Returns whether one of the variables has its name. */
 static bool is_replaced(const char *variable, const char *const *variables)
 {
     const size_t length = strcspn(variable, "=") + 1;
@@ -338,11 +338,11 @@ void ca_become(const char *const *argv)
 
 void ca_standard_streams_begin(void)
 {
-    /* Each open() gives the lowest descriptor that is free, which is this one. */
+    /* Each open() returns the lowest free descriptor, which is this one. */
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) == -1 &&
             open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) == -1)
-            return; /* without /dev/null there is nothing that could stand in */
+            return; /* without /dev/null there is no replacement */
 }
 
 FILE *ca_parent_stream(int number, const char *mode)

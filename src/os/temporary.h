@@ -13,7 +13,7 @@ const char *ca_temporary_place(void);
 bool ca_temporary_file(char *path, size_t bytes, const char *folder, const char *name);
 bool ca_temporary_folder(char *path, size_t bytes, const char *folder, const char *name);
 
-/* Removes a folder with all that it holds. */
+/* Removes a folder with all of its contents. */
 void ca_folder_remove(const char *path);
 
 /* The bytes that still fit into a folder's file system; 0 where that is not known. */

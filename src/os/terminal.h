@@ -9,7 +9,7 @@
 
 bool ca_stream_is_terminal(FILE *stream);
 
-/* The terminal's columns; 0 where the system does not say, and of what is none. */
+/* The terminal's columns; 0 if the system does not say, or the stream is no terminal. */
 size_t ca_stream_columns(FILE *stream);
 
 #endif

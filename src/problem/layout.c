@@ -160,7 +160,7 @@ int ca_layout_holds(const clattn_layout *layout, const size_t sizes[4], size_t n
 
 int ca_layout_injective(const clattn_layout *layout, const size_t sizes[4])
 {
-    size_t reach = 0; /* the largest index that the axes seen so far make */
+    size_t reach = 0; /* the largest index of the axes so far */
     unsigned done = 0;
 
     for (int n = 0; n < 4; n++)

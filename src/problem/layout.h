@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strides: how far a tensor reaches, and whether its elements have a place each. */
+/* Strides: the extent of a tensor, and whether its elements overlap. */
 #ifndef CA_LAYOUT_H
 #define CA_LAYOUT_H
 
@@ -10,10 +10,10 @@ _Static_assert(sizeof(size_t) >= 8, "sizes of tensors are counted in 64 bits");
 /* Element indices stay below this, so byte offsets fit 63 bits. */
 #define CA_MAX_ELEMENTS ((size_t)1 << 58)
 
-/* False if a * b overflows. */
+/* Returns false if a * b overflows. */
 int ca_multiply(size_t a, size_t b, size_t *product);
 
-/* Whether order, which may be NULL, is a permutation of "bhsd". */
+/* Returns whether order, which may be NULL, is a permutation of "bhsd". */
 int ca_layout_is_order(const char *order);
 
 /* Strides of a packed tensor whose axes lie in memory in this order, a permutation of "bhsd". 0 if
@@ -29,17 +29,17 @@ int ca_layout_spread(unsigned axes, const size_t sizes[4], clattn_layout *layout
  * it exceeds CA_MAX_ELEMENTS. */
 int ca_layout_span(const clattn_layout *layout, const size_t sizes[4], size_t *span);
 
-/* The layout itself, or the packed one that four zeros stand for. */
+/* The layout itself, or the packed layout if it is four zeros. */
 clattn_layout ca_layout_explicit(const clattn_layout *layout, const size_t sizes[4]);
 
-/* True if, sorted by stride, each axis steps over all that the smaller ones reach: then no two
- * elements share a place. The span must have been found to fit. */
+/* Returns true if, sorted by stride, each axis steps over the extent of the smaller ones: no two
+ * elements then overlap. The span must have been found to fit. */
 int ca_layout_injective(const clattn_layout *layout, const size_t sizes[4]);
 
 /* Whether a row along the axis is contiguous and every other step whole pieces of so many elements. */
 int ca_layout_in_pieces(const clattn_layout *layout, size_t along, size_t piece);
 
-/* Whether there is an element at position n, of an injective layout. */
+/* Returns whether there is an element at position n, of an injective layout. */
 int ca_layout_holds(const clattn_layout *layout, const size_t sizes[4], size_t n);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What problem.c, tensors.c and problem_class.c ask each operation for, in functions of its own. */
+/* Functions of each operation that problem.c, tensors.c and problem_class.c call. */
 #ifndef CA_OPERATIONS_H
 #define CA_OPERATIONS_H
 
@@ -39,7 +39,7 @@ static inline int ca_is_attention(const clattn_problem *p)
     return p->operation <= CLATTN_BACKWARD;
 }
 
-/* The first rule that is broken makes the sentence. */
+/* The first broken rule becomes the reason. */
 struct ca_rule {
     const char *sentence;
     int broken;

@@ -66,7 +66,7 @@ static void add_tensor(struct search *s, const struct ca_places *places, int sig
 
     for (int n = 0; n < 4; n++) {
         const size_t stride = places->layout.stride[n];
-        if (n == 3 && block > 1) /* neighbours: a step from block to block */
+        if (n == 3 && block > 1) /* blocks are neighbours */
             add_axis(s, places->element_bytes, places->sizes[n] / block, sign);
         else
             add_axis(s, stride / block * places->element_bytes, places->sizes[n], sign);
@@ -93,7 +93,7 @@ static void measure(struct search *s)
     }
 }
 
-/* Whether begin and the terms from n on can make a number from lo to hi. */
+/* Returns whether begin and the terms from n on can make a number from lo to hi. */
 static enum ca_overlap find(struct search *s, size_t n, int64_t begin)
 {
     if (n == s->count)
@@ -121,7 +121,7 @@ enum ca_overlap ca_places_overlap(const struct ca_places *a, const struct ca_pla
     add_tensor(&s, a, 1);
     add_tensor(&s, b, -1);
     measure(&s);
-    /* Begins further apart than both reach are no numbers to calculate with. */
+    /* Starts that are further apart than both tensors reach need no calculation. */
     const uint64_t distance = a->begin > b->begin ? a->begin - b->begin : b->begin - a->begin;
     if (distance > (uint64_t)(s.reach_hi[0] - s.reach_lo[0] + s.hi - s.lo))
         return CA_APART;

@@ -19,10 +19,10 @@ struct ca_places {
 enum ca_overlap {
     CA_APART,
     CA_SHARED,
-    CA_UNDECIDED /* the search was longer than a call should take */
+    CA_UNDECIDED /* the search was longer than a call may take */
 };
 
-/* Exact but for the last. Both spans must fit 2^61 bytes. */
+/* The result is exact, except CA_OVERLAP_UNKNOWN. Both spans must fit 2^61 bytes. */
 enum ca_overlap ca_places_overlap(const struct ca_places *a, const struct ca_places *b);
 
 #endif

@@ -330,7 +330,7 @@ static const struct {
 #undef MEMBER
 };
 
-/* Refuses members of another operation that an initialiser would have left otherwise. */
+/* Refuses members of another operation that differ from their initial values. */
 static clattn_status check_others(const clattn_problem *p, char *reason, size_t bytes)
 {
     static const struct {
@@ -388,7 +388,7 @@ const char *ca_cache_refusal(const clattn_layout *layout, size_t dim)
     return NULL;
 }
 
-/* Whether the calls of backward have no member for an operand of attention. */
+/* Returns whether the calls of backward have no member for an operand of attention. */
 static int is_forwards_own(unsigned argument)
 {
     static const char own[CA_WORKSPACE] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the plan derives from a problem. */
+/* Facts that the plan derives from a problem. */
 #ifndef CA_PROBLEM_H
 #define CA_PROBLEM_H
 
@@ -15,8 +15,8 @@ void ca_problem_order(clattn_problem *p, const char *order, uint64_t arguments);
 /* Storage that says the dtype again becomes none, so that equal problems have one text and one class. */
 void ca_problem_simplify(clattn_problem *p);
 
-/* A problem that was checked: as its caller gave it, which its text says, and its normal form, which is what
- * everything else asks for. */
+/* A problem that was checked. It has the caller's form, for its text, and the normal form, for
+ * everything else. */
 struct ca_problem {
     clattn_problem given, normal;
 };
@@ -25,7 +25,7 @@ struct ca_problem {
 clattn_status ca_problem_make(const clattn_problem *given, struct ca_problem *made, char *reason,
                               size_t reason_bytes);
 
-/* The pair of a problem that the library itself made, and that is valid. */
+/* Makes the pair for a valid problem that the library itself made. */
 struct ca_problem ca_problem_own(const clattn_problem *sound);
 
 /* Returns the problem in normal form: layouts, scale and windows are explicit, causality is
@@ -37,14 +37,14 @@ clattn_problem ca_problem_normal(const clattn_problem *p);
  * the same order. */
 void ca_projection_join_axes(clattn_problem *p);
 
-/* Whether each execution adds to what the results held before. */
+/* Returns whether each execution adds to what the results held before. */
 int ca_problem_accumulates(const clattn_problem *p);
 
 /* The diagonal that does not depend on lengths. */
 int64_t ca_problem_diagonal(const clattn_problem *p);
 
-/* Whether x of a projection in bf16 lies along x_dim, and pairs of neighbours along the depth are words: no pair is of two
- * heads, and all steps are even. */
+/* Returns whether x of a projection in bf16 lies along x_dim, and pairs of neighbours along the
+ * depth are words: no pair is of two heads, and all steps are even. */
 int ca_projection_x_in_pairs(const clattn_projection_problem *p);
 
 /* NULL if a quantized tensor may have this explicit layout, else the rule that it breaks. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Problems of operation CLATTN_APPEND: what problem.c and problem_class.c ask for them. */
+/* Problems of operation CLATTN_APPEND: the functions that problem.c and problem_class.c call for
+ * them. */
 #include "problem/problem_append.h"
 #include "base/log.h"
 #include "base/sizes.h"
@@ -197,7 +198,7 @@ clattn_problem ca_append_representative(const clattn_problem *problem)
         r->q_out = simple_layout(writes, r->heads, r->tokens, r->dim_qk);
         r->k_cache = simple_layout(writes || p->k_format, r->kv_heads, rows, r->dim_qk);
         r->v_cache = simple_layout(writes || p->v_format, r->kv_heads, rows, r->dim_v);
-        /* As in the classes of attention: dims of huge problems. */
+        /* This is as in the classes of attention: dims of huge problems are limited. */
         if ((r->tokens == 1 && r->capacity == 1 && r->heads == 1) ||
             clattn_problem_check(&made, NULL, 0) == CLATTN_SUCCESS)
             return made;

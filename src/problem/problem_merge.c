@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Problems of operation CLATTN_MERGE: what problem.c and problem_class.c ask for them. */
+/* Problems of operation CLATTN_MERGE: the functions that problem.c and problem_class.c call for
+ * them. */
 #include "base/log.h"
 #include "problem/classes/class_size.h"
 #include "problem/layout.h"
@@ -77,8 +78,8 @@ clattn_problem ca_merge_representative(const clattn_problem *problem)
     for (;;) {
         r->parts = simple_layout(&p->parts, r->seq_q, r->dim);
         r->o = simple_layout(&p->o, r->seq_q, r->dim);
-        /* Rounding up may take a huge dim past the limits of indexing. It ends: a single row of all
-         * states is no longer than the problem's own. */
+        /* Rounding up may take a huge dim past the limits of indexing. The loop ends: a single row
+         * of all states is no longer than the problem's own. */
         if (r->seq_q == 1 || clattn_problem_check(&made, NULL, 0) == CLATTN_SUCCESS)
             return made;
         r->seq_q /= 2;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Problems of operation CLATTN_PROJECTION: what problem.c asks for them. */
+/* Problems of operation CLATTN_PROJECTION: the functions that problem.c calls for them. */
 #include "base/log.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
@@ -25,7 +25,8 @@ clattn_dtype ca_projection_dtype(const clattn_problem *p, unsigned argument)
 
 /* ---- the normal form ------------------------------------------------------------------------- */
 
-/* Whether an outer axis goes on where an inner one ends; then *step becomes that of both together. */
+/* Returns whether an outer axis continues where an inner one ends; then *step becomes that of the
+ * merged axis. */
 static int goes_on(size_t outer_step, size_t inner, size_t *step)
 {
     if (inner == 1) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operands of a problem: what there is of them, and how they lie in memory. Each operation has operands of
- * its own, numbered from 0. */
+/* The operands of a problem and their layouts in memory. Each operation has operands of its own,
+ * numbered from 0. */
 #ifndef CA_TENSORS_H
 #define CA_TENSORS_H
 
@@ -78,11 +78,11 @@ struct ca_tensor {
  * are not present. */
 void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors);
 
-/* The layout of a tensor as its problem holds it; NULL if it holds none. Four zeros are the packed layout: the
- * bias's and the mask's are none. */
+/* The layout of a tensor in its problem; NULL if the problem has none. Four zeros are the packed
+ * layout: the bias's and the mask's are none. */
 clattn_layout *ca_tensor_layout(clattn_problem *p, const struct ca_tensor *tensor);
 
-/* True if no output has an element. */
+/* Returns true if no output has an element. */
 int ca_problem_empty(const clattn_problem *p);
 
 /* Columns of the mask: seq_kv unless it is of the last mask_keys keys. */
@@ -120,8 +120,8 @@ clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument);
 /* How tensor number `argument` is quantized; CLATTN_CACHE_PLAIN if it is not, whatever its dtype. */
 clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument);
 
-/* Whether tensor number `argument` is quantized or of half precision, so that kernels for f32 arithmetic
- * convert it. */
+/* Returns whether tensor number `argument` is quantized or of half precision, so that kernels for
+ * f32 arithmetic convert it. */
 int ca_problem_converts(const clattn_problem *p, unsigned argument);
 
 /* CLATTN_CACHE_PLAIN for values of the problem's dtype, by either name. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a driver's compiler says of a program. */
+/* The messages of a driver's compiler about a program. */
 #ifndef CA_BUILD_LOG_H
 #define CA_BUILD_LOG_H
 

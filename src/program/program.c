@@ -68,7 +68,8 @@ static struct ca_program *put_in(clattn_context *ctx, const struct ca_family *fa
 
 /* Gives the lock back while it makes the program. */
 static clattn_status make(clattn_context *ctx, const struct ca_candidate *candidate,
-                          const clattn_problem *p, ca_self_check *check, struct ca_program *program)
+                          const struct ca_problem *p, ca_self_check *check,
+                          struct ca_program *program)
 {
     ca_mutex_unlock(&ctx->lock);
     ca_program_make(ctx, candidate, p, check, program);
@@ -103,7 +104,7 @@ static clattn_status wait_for(clattn_context *ctx, struct ca_program *program, i
 }
 
 clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *candidate,
-                             const clattn_problem *p, ca_self_check *check, cl_program *program)
+                             const struct ca_problem *p, ca_self_check *check, cl_program *program)
 {
     const char *name = candidate->family->full_name;
     char options[CA_OPTIONS_TEXT], parameters[CA_PARAMETERS_TEXT], reason[CA_REASON_BYTES];
@@ -145,7 +146,7 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
 
 /* ---- what nobody uses ------------------------------------------------------------------------ */
 
-/* How many there are, the one that was put back longest ago in *oldest. */
+/* Returns the number of unused programs; *oldest is the one that was put back longest ago. */
 static size_t count_unused(struct ca_program *programs, struct ca_program **oldest)
 {
     size_t count = 0;
@@ -203,7 +204,8 @@ void ca_program_keep(clattn_context *ctx, cl_program program)
     ca_mutex_unlock(&ctx->lock);
 }
 
-/* One that is to be stored, which nobody else will store; NULL: there is none left. */
+/* Returns a program that must be stored and that nobody else will store; NULL: there is none left.
+ * */
 static struct ca_program *take_unstored(clattn_context *ctx)
 {
     struct ca_program *program;
@@ -281,7 +283,7 @@ int ca_program_last_failure(clattn_context *ctx, char reason[CA_REASON_BYTES])
 }
 
 int ca_program_condemned(clattn_context *ctx, const struct ca_candidate *candidate,
-                         const clattn_problem *p, struct ca_verdict *verdict)
+                         const struct ca_problem *p, struct ca_verdict *verdict)
 {
     char options[CA_OPTIONS_TEXT];
 
@@ -297,7 +299,7 @@ int ca_program_condemned(clattn_context *ctx, const struct ca_candidate *candida
     return condemned;
 }
 
-size_t ca_programs_forget_verdicts(clattn_context *ctx, const clattn_problem *p)
+size_t ca_programs_forget_verdicts(clattn_context *ctx, const struct ca_problem *p)
 {
     char options[CA_OPTIONS_TEXT] = "";
     struct ca_program *next;

@@ -33,8 +33,8 @@ static int failed_before(clattn_context *ctx, const char *reason)
     return same;
 }
 
-/* The cause first and once: what it fails for, such as a disk that is full, often fails every family.
- * The rest is for those who ask for details. */
+/* Logs the cause first and once: one cause, such as a full disk, often fails every family. Details
+ * follow for users who ask for them. */
 static void judge_build(clattn_context *ctx, cl_program program, struct ca_program *made)
 {
     const char *name = made->family->full_name;
@@ -83,7 +83,7 @@ static int is_silent(const clattn_device_info *dev, const char *options)
  * 18 000 lines for each program. The functions called are the same, so that the code and what is kept
  * of it do not depend on it. True if the compiler did not take them and says why, which may be the
  * header of another version: then all of it is read. */
-static int build_with_own_builtins(clattn_context *ctx, const clattn_problem *p, cl_program cl,
+static int build_with_own_builtins(clattn_context *ctx, const struct ca_problem *p, cl_program cl,
                                    const struct ca_program *made, cl_int *err)
 {
     char options[CA_OPTIONS_TEXT + 64];
@@ -96,7 +96,7 @@ static int build_with_own_builtins(clattn_context *ctx, const clattn_problem *p,
     char *text = ca_build_log(cl, ctx->device.device);
     const int refused = text && text[0];
     if (refused) {
-        if (!ca_has_functions(p)) /* which may call any */
+        if (!ca_has_functions(&p->normal)) /* which may call any */
             atomic_fetch_add(&ctx->builtins_refused, 1);
         ca_detail(&ctx->log,
                   "%s does not build with cl/common/builtins.h, but may without; its log follows",
@@ -107,8 +107,8 @@ static int build_with_own_builtins(clattn_context *ctx, const clattn_problem *p,
     return refused;
 }
 
-/* In the place of *cl, which is built, a program that is not: that of the PTX that the driver made of the source, for
- * another target. A driver whose PTX that cannot be done with gets a verdict. */
+/* Replaces *cl, which is built, by an unbuilt program. It is made from the PTX of the driver,
+ * changed to another target. If that is impossible, the result is a verdict. */
 static clattn_status retarget(clattn_context *ctx, cl_program *cl, const char *target,
                               struct ca_program *made)
 {
@@ -141,11 +141,11 @@ static clattn_status retarget(clattn_context *ctx, cl_program *cl, const char *t
 
 /* The program of the parameters, the functions of the problem, and the source after them; on PoCL the declarations of built-in functions come first,
  * for build_with_own_builtins(). NULL if that fails, with the error in *err. */
-static cl_program create(clattn_context *ctx, const clattn_problem *p,
+static cl_program create(clattn_context *ctx, const struct ca_problem *p,
                          const struct ca_program *made, cl_int *err)
 {
     const char *const *source = made->family->source;
-    char *functions = ca_program_function_text(p);
+    char *functions = ca_program_function_text(p ? &p->normal : NULL);
     size_t pieces = 0, count = 0;
 
     while (source[pieces])
@@ -170,7 +170,7 @@ static cl_program create(clattn_context *ctx, const clattn_problem *p,
 }
 
 /* ptx_target: see struct ca_family. */
-static clattn_status build(clattn_context *ctx, const clattn_problem *p, struct ca_program *made,
+static clattn_status build(clattn_context *ctx, const struct ca_problem *p, struct ca_program *made,
                            const char *ptx_target)
 {
     const char *name = made->family->full_name;
@@ -203,9 +203,9 @@ static clattn_status build(clattn_context *ctx, const clattn_problem *p, struct 
     return status;
 }
 
-/* Says at the start what takes seconds. */
+/* Logs the beginning of work that takes seconds. */
 static void announce(const clattn_context *ctx, const struct ca_candidate *candidate,
-                     const clattn_problem *p, int trusted)
+                     const struct ca_problem *p, int trusted)
 {
     const char *why = !ctx->cache_directory ? "there is no cache of programs"
                       : trusted             ? "the cache of programs knows it, without its binary"
@@ -213,14 +213,15 @@ static void announce(const clattn_context *ctx, const struct ca_candidate *candi
     char problem[512] = "any problem";
 
     if (p)
-        clattn_problem_print(p, problem, sizeof problem, NULL);
+        clattn_problem_print(&p->normal, problem, sizeof problem, NULL);
     ca_inform(&ctx->log, "%s is being compiled for '%s' on '%s', which may take seconds: %s",
               candidate->family->full_name, problem, ctx->device.name, why);
 }
 
-/* Wrong twice is a verdict; once may be the machine, but is no reason to trust it. */
+/* A result that is wrong twice is a verdict. Once may be the machine's fault, but the program is
+ * not trusted either. */
 static clattn_status check(clattn_context *ctx, const struct ca_candidate *candidate,
-                           const clattn_problem *p, ca_self_check *self_check,
+                           const struct ca_problem *p, ca_self_check *self_check,
                            struct ca_program *made)
 {
     const struct ca_family *family = candidate->family;
@@ -256,10 +257,10 @@ static void store(clattn_context *ctx, struct ca_program *made, int trusted)
     made->seconds.storing += ca_stopwatch_now() - begin;
 }
 
-/* Builds and checks it, and stores what that has shown. */
+/* Builds and checks the program, and stores the verdict. */
 static void make_anew(clattn_context *ctx, const struct ca_candidate *candidate,
-                      const clattn_problem *p, ca_self_check *self_check, struct ca_program *made,
-                      int trusted)
+                      const struct ca_problem *p, ca_self_check *self_check,
+                      struct ca_program *made, int trusted)
 {
     const struct ca_family *family = candidate->family;
 
@@ -276,14 +277,14 @@ static void make_anew(clattn_context *ctx, const struct ca_candidate *candidate,
         store(ctx, made, trusted);
 }
 
-/* Says what a verdict from an earlier process costs, and how to be rid of it. */
-static void say_condemned(clattn_context *ctx, const clattn_problem *p,
+/* Logs what a verdict of an earlier process costs, and how to remove it. */
+static void say_condemned(clattn_context *ctx, const struct ca_problem *p,
                           const struct ca_program *made)
 {
     char what[CA_CLASS_TEXT + 2] = "--all", class[CA_CLASS_TEXT];
 
     if (p) {
-        ca_problem_class(p, class);
+        ca_problem_class(&p->normal, class);
         snprintf(what, sizeof what, "\"%s\"", class);
     }
     if (made->verdict.status == CLATTN_BUILD_FAILED)
@@ -293,9 +294,10 @@ static void say_condemned(clattn_context *ctx, const clattn_problem *p,
             made->verdict.until ? "at once" : "again");
 }
 
-/* Like make_anew(), unless processes have died at it. */
+/* Does what make_anew() does, unless processes have died at it. */
 static void make_first(clattn_context *ctx, const struct ca_candidate *candidate,
-                       const clattn_problem *p, ca_self_check *self_check, struct ca_program *made)
+                       const struct ca_problem *p, ca_self_check *self_check,
+                       struct ca_program *made)
 {
     char what[CA_PROGRAM_HEADER_BYTES];
     char *path = ca_program_cache_begun(ctx, made, what);
@@ -314,7 +316,7 @@ static void make_first(clattn_context *ctx, const struct ca_candidate *candidate
 }
 
 void ca_program_make(clattn_context *ctx, const struct ca_candidate *candidate,
-                     const clattn_problem *p, ca_self_check *self_check, struct ca_program *made)
+                     const struct ca_problem *p, ca_self_check *self_check, struct ca_program *made)
 {
     const double begin = ca_stopwatch_now();
     const int known = ca_program_cache_load(ctx, made, &made->cl, &made->verdict);

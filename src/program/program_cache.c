@@ -154,7 +154,8 @@ int ca_program_binary_is_dear(const clattn_context *ctx)
     return ca_facts_of_pocl(&ctx->device);
 }
 
-/* After the first program of a context, and every so many; the end of the context looks again. */
+/* Looks at the cache's size after the first program of a context and every so many; the end of the
+ * context looks again. */
 static void keep_small(clattn_context *ctx)
 {
     enum { EVERY = 64 };

@@ -33,8 +33,8 @@ void ca_program_cache_store(clattn_context *ctx, const struct ca_program *made, 
 char *ca_program_cache_begun(const clattn_context *ctx, const struct ca_program *made,
                              char what[CA_PROGRAM_HEADER_BYTES]);
 
-/* Whether a binary is made only when it is asked for, which takes as long as compiling again: on
- * PoCL, which then compiles each kernel for work-groups of any size. */
+/* Returns whether a binary is made only on request, which takes as long as compiling again. This is
+ * so on PoCL, which then compiles each kernel for work-groups of any size. */
 int ca_program_binary_is_dear(const clattn_context *ctx);
 
 /* Removes bad verdicts on programs of the context's device, whatever its driver: those whose

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the cache of programs holds: forgetting what it has against programs, and keeping it small. */
+/* The contents of the program cache: forgetting bad verdicts, and limiting its size. */
 #include "base/disk.h"
 #include "base/text.h"
 #include "context/first_run.h"
@@ -35,7 +35,8 @@ static struct ca_listing *list_folder(const clattn_context *ctx)
 
 /* ---- forgetting ------------------------------------------------------------------------------- */
 
-/* A bad verdict's file is its header and a sentence, or a count before; binaries are larger, or no verdicts. */
+/* The file of a bad verdict is a header and a sentence, or a count before it; larger files are
+ * binaries or no verdicts. */
 enum { MOST_BYTES = CA_PROGRAM_HEADER_BYTES + CA_REASON_BYTES };
 
 /* A line as the header of a file has it; what begins with it if it is not whole. */
@@ -49,7 +50,7 @@ static const char *line_of(struct ca_program_key *line, const char *name, const 
     return line->text;
 }
 
-/* Whether a file says that a program is not to be tried again, as all these lines have it. */
+/* Returns whether a file is a bad verdict and has all of these lines. */
 static int condemns(ca_file folder, const char *name, const char *const *lines, size_t num_lines)
 {
     const ca_file file = ca_file_open(folder, name, CA_FILE_READ);
@@ -133,7 +134,8 @@ static int used_before(const void *a, const void *b)
     return (x->nanoseconds > y->nanoseconds) - (x->nanoseconds < y->nanoseconds);
 }
 
-/* Whether no process needs the file any more: its writer was killed, or it counts crashed builds of long ago. */
+/* Returns whether no process needs the file any more: its writer was killed, or it counts crashed
+ * builds of long ago. */
 static int is_left(const char *name, const struct ca_file_facts *facts)
 {
     enum { WRITING_SECONDS = 3600 };

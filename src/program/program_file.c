@@ -26,7 +26,7 @@ void ca_program_key_add(struct ca_program_key *key, const char *name, const char
     for (size_t n = 0; n + 1 < length && n < room; n++)
         if (line[n] == '\n' || line[n] == '\r')
             line[n] = ' ';
-    /* If it is cut, two such keys would have to be equal up to here. */
+    /* If the key is cut, two keys are confused only if they are equal up to here. */
     key->length += length < room ? length : room - 1;
 }
 
@@ -78,7 +78,7 @@ int ca_program_file_recognise(const struct ca_program_key *key, const unsigned c
     return 0;
 }
 
-/* Whether the header, which ends with an empty line, has a line that begins so. */
+/* Returns whether the header, which ends with an empty line, has a line that begins so. */
 static int has_line(const char *header, const char *line)
 {
     const size_t length = strlen(line);

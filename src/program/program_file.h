@@ -30,8 +30,8 @@ size_t ca_program_file_header(const struct ca_program_key *key, clattn_status ve
                               const unsigned char *contents, size_t bytes,
                               char header[CA_PROGRAM_HEADER_BYTES]);
 
-/* Whether a file is bit for bit what this library writes for the key, whatever the verdict. If so, *verdict is that, and
- * *begin is where the binary or the reason begins. */
+/* Returns whether a file is bit for bit what this library writes for the key, whatever the verdict.
+ * If so, *verdict is that, and *begin is where the binary or the reason begins. */
 int ca_program_file_recognise(const struct ca_program_key *key, const unsigned char *data,
                               size_t bytes, clattn_status *verdict, size_t *begin);
 
@@ -40,8 +40,8 @@ int ca_program_file_recognise(const struct ca_program_key *key, const unsigned c
 void ca_program_file_print_begun(const struct ca_program_key *key,
                                  char header[CA_PROGRAM_HEADER_BYTES]);
 
-/* Whether it is, whatever the key, a file of a bad verdict on a program whose key holds all of these
- * lines ("name value", or as much of one as counts), by this version or an earlier one. */
+/* Returns whether the file is a bad verdict, of this version or an earlier one, on a program whose
+ * key has all of these lines ("name value", or the first part of one). */
 int ca_program_file_condemns(const unsigned char *data, size_t bytes, const char *const *lines,
                              size_t num_lines);
 

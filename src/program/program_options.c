@@ -5,7 +5,6 @@
 #include "families/candidate.h"
 #include "problem/function.h"
 #include "problem/operations.h"
-#include "problem/problem.h"
 #include "problem/problem_append.h"
 
 struct define {
@@ -131,7 +130,7 @@ static void put_attention_options(struct ca_writer *writer, const clattn_problem
         PUT_DEFINES(writer, backward);
 }
 
-static void put_problem_options(struct ca_writer *writer, const clattn_problem *p)
+static void put_problem_options(struct ca_writer *writer, const struct ca_problem *p)
 {
     static void (*const of[])(struct ca_writer *, const clattn_problem *) = {
 #define OPERATION(ID, name, ...) [CLATTN_##ID] = put_##name##_options,
@@ -141,10 +140,10 @@ static void put_problem_options(struct ca_writer *writer, const clattn_problem *
 
     ca_put(writer, "-cl-std=CL1.2");
     if (p)
-        of[p->operation](writer, p);
+        of[p->normal.operation](writer, &p->normal);
 }
 
-size_t ca_program_problem_options(const clattn_problem *p, char *text, size_t text_bytes)
+size_t ca_program_problem_options(const struct ca_problem *p, char *text, size_t text_bytes)
 {
     struct ca_writer writer = {text, text_bytes, 0};
 
@@ -152,7 +151,7 @@ size_t ca_program_problem_options(const clattn_problem *p, char *text, size_t te
     return writer.length;
 }
 
-int ca_program_options(const struct ca_candidate *candidate, const clattn_problem *p,
+int ca_program_options(const struct ca_candidate *candidate, const struct ca_problem *p,
                        const clattn_device_info *dev, char *text, size_t text_bytes)
 {
     const struct ca_family *family = candidate->family;

@@ -73,7 +73,7 @@ static void print_members(const struct ca_tensor *tensors, struct ca_writer *tex
     ca_put(text, " __global float *workspace;\n");
 }
 
-int ca_program_parameters(const struct ca_family *family, const clattn_problem *p, char *text,
+int ca_program_parameters(const struct ca_family *family, const struct ca_problem *p, char *text,
                           size_t text_bytes)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
@@ -82,9 +82,9 @@ int ca_program_parameters(const struct ca_family *family, const clattn_problem *
     text[0] = '\0';
     if (!p)
         return 1;
-    ca_problem_tensors(p, tensors);
+    ca_problem_tensors(&p->normal, tensors);
     for (size_t s = 0; s < family->num_stages; s++)
-        print_stage(&family->stages[s], p, tensors, &all);
+        print_stage(&family->stages[s], &p->normal, tensors, &all);
     print_members(tensors, &all);
     return all.length < text_bytes;
 }

@@ -4,10 +4,11 @@
 #define CA_PROGRAM_PARAMETERS_H
 
 #include "families/family.h"
+#include "problem/problem.h"
 
 /*
  * A macro PARAMETERS_<kernel> for each of the family's kernels: the shape, the offsets, then the stage's
- * operands that the normal problem has (NULL: no lists), in the order in which src/execute/execute.c sets them. What the
+ * operands that the problem has (NULL: no lists), in the order in which src/execute/execute.c sets them. What the
  * kernel does not write is const; what a problem lacks has no parameter. The names are the members that the
  * operation's list of operands has, such as src/problem/tensors.def; the workspace is the last.
  *
@@ -18,7 +19,7 @@
  * not fit, which the number of kernels rules out.
  */
 enum { CA_PARAMETERS_TEXT = 9216 };
-int ca_program_parameters(const struct ca_family *family, const clattn_problem *p, char *text,
+int ca_program_parameters(const struct ca_family *family, const struct ca_problem *p, char *text,
                           size_t text_bytes);
 
 #endif

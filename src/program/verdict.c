@@ -10,7 +10,7 @@ struct line {
     size_t length;
 };
 
-/* Behind the first such words; NULL if there are none. */
+/* Returns the text after the first such words; NULL if there are none. */
 static const char *find(const struct line *line, const char *words)
 {
     const size_t length = strlen(words);
@@ -33,7 +33,8 @@ static const char *skip_number(const char *text)
     return end > text + 1 ? end : NULL;
 }
 
-/* Behind the first ":12:3:" at or after `from`, which follows a file's name; NULL if there is none. */
+/* Returns the text after the first ":12:3:" at or after `from`, which follows a file's name; NULL
+ * if there is none. */
 static const char *find_place(const struct line *line, const char *from)
 {
     for (const char *at = from; at < line->text + line->length; at++) {

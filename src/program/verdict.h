@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verdicts on programs: what a driver makes of a source, now and in every later process. What may
- * pass, such as a lack of memory or a full disk, is no verdict. */
+/* Verdicts on programs: results of a driver's compiler that every later process would get again. A
+ * failure that may pass, such as a lack of memory or a full disk, is no verdict. */
 #ifndef CA_VERDICT_H
 #define CA_VERDICT_H
 
@@ -20,7 +20,7 @@ struct ca_verdict {
  * without one, and may do better next time. */
 int ca_verdict_of_build_log(const char *log, struct ca_verdict *verdict);
 
-/* Whether a line of a build log is such an error. */
+/* Returns whether a line of a build log is such an error. */
 int ca_verdict_blames_source(const char *line);
 
 /* The verdict of a program at which processes died again and again. That may have come from something else, so that it is

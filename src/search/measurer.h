@@ -34,7 +34,7 @@ struct ca_reading {
     char reason[CA_READING_REASON]; /* why it failed, a sentence; else empty */
 };
 
-struct ca_candidate; /* What a configuration stands for; sessions do not look into it. */
+struct ca_candidate; /* The candidate of a configuration; sessions do not look into it. */
 
 /* A reading that an interrupted session has taken. */
 struct ca_earlier {
@@ -62,12 +62,12 @@ struct ca_measurer {
     /* One reading of each, in this order; INFINITY for one that fails. Nothing is checked again. */
     void (*round)(void *user, size_t problem, const struct ca_candidate *candidates, size_t count,
                   double *seconds);
-    /* After a round of one candidate that failed: how. NULL: as CA_RUNTIME_FAILED. */
+    /* Reports how one candidate failed after a round. NULL: as CA_RUNTIME_FAILED. */
     enum ca_outcome (*failure)(void *user);
-    /* How many results it has from an interrupted session, in an array that is the measurer's until the next call.
-     * NULL: none. */
+    /* Returns how many results it has from an interrupted session, in an array that is the
+     * measurer's until the next call. NULL: none. */
     size_t (*known)(void *user, const struct ca_earlier **known);
-    /* Ends it, and what it passes calls on to. NULL: it is ended in another way. */
+    /* Closes the measurer and those that it calls. NULL: it is closed in another way. */
     void (*close)(void *user);
     /* How many it builds at once if they are announced: so many configurations of a search are chosen before the
      * first of them is built. 0 or 1: each with all that is known; more is worse informed. */

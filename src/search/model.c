@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tuned on recorded searches of GPU kernels; values nearby do as well. */
+/* These were tuned on recorded searches of GPU kernels; similar values do as well. */
 static const double STRENGTH = 3.0, REACH = 2.0, NOISE = 0.01;
 
 struct ca_model {
@@ -28,7 +28,8 @@ struct ca_model {
     double mean, scale;                     /* mean and deviation of the observed values */
 };
 
-/* Half the rank, half the logarithm: candidates are chosen to be about equally interesting. */
+/* Half of the likeness is by rank and half by logarithm: candidates are spaced to be about equally
+ * interesting. */
 static bool place_values(const struct ca_parameter *parameter, double *position)
 {
     const size_t count = parameter->num_values;

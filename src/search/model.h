@@ -15,8 +15,8 @@
 #include "search/random.h"
 #include "search/space.h"
 
-/* Beyond the first many configurations are a random sample; beyond the second, observations are
- * refused: 80 MB in all. */
+/* With more configurations than the first, a random sample is used; with more observations than the
+ * second, they are refused. Together this is 80 MB. */
 enum { CA_MODEL_POOL = 20000, CA_MODEL_OBSERVATIONS = 1024 };
 
 struct ca_model;
@@ -39,8 +39,8 @@ void ca_model_fit(struct ca_model *model, const double *values);
 /* Predicts by the last fit; no observation may have been added since. */
 struct ca_prediction ca_model_predict(struct ca_model *model, size_t config);
 
-/* How many times larger than their predicted deviations the errors were, had every observation been
- * predicted from those before it (root mean square, at the last fit). */
+/* The ratio (root mean square, at the last fit) of actual errors to predicted deviations, if every
+ * observation is predicted from those before it. */
 double ca_model_surprise(const struct ca_model *model);
 
 /* The pool, ascending, and the predictions of all of it. */

@@ -47,11 +47,11 @@ bool ca_search_suggest(struct ca_search *search, size_t *config);
  * evaluated. A second report of a configuration is ignored. */
 void ca_search_report(struct ca_search *search, size_t config, double time);
 
-/* Takes a suggestion for as fast as the model predicts (though not for the fastest) until its
+/* Assumes that a suggestion is as fast as the model predicts (but not the fastest) until its
  * report, so that more can be suggested and built at once. False if it is evaluated. */
 bool ca_search_believe(struct ca_search *search, size_t config);
 
-/* Forgets beliefs that no report has come for: they are not evaluated. */
+/* Drops assumptions that no report has replaced: these configurations are not evaluated. */
 void ca_search_disbelieve(struct ca_search *search);
 
 /* The neighbours of the fastest that are not evaluated, by a model the most promising first (the
@@ -64,9 +64,9 @@ size_t ca_search_best(const struct ca_search *search);
 /* NaN if not evaluated, INFINITY if it failed; what it is taken for is a time, too. */
 double ca_search_time(const struct ca_search *search, size_t config);
 
-/* How much is probably left, by a model of all reports so far. It errs on the side of doubt: on
- * recorded spaces it stated 3, 26, 39 and 80 % for being within 2 % after 25, 50, 100 and 200
- * evaluations where 25, 44, 69 and 96 % of the searches were. */
+/* Estimates how much can still be gained, by a model of all reports so far. The estimate is
+ * cautious: on recorded spaces it stated 3, 26, 39 and 80 % for being within 2 % after 25, 50, 100
+ * and 200 evaluations where 25, 44, 69 and 96 % of the searches were. */
 struct ca_confidence {
     /* what the next evaluation should save, as a part of the best time; 0 to 1 */
     double expected_gain;

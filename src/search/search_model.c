@@ -9,7 +9,7 @@
  * these. The share was tuned on recorded searches. */
 static const double KEEP = 0.75;
 
-/* Neighbours are ordered by the predicted mean less so many standard deviations. */
+/* Neighbours are ordered by the predicted mean minus this many standard deviations. */
 static const double OPTIMISM = 1.0;
 
 /* The logarithm of the slowest time that the model sees. */

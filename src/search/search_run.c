@@ -91,7 +91,7 @@ static void evaluate(struct ca_search *search, size_t config, double time)
     search->times[config] = time;
 }
 
-/* True if it was only believed until now. */
+/* Returns true if its time was only assumed until now. */
 static bool end_belief(struct ca_search *search, size_t config)
 {
     for (size_t n = 0; n < search->num_beliefs; n++) {

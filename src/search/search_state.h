@@ -23,7 +23,7 @@ struct ca_search {
     struct ca_model *model; /* NULL until asked for */
     double *values;         /* buffer for the values of the model's observations */
     size_t pending;         /* the configuration that was suggested, but not reported yet */
-    size_t *beliefs;        /* configurations that count as evaluated without a report */
+    size_t *beliefs;        /* configurations with an assumed time, without a report */
     size_t num_beliefs;
     size_t num_turns; /* suggestions of the guided strategy since it jumps */
     bool jumps;       /* false until the descent from the seeds has ended */

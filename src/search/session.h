@@ -31,7 +31,7 @@ struct ca_known {
 struct ca_session_problem {
     const size_t *seeds; /* tried in this order; the first is the incumbent */
     size_t num_seeds;    /* number of seeds, at most CA_SESSION_SEEDS */
-    /* Whether a configuration of the space fits this problem; NULL: all do. */
+    /* Returns whether a configuration of the space fits this problem; NULL: all do. */
     bool (*allows)(void *user, size_t problem, size_t config);
 };
 

@@ -13,7 +13,7 @@ enum {
     MAX_ROUNDS = CA_READING_TIMES / 2 /* most rounds of the race, and of the duel */
 };
 
-/* Differences that do not matter any more. */
+/* Smaller differences of time are ignored. */
 static const double NEGLIGIBLE = 0.005;
 
 /* The incumbent stays for the duel unless it is surely slower by this. */
@@ -50,7 +50,7 @@ static size_t num_left(const struct ca_race *race)
     return count;
 }
 
-/* NULL if none is left. Among equals the first. */
+/* Returns the fastest that is left; NULL if there is none. Among equals it is the first. */
 static struct ca_entrant *find_leader(struct ca_race *race)
 {
     struct ca_entrant *leader = NULL;
@@ -63,8 +63,8 @@ static struct ca_entrant *find_leader(struct ca_race *race)
     return leader;
 }
 
-/* Sends away who is surely slower. Returns whether nobody is left who may be notably faster. One that
- * never met another needs rounds for its own time's interval only. */
+/* Removes entrants that are surely slower. Returns whether no remaining one may be notably faster.
+ * An entrant that never met another needs only the rounds for its own time's interval. */
 static bool judge(struct ca_race *race)
 {
     bool settled = race->rounds >= (race->count > 1 ? SETTLED_ROUNDS : MIN_ROUNDS);
@@ -131,8 +131,8 @@ static void tell(struct ca_task *task, const struct ca_race *race, size_t rounds
     ca_session_tell(task, shown->trial->config, NULL);
 }
 
-/* What is the fastest of many is so by luck, too: leader and incumbent meet again, alone, and only
- * these rounds count. */
+/* The fastest of many is partly so by luck. So leader and incumbent are timed again, alone, and
+ * only these rounds count. */
 static void duel(struct ca_task *task, struct ca_race *race, double end)
 {
     struct ca_entrant *leader = race->leader;
@@ -196,8 +196,8 @@ bool ca_builds_faster(const struct ca_trial *a, const struct ca_trial *b)
     return seconds > 0.0 && seconds < BUILDS_FASTER * b->reading.compile_seconds;
 }
 
-/* Whether it is not surely slower than the leader, nor looks so by more than equals may. Where noise
- * hides more than that is worth, nothing ties. */
+/* Returns whether an entrant ties with the leader: it is not surely slower, and its ratio is within
+ * the limit of ties. If noise exceeds that limit, nothing ties. */
 static bool ties(const struct ca_race *race, const struct ca_entrant *entrant, double noise)
 {
     const struct ca_interval ratio = ca_race_ratio(entrant, race->leader);

@@ -31,7 +31,7 @@ struct ca_entrant *ca_race_enter(struct ca_race *race, const struct ca_trial *tr
 /* Runs rounds until the rest does not matter, the time is over or the event hook says so. */
 void ca_race_run(struct ca_task *task, struct ca_race *race, double end);
 
-/* Whether there were rounds enough to decide anything. */
+/* Returns whether there were rounds enough to decide anything. */
 bool ca_race_decided(const struct ca_race *race);
 
 /* After a decided race: the leader, or the incumbent if that ties with it; but what ties with the
@@ -41,7 +41,7 @@ const struct ca_entrant *ca_race_winner(const struct ca_race *race, double noise
 /* The most, as a part of an execution's time, that faster building may cost, whatever the noise. */
 #define CA_BUILD_WORTH 0.02
 
-/* Notably, and as far as both are known. */
+/* Returns whether a builds notably faster, as far as both times are known. */
 bool ca_builds_faster(const struct ca_trial *a, const struct ca_trial *b);
 
 /* The time of a over that of b, from the rounds in which both took part. */

@@ -16,7 +16,8 @@ static const double NOISE_SHARE = 0.03;
 /* The rounds that a race should have time for; fewer configurations take part if it has not. */
 static const double WANTED_ROUNDS = 8.0;
 
-/* How many rounds finalists stay that are slower by more than FAR or alone, and the others: guesses. */
+/* The number of rounds for finalists that are slower by more than FAR or alone, and for the others.
+ * Both are guesses. */
 static const double FAR = 0.04, FAR_ROUNDS = 7.0, CLOSE_ROUNDS = 20.0;
 
 /* Trials in the order in which they come in the result. */
@@ -56,7 +57,7 @@ static const struct ca_trial *fastest(const struct ca_task *task)
     return next_best(task, &none);
 }
 
-/* NULL if there is none that worked. */
+/* Returns NULL if there is none that worked. */
 static const struct ca_trial *incumbent_trial(const struct ca_task *task)
 {
     const struct ca_trial *trial = ca_session_trial(task, task->incumbent);
@@ -115,7 +116,7 @@ double ca_session_race_readings(const struct ca_task *task)
     return readings;
 }
 
-/* How many can be raced until then. */
+/* Returns how many finalists can be raced until then. */
 static size_t room(const struct ca_task *task, double end)
 {
     const double left = 0.5 * (end - ca_session_seconds(task->session));
@@ -246,8 +247,8 @@ static struct ca_finalist describe(const struct ca_task *task, const struct ca_r
     return finalist;
 }
 
-/* Whether the budget was spent before the incumbent was tried. Then the trials of this problem are of programs that were
- * built for others, and may all be far slower than it. */
+/* Returns whether the budget was spent before the incumbent was tried. Then the trials of this
+ * problem are of programs that were built for others, and may all be far slower than it. */
 static bool lacks_incumbent(const struct ca_task *task)
 {
     return task->incumbent != CA_NO_CONFIG && ca_session_allows(task, task->incumbent) &&

@@ -81,7 +81,8 @@ static void recall(struct ca_session *session)
     }
 }
 
-/* Whether it is worth building for this task. What a problem does not allow counts as failed. */
+/* Returns whether building it is worthwhile for this task. A configuration that the problem does
+ * not allow counts as failed. */
 static bool is_wanted(struct ca_task *task, size_t config)
 {
     if (is_known(task, config))
@@ -142,7 +143,7 @@ static void try_seeds(struct ca_session *session)
         if (turn == 0)
             measure_noise(session);
     }
-    measure_noise(session); /* where the incumbent failed: the noise of what is best now */
+    measure_noise(session); /* if the incumbent failed: the noise of the best so far */
 }
 
 /* True once the remaining budget suffices only for the incumbents' neighbours. */
@@ -242,8 +243,8 @@ static void search(struct ca_session *session)
     }
 }
 
-/* Whether the confidence is computed: not from a few trials, which say nothing about the rest, nor
- * from many, from which a model of the whole space takes seconds. */
+/* Returns whether the confidence is computed. A few trials say nothing about the rest, and with
+ * many a model of the whole space takes seconds. */
 static bool has_confidence(const struct ca_session *session, struct ca_task *task,
                            struct ca_confidence *confidence)
 {

@@ -14,7 +14,7 @@ struct ca_trial {
     struct ca_reading reading;
 };
 
-/* A configuration that was built, well or not. */
+/* A configuration whose build was tried, with or without success. */
 struct ca_built {
     size_t config;
     struct ca_reading reading;
@@ -64,7 +64,7 @@ struct ca_session {
 const struct ca_candidate *ca_session_candidates(const struct ca_session *session,
                                                  const size_t *configs, size_t count);
 
-/* Whether a problem allows a configuration. */
+/* Returns whether a problem allows a configuration. */
 bool ca_session_allows(const struct ca_task *task, size_t config);
 
 /* Builds a configuration that the task does not know and measures it on all tasks that want it.
@@ -78,7 +78,7 @@ bool ca_session_is_built(const struct ca_session *session, size_t config);
 /* Records a result; the event hook is not called. */
 void ca_session_record(struct ca_task *task, size_t config, const struct ca_reading *reading);
 
-/* NULL if the configuration was not tried on this task. */
+/* Returns NULL if the configuration was not tried on this task. */
 const struct ca_trial *ca_session_trial(const struct ca_task *task, size_t config);
 
 /* Tells the event hook, and obeys it. reading is NULL after a round. */
@@ -89,7 +89,7 @@ void ca_session_tell(struct ca_task *task, size_t config, const struct ca_readin
 /* Seconds since the session began; 0 without a clock. */
 double ca_session_seconds(const struct ca_session *session);
 
-/* Whether the budget allows another configuration. */
+/* Returns whether the budget allows another configuration. */
 bool ca_session_may_try(const struct ca_session *session);
 
 /* How many more configurations the budget probably allows; and how many seconds are left. */
@@ -100,7 +100,7 @@ double ca_session_seconds_left(const struct ca_session *session);
 /* When the race of the first task that is not decided must end; INFINITY without a limit. */
 double ca_session_race_end(const struct ca_session *session);
 
-/* Whether there is a limit to the time. */
+/* Returns whether there is a limit to the time. */
 bool ca_session_is_timed(const struct ca_session *session);
 
 /* session_result.c */
@@ -108,7 +108,7 @@ bool ca_session_is_timed(const struct ca_session *session);
 /* Races the incumbent (if it failed, the fastest) with itself, unless that was done. */
 void ca_session_measure_noise(struct ca_task *task);
 
-/* How many readings a race would probably take. */
+/* Returns how many readings a race would probably take. */
 double ca_session_race_readings(const struct ca_task *task);
 
 /* Races the finalists and fills the result but for its confidence. */

@@ -139,8 +139,9 @@ static void measure(struct ca_task *task, const struct ca_built *built, struct c
  * problems, which have the same program. They may still ask for it. */
 static const double HOPELESS = 2.5;
 
-/* Whether measuring for a problem that did not ask for the configuration would take longer than building one. How long it
- * takes is estimated from other configurations, and from how slow this one was for the problem that asked. */
+/* Returns whether measuring for a problem that did not request the configuration would take longer
+ * than building one. The time is estimated from other configurations, and from how slow this one
+ * was for the problem that requested it. */
 static bool costs_more_than_building(const struct ca_task *task, const struct ca_task *asker,
                                      size_t config)
 {

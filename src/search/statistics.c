@@ -34,9 +34,9 @@ static double ranked(const struct series *series, size_t rank)
     return NAN; /* reached only if there are NaNs */
 }
 
-/* How many samples lie below the lower end of the interval, and above the upper one: the largest
- * number k such that a median has at most k of `count` samples on a given side with a probability
- * of at most 2.5 %; 0 if there is none. */
+/* Returns how many samples lie below the lower end of the interval, and above the upper one: the
+ * largest number k such that a median has at most k of `count` samples on a given side with a
+ * probability of at most 2.5 %; 0 if there is none. */
 static size_t outside(size_t count)
 {
     double log_chance = -(double)count * log(2.0), sum = exp(log_chance);

@@ -54,7 +54,7 @@ static size_t score_row(const struct ca_trust_case *c, struct ca_trust_row *row,
     return visible;
 }
 
-/* Weights and what they may be off by; the sum of both, and the maximum. */
+/* Computes weights and their errors, the sum of both, and the maximum. */
 struct denominator {
     double most, sum, slack;
 };

@@ -198,7 +198,7 @@ static int listed(const struct ca_trust_case *c, const struct ca_trust_row *row,
     return said;
 }
 
-/* Whether the mask, if there is one, lets the row see key j. */
+/* Returns whether the mask, if there is one, lets the row see key j. */
 static int lets_through(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j)
 {
     const clattn_problem *p = &c->problem;
@@ -209,7 +209,7 @@ static int lets_through(const struct ca_trust_case *c, const struct ca_trust_row
                                                            j + ca_mask_keys(p) - without)] != 0;
 }
 
-/* Whether the row's query sees key j, but for a bias of -inf. */
+/* Returns whether the row's query sees key j, but for a bias of -inf. */
 int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j)
 {
     const clattn_problem *p = &c->problem;

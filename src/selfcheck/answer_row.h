@@ -47,24 +47,24 @@ int ca_trust_lse_place(const struct ca_trust_case *c, const struct ca_trust_row 
 
 size_t ca_trust_position(const clattn_layout *layout, size_t b, size_t h, size_t s, size_t d);
 
-/* What standard precision adds to the error of an operand of the second product, p' or dt, that it
- * rounds to the dtype (clattn/problem.h): this share of it, and this besides. */
+/* The error that standard precision adds when an operand of the second product, p' or dt, is
+ * rounded to the dtype (clattn/problem.h): a relative and an absolute part. */
 double ca_trust_operand_share(const clattn_problem *p);
 double ca_trust_operand_tiny(const clattn_problem *p);
 
-/* p' or dt after it was rounded to be such an operand. */
+/* Rounds p' or dt to such an operand. */
 struct ca_bounded ca_trust_operand(const clattn_problem *p, struct ca_bounded x);
 
 /* The relative error of a sum of n terms. */
 double ca_trust_length_error(size_t n);
 
-/* Makes it row `index` of all, counted as lse is packed. */
+/* Moves the row to number `index` of all, counted as lse is packed. */
 void ca_trust_row_locate(const struct ca_trust_case *c, size_t index, struct ca_trust_row *row);
 
 /* The distance by which ALiBi multiplies the slope of the row's head. */
 double ca_trust_distance(const clattn_problem *p, const struct ca_trust_row *row, size_t j);
 
-/* Whether the row's query sees key j, a bias of -inf left aside. */
+/* Returns whether the row's query sees key j, a bias of -inf left aside. */
 int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j);
 
 /* The final score of key j, and its value at the point that the problem hands out, if that lies
@@ -79,7 +79,7 @@ struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_tr
 #define CA_TRUST_HIGH_BIAS 0x1p40f
 int ca_trust_is_high(const struct ca_trust_case *c, size_t i);
 
-/* A row with what all its pairs share. */
+/* A row with the data that all of its pairs share. */
 struct ca_pair_row {
     struct ca_trust_row scores;
     double *d_o, *other; /* dim_v; the longer dim */
@@ -97,16 +97,16 @@ struct ca_pair {
 int ca_pair_row_open(const clattn_problem *p, struct ca_pair_row *row);
 void ca_pair_row_close(struct ca_pair_row *row);
 
-/* Goes to row `index`; its vectors are read when its first pair is seen, or by load: hidden rows hold
- * anything. */
+/* Moves to row `index`; its vectors are read with its first visible pair, or by load: hidden rows
+ * hold anything. */
 void ca_pair_row_locate(const struct ca_trust_case *c, size_t index, struct ca_pair_row *row);
 void ca_pair_row_load(const struct ca_trust_case *c, struct ca_pair_row *row);
 
-/* False if the row does not see key j. */
+/* Returns false if the row does not see key j. */
 int ca_pair_look(const struct ca_trust_case *c, struct ca_pair_row *row, size_t j,
                  struct ca_pair *pair);
 
-/* How many keys the row sees, none with a bias of -inf. */
+/* Returns how many keys the row sees, none with a bias of -inf. */
 size_t ca_trust_seen(const struct ca_trust_case *c, const struct ca_trust_row *row);
 
 /* count numbers of a row of a tensor. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data and right answers that a program's results are compared with: a small, hostile problem that
- * it must solve before it is trusted, or an ordinary one of real size. */
+/* Data and expected results for a program. A case is a small, hostile problem that the program must
+ * solve before it is trusted, or an ordinary one of real size. */
 #ifndef CA_TRUST_CASE_H
 #define CA_TRUST_CASE_H
 
@@ -19,7 +19,7 @@ struct ca_bounded {
 struct ca_answer {
     unsigned argument;
     size_t at[3], first, step, count; /* first: the place of the first element, in elements */
-    struct ca_bounded *want; /* NULL: the values are not judged, only that they are written */
+    struct ca_bounded *want;          /* NULL: only whether the values are written is checked */
 };
 
 struct ca_trust_case {
@@ -45,8 +45,8 @@ enum { CA_TRUST_GUARD = 4096, CA_TRUST_FILL = 0xff };
 /* Dropout's seed and stream in a case. */
 enum { CA_TRUST_SEED = 20240229, CA_TRUST_STREAM = 7 };
 
-/* Bytes before the elements of a tensor: of a quantized one whole blocks, so that it has an offset,
- * and some of its guard band lie behind it. (src/selfcheck/answer_row.c) */
+/* The bytes before the elements of a tensor: of a quantized one whole blocks, so that it has an
+ * offset, and part of its guard band follows it. (src/selfcheck/answer_row.c) */
 size_t ca_trust_guard(const clattn_problem *p, unsigned argument);
 
 /* Bytes of the blocks of a normal problem, each into sizes (0: no such tensor). */
@@ -59,9 +59,9 @@ void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE]);
 int ca_trust_case_make(struct ca_trust_case *c, clattn_context *ctx, const clattn_problem *p,
                        const struct ca_candidate *candidate);
 
-/* Whether a problem is one that kernels may copy in pieces of 16 bytes, as the hostile case, which is ragged, is not: a
- * projection whose steps are whole pieces (src/selfcheck/case_projection.c). And the hostile case in pieces, false without
- * memory. */
+/* Returns whether kernels may copy the problem in pieces of 16 bytes: a projection whose steps are
+ * whole pieces (src/selfcheck/case_projection.c). The hostile case is ragged, so there is a second
+ * one in pieces; false without memory. */
 int ca_trust_has_pieces(const clattn_problem *p);
 int ca_trust_case_make_in_pieces(struct ca_trust_case *c, const clattn_problem *p);
 
@@ -75,7 +75,7 @@ int ca_trust_refuses(const clattn_problem *p, char *reason, size_t reason_bytes)
 int ca_trust_case_make_ordinary(struct ca_trust_case *c, clattn_context *ctx,
                                 const clattn_problem *p);
 
-/* Frees the inputs' blocks, which nobody needs after the upload. */
+/* Frees the inputs' blocks, which are not needed after the upload. */
 void ca_trust_case_drop_inputs(struct ca_trust_case *c);
 
 void ca_trust_case_free(struct ca_trust_case *c);
@@ -105,7 +105,7 @@ clattn_status ca_trust_case_download(const clattn_context *ctx, struct ca_trust_
 struct ca_tensors ca_trust_case_tensors(const struct ca_trust_case *c,
                                         const cl_mem buffers[CA_WORKSPACE]);
 
-/* Releases the buffers that there are and clears them. */
+/* Releases all existing buffers and clears them. */
 void ca_trust_case_release(cl_mem buffers[CA_WORKSPACE]);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cases of appends: which rows the tokens go to, what is written there, and that all else stays as it
- * was. A row is counted among those of k (b, kv_head, i), then those of v, then those of q. */
+/* Cases of appends: the rows that tokens go to, the values written there, and that everything else
+ * is unchanged. Rows of k (b, kv_head, i) are counted first, then those of v, then those of q. */
 #include "problem/layout.h"
 #include "problem/problem.h"
 #include "selfcheck/answer_row.h"
@@ -16,7 +16,7 @@
 struct append_row {
     unsigned from, to;
     size_t b, h, i, dim;
-    size_t block, place; /* the batch or page, and the row of it, that it goes to */
+    size_t block, place; /* the batch or page, and the row in it, that the token goes to */
     int skipped;
 };
 
@@ -253,7 +253,7 @@ static clattn_layout keep_unit(int unit, const size_t sizes[4], clattn_cache cac
     return layout;
 }
 
-/* Ragged; rows as long as what is rotated, and some more. */
+/* The sizes are ragged; rows are a little longer than their rotated columns. */
 int ca_append_case_make(struct ca_trust_case *c, clattn_context *ctx, const clattn_problem *real,
                         const struct ca_candidate *candidate)
 {

@@ -17,7 +17,8 @@
 #define HUGE_VALUE_BEHIND_MASK 1e30f
 enum { USUAL_DIM = 4096 };
 
-/* A key that the mask hides from every query, but for blocks that are listed as full, and a query that it lets see nothing. */
+/* One key is hidden from every query by the mask, except in blocks that are listed as full; one
+ * query sees nothing because of the mask. */
 static size_t hidden_key(const clattn_problem *p)
 {
     return p->seq_kv * 70 / 149;
@@ -28,7 +29,7 @@ static int masked(const clattn_problem *p, size_t i, size_t j)
     return j == hidden_key(p) || i == p->seq_q / 2 || (i * 7 + j * 3) % 5 == 0;
 }
 
-/* Whether the key lies in the column of blocks that no row lists. */
+/* Returns whether the key lies in the column of blocks that no row lists. */
 static int unlisted(const clattn_problem *p, size_t j)
 {
     return p->block_q && ca_block_columns(p) > 1 && j / p->block_kv == hidden_key(p) / p->block_kv;
@@ -63,7 +64,7 @@ static float hidden_value(size_t n)
     return n % 3 == 0 ? NAN : n % 3 == 1 ? HUGE_VALUE_BEHIND_MASK : -INFINITY;
 }
 
-/* The last batch is shorter where there are lengths. */
+/* If there are lengths, the last batch is shorter. */
 static size_t shorter(const clattn_problem *p, size_t b)
 {
     return b == p->batch - 1 ? p->seq_q * 21 / 67 : 0;
@@ -125,7 +126,7 @@ static void fill_rows(struct ca_trust_case *c, unsigned argument, const struct c
             }
 }
 
-/* The page of entry n, of as many as the table has. */
+/* The page that entry n of the table names. */
 static cl_int page_at(const clattn_problem *p, size_t n)
 {
     const size_t entries = p->batch * ca_table_pages(p);
@@ -186,8 +187,8 @@ static void fill_keys(struct ca_trust_case *c, unsigned argument, const struct c
         fill_rows(c, argument, t, state);
 }
 
-/* Sequences of the longest length, the last one as the total leaves it. A hostile case says so by a
- * first start that is negative and a last that is beyond the end. */
+/* Sequences have the longest length; the last one has what the total leaves. A hostile case begins
+ * with a negative start and ends with one beyond the end. */
 static void fill_starts(struct ca_trust_case *c, unsigned argument, size_t longest, size_t total)
 {
     const size_t batch = c->problem.batch, all = batch * longest < total ? batch * longest : total;
@@ -256,8 +257,8 @@ size_t ca_trust_judged(const clattn_problem *p, size_t all)
     return (all + step - 1) / step;
 }
 
-/* One bound for all: the sizes and magnitudes are known. Sums over longer dims than are usual are off
- * by more, which their own bounds tell. */
+/* One bound serves all elements, since sizes and magnitudes are known. Sums over unusually long
+ * dims have larger errors, which their own bounds state. */
 static void set_bounds(const struct ca_trust_case *c)
 {
     const clattn_problem *p = &c->problem;
@@ -380,7 +381,7 @@ int ca_attention_case_make(struct ca_trust_case *c, clattn_context *ctx, const c
 
 /* ---- an ordinary case ----------------------------------------------------------------------- */
 
-/* k or v, values of up to 2. */
+/* Random k or v of at most 2. */
 static void fill_cache(struct ca_trust_case *c, unsigned argument, unsigned *state)
 {
     const clattn_cache cache = ca_problem_cache(&c->problem, argument);

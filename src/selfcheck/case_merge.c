@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cases of merges. An answer is a mean of the states' rows, weighted by exp(lse); what it may be off by
- * is a few roundings of their magnitudes. */
+/* Cases of merges. An answer is a mean of the states' rows, weighted by exp(lse); its error is a
+ * few roundings of their magnitudes. */
 #include "problem/layout.h"
 #include "problem/problem.h"
 #include "selfcheck/answer_row.h"
@@ -13,7 +13,7 @@
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-/* Roundings of a difference of two lse, an exponential, a quotient and a sum. */
+/* The roundings of a difference of two lse, an exponential, a quotient and a sum. */
 static const double tolerance = 64 * CA_TRUST_ROUNDOFF;
 
 /* State s of a row; the last is what the outputs held before. */
@@ -106,7 +106,8 @@ static int solve(struct ca_trust_case *c, const struct ca_sample *rows)
 
 /* ---- the hostile case ----------------------------------------------------------------------- */
 
-/* Ragged, with axes that strides keep apart; a row longer than what is read at a time. */
+/* The case is ragged, and strides keep its axes apart; a row is longer than what is read at a time.
+ * */
 enum { BATCH = 2, HEADS = 3, ROWS = 19, STATES = 5, DIM = 533 };
 
 static clattn_layout keep_unit(const clattn_layout *real, const size_t sizes[4])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the cases of operations beside attention share. */
+/* Functions that the cases of operations beside attention share. */
 #include "selfcheck/case_parts.h"
 #include "selfcheck/answer_row.h"
 #include "selfcheck/values.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the cases of every operation are made of (src/selfcheck/case_make.c, case_parts.c). */
+/* Functions that make the cases of every operation (src/selfcheck/case_make.c, case_parts.c). */
 #ifndef CA_TRUST_CASE_PARTS_H
 #define CA_TRUST_CASE_PARTS_H
 
@@ -21,7 +21,7 @@ struct ca_bounded *ca_trust_answer_lse(struct ca_trust_case *c, unsigned argumen
  * whose workspace counts, NULL for none. (src/selfcheck/case_size.c) */
 clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candidate *candidate);
 
-/* How many of `all` rows (or keys) are judged in a hostile case of this problem. */
+/* Returns how many of `all` rows (or keys) are judged in a hostile case of this problem. */
 size_t ca_trust_judged(const clattn_problem *p, size_t all);
 
 /* The judged ones of `all` rows (or keys): every step-th, or, if step is 0, `count` from the first to the last. */
@@ -46,11 +46,11 @@ int ca_gradients_solve(struct ca_trust_case *c, const struct ca_sample *rows,
                        const struct ca_sample *keys, int sums);
 int ca_gradients_fill_lse(struct ca_trust_case *c, unsigned *state);
 
-/* Whether the gradient of the bias is judged: where it is not broadcast. */
+/* Returns whether the gradient of the bias is judged: only if the bias does not broadcast. */
 int ca_gradients_has_bias(const clattn_problem *p);
 
-/* Drawing all numbers would take longer than the kernels, so they repeat: after a prime, so that no
- * two rows are alike. Repeats the first `done` bytes to the end. */
+/* Drawing all numbers would take longer than the kernels, so they repeat after a prime: no two rows
+ * are alike. This repeats the first `done` bytes to the end. */
 enum { CA_TRUST_PERIOD = 65521 };
 void ca_trust_repeat(unsigned char *bytes, size_t done, size_t count);
 

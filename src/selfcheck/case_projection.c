@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cases of projections. An answer is a sum of x_heads * x_dim products, the bias and what y held
- * before; what it may be off by, by the rules of answer.c. */
+/* Cases of projections. An answer is a sum of x_heads * x_dim products, the bias and the previous
+ * y; its error follows the rules of answer.c. */
 #include "problem/layout.h"
 #include "problem/problem.h"
 #include "selfcheck/answer_row.h"
@@ -50,7 +50,7 @@ static void add_products(const struct ca_trust_case *c, size_t h, size_t d, cons
     }
 }
 
-/* Bias, what was there before, and the magnitudes' sum turned into a bound. */
+/* Adds bias and previous contents, and turns the magnitudes' sum into a bound. */
 static void finish(const struct ca_trust_case *c, const struct ca_answer *answer)
 {
     const clattn_projection_problem *p = &c->problem.projection;
@@ -155,7 +155,7 @@ static clattn_problem shrink(const clattn_problem *real, int in_pieces)
     return made;
 }
 
-/* One tolerance for all: the sizes and magnitudes are known. */
+/* One tolerance serves all, since sizes and magnitudes are known. */
 static void set_bounds(struct ca_trust_case *c)
 {
     const double tolerance = c->problem.projection.dtype == CLATTN_F32   ? 1e-4

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How large the hostile case of attention is. A program knows its dims, so the case has them; rows,
- * keys, heads and batches shrink until data, answers and workspace, on the host and on the device,
- * fit into some memory, and the products into some time. */
+/* The size of the hostile case of attention. A program knows its dims, so the case has the same;
+ * rows, keys, heads and batches shrink until data, answers and workspace fit a memory limit, on
+ * host and device, and the products a time limit. */
 #include "base/log.h"
 #include "families/candidate.h"
 #include "families/family.h"
@@ -56,7 +56,8 @@ static clattn_problem shrink(const clattn_problem *real, size_t n)
         p.softcap = 3.0f;
     if (p.dropout > 0.0f)
         p.dropout = 0.375f;
-    if (p.diagonal != CLATTN_BOTTOM_RIGHT) { /* a diagonal of 0 does not show who forgets it */
+    /* a diagonal of 0 would hide that a kernel ignores it */
+    if (p.diagonal != CLATTN_BOTTOM_RIGHT) {
         p.diagonal = CLATTN_OFFSET;
         p.diagonal_offset = spare > 5 ? (int64_t)spare - 5 : 0;
     }
@@ -70,7 +71,7 @@ static clattn_problem shrink(const clattn_problem *real, size_t n)
     if (p.mask_keys) /* the hidden key has a column */
         p.mask_keys = p.seq_kv - p.seq_kv / 3;
     ca_layout_spread(15, (size_t[]){p.batch, p.heads, p.seq_q, ca_mask_keys(&p)}, &p.mask_layout);
-    if (p.page_size) /* one that nothing fits, for what no page may come from */
+    if (p.page_size) /* one page more than needed, for entries that must not be read */
         p.pages = p.batch * ca_table_pages(&p) + 1;
     if (p.total_q) /* the last sequence is shorter */
         p.total_q = p.batch * p.seq_q - p.seq_q / 3;

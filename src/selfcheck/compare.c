@@ -115,7 +115,7 @@ static int guards_intact(const unsigned char *bytes, size_t size)
     return 1;
 }
 
-/* Whether something was written between the elements. */
+/* Returns whether something was written between the elements. */
 static int gaps_intact(const struct ca_trust_case *c, unsigned argument, const struct ca_tensor *t)
 {
     const unsigned char *bytes = c->bytes[argument] + CA_TRUST_GUARD;

@@ -43,7 +43,7 @@ void ca_function_calls_free(struct ca_function_calls *calls)
 /* ---- the device ------------------------------------------------------------------------------ */
 
 /* A small problem with the same functions, so that all problems with them share a program. */
-static clattn_problem without_layouts(const clattn_problem *p)
+static struct ca_problem without_layouts(const clattn_problem *p)
 {
     clattn_problem small;
 
@@ -52,11 +52,11 @@ static clattn_problem without_layouts(const clattn_problem *p)
     small.lse = p->operation == CLATTN_BACKWARD;
     small.score_function = p->score_function;
     small.mask_function = p->mask_function;
-    return ca_problem_normal(&small);
+    return ca_problem_own(&small);
 }
 
 static clattn_status trust(clattn_context *ctx, const struct ca_candidate *candidate,
-                           const clattn_problem *p, cl_program program, double *launch_seconds,
+                           const struct ca_problem *p, cl_program program, double *launch_seconds,
                            char why[CA_REASON_BYTES])
 {
     (void)ctx, (void)candidate, (void)p, (void)program, (void)launch_seconds, (void)why;
@@ -118,7 +118,7 @@ static cl_int run(const clattn_context *ctx, const struct ca_trust_case *c, cl_p
 clattn_status ca_function_calls_compute(clattn_context *ctx, struct ca_trust_case *c)
 {
     const struct ca_candidate candidate = {.family = &function_values};
-    const clattn_problem small = without_layouts(&c->problem);
+    const struct ca_problem small = without_layouts(&c->problem);
     cl_mem buffers[CA_WORKSPACE] = {NULL};
     cl_program program;
 

@@ -62,15 +62,16 @@ static clattn_status judge(clattn_context *ctx, const struct ca_candidate *candi
 }
 
 clattn_status ca_trust_check(clattn_context *ctx, const struct ca_candidate *candidate,
-                             const clattn_problem *p, cl_program program, double *launch_seconds,
+                             const struct ca_problem *p, cl_program program, double *launch_seconds,
                              char why[CA_REASON_BYTES])
 {
     struct ca_trust_case c;
-    int made = ca_trust_case_make(&c, ctx, p, candidate);
+    int made = ca_trust_case_make(&c, ctx, &p->normal, candidate);
     clattn_status status = judge(ctx, candidate, &c, made, program, launch_seconds, why);
 
-    if (status == CLATTN_SUCCESS && candidate->family->copies_pieces && ca_trust_has_pieces(p)) {
-        made = ca_trust_case_make_in_pieces(&c, p);
+    if (status == CLATTN_SUCCESS && candidate->family->copies_pieces &&
+        ca_trust_has_pieces(&p->normal)) {
+        made = ca_trust_case_make_in_pieces(&c, &p->normal);
         status = judge(ctx, candidate, &c, made, program, launch_seconds, why);
     }
     return status;

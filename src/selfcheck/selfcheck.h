@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trust is earned: OpenCL compilers miscompile, so a program computes a small, hostile problem and
+/* The self-check: OpenCL compilers miscompile, so a program computes a small, hostile problem and
  * is compared with double precision on the host before its first use. */
 #ifndef CA_TRUST_H
 #define CA_TRUST_H

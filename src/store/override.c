@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One that was set. There are few, so a list will do. */
+/* One override. There are few, so a list suffices. */
 struct override {
     struct override *next;
     struct ca_candidate candidate;
@@ -26,7 +26,7 @@ struct ca_overrides {
     char *environment; /* well-formed, or NULL; what it leaves open depends on the problem */
 };
 
-/* Whether a family of that name and candidates of its tunables are named, whatever the problem. */
+/* Returns whether the family and the tunables' values exist, whatever the problem. */
 static int is_well_formed(const char *text, char *reason, size_t reason_bytes)
 {
     size_t values[CA_MAX_TUNABLES];
@@ -54,7 +54,7 @@ static int is_well_formed(const char *text, char *reason, size_t reason_bytes)
     return 0;
 }
 
-/* The link that holds a class's override, or the last one, which holds NULL. Locked. */
+/* Returns the link to a class's override, or the last link, which holds NULL. Locked. */
 static struct override **find(struct ca_overrides *overrides, const char *problem_class)
 {
     struct override **link = &overrides->list;
@@ -64,7 +64,7 @@ static struct override **find(struct ca_overrides *overrides, const char *proble
     return link;
 }
 
-/* Sets a class's override in place of an earlier one. False without memory. */
+/* Sets a class's override, or replaces its previous one. False without memory. */
 static int set(struct ca_overrides *overrides, const char *problem_class,
                const struct ca_candidate *candidate)
 {
@@ -82,7 +82,7 @@ static int set(struct ca_overrides *overrides, const char *problem_class,
     return done;
 }
 
-/* False if nothing was set. */
+/* Returns false if nothing was set. */
 static int get(struct ca_overrides *overrides, const char *problem_class,
                struct ca_candidate *candidate)
 {
@@ -94,7 +94,7 @@ static int get(struct ca_overrides *overrides, const char *problem_class,
     return found != NULL;
 }
 
-/* Clears that of a class, or all if it is NULL. */
+/* Clears a class's override, or all if it is NULL. */
 static void clear(struct ca_overrides *overrides, const char *problem_class)
 {
     ca_mutex_lock(&overrides->lock);

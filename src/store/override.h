@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A context's overrides: what the user wants computed how, by class of problem. Safe to share
+/* A context's overrides: a user's choice of family and tunables by class of problem. Safe to share
  * between threads. */
 #ifndef CA_OVERRIDE_H
 #define CA_OVERRIDE_H
@@ -15,7 +15,7 @@ struct ca_overrides *ca_overrides_create(const struct ca_log *log);
 void ca_overrides_destroy(struct ca_overrides *overrides);
 
 /* The override of a problem's class, else the environment's; one that does not fit the problem or
- * the device is passed over. False if there is none. */
+ * the device is ignored. False if there is none. */
 int ca_overrides_find(struct ca_overrides *overrides, const struct ca_problem *p,
                       const clattn_device_info *dev, struct ca_candidate *candidate);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a configuration may be quarantined for: only what program and driver do again and again. */
+/* Reasons to quarantine a configuration: failures that a program and driver repeat every time. */
 #ifndef CA_QUARANTINE_H
 #define CA_QUARANTINE_H
 
@@ -21,7 +21,7 @@ void ca_quarantine_reason(enum ca_quarantine what, const char *how, char *reason
 /* Whether a reason is such a phrase. Earlier versions also banned what was out of memory once. */
 int ca_quarantine_lasts(const char *reason);
 
-/* Lifts all other bans of a document. */
+/* Removes all other bans of a document. */
 void ca_quarantine_heal(struct ca_table *table);
 
 #endif

@@ -13,8 +13,8 @@ struct ca_shipped {
     struct ca_table table; /* never changes once it is parsed */
 };
 
-/* Nothing is read yet: the table is parsed when it is first asked. NULL without memory. Safe to
- * share between threads. */
+/* Creates the table, which is parsed at its first use. NULL without memory. Safe to share between
+ * threads. */
 struct ca_shipped *ca_shipped_create(void);
 void ca_shipped_destroy(struct ca_shipped *shipped);
 

@@ -9,8 +9,8 @@
 
 struct ca_store;
 
-/* Most seconds that a writer waits for one of another process that holds the lock; readers never
- * wait. */
+/* The seconds that a writer waits for another process that holds the lock; readers never wait.
+ * */
 enum { CA_STORE_WAITS = 10 };
 
 /* Opens the store in a cache directory (NULL: one that lives in memory only). Nothing is read yet.
@@ -40,10 +40,10 @@ struct ca_view {
 struct ca_view ca_store_lock(struct ca_store *store);
 void ca_store_unlock(struct ca_store *store);
 
-/* Adds entries to a class and keeps its CA_TABLE_TOP fastest; those whose hashes are not the
- * family's of today go first. The entries are copied. Other processes' additions since are kept. An
- * unwritable file, or a lock that is not to be had, costs one warning per store, and the entries live in memory until
- * they can be written. */
+/* Adds entries to a class and keeps its CA_TABLE_TOP fastest; entries with hashes other than the
+ * family's of today are dropped first. The entries are copied. Other processes' additions since are
+ * kept. An unwritable file, or a lock that cannot be had, causes one warning per store, and the
+ * entries stay in memory until they can be written. */
 clattn_status ca_store_put(struct ca_store *store, const char *problem_class,
                            const struct ca_entry *entries, size_t count);
 
@@ -62,7 +62,7 @@ clattn_status ca_store_merge(struct ca_store *store, const struct ca_table *from
  * it is NULL. */
 clattn_status ca_store_forget(struct ca_store *store, const char *problem_class, size_t *removed);
 
-/* The time as entries have it. */
+/* The current time in the form of entries. */
 enum { CA_WHEN_TEXT = 24 };
 void ca_store_now(char text[CA_WHEN_TEXT]);
 

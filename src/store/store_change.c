@@ -19,7 +19,7 @@ struct change {
     char why[2 * CA_REASON_BYTES]; /* why the file cannot be written */
 };
 
-/* The lock first: who waits for other processes keeps no thread from reading. */
+/* Takes the lock first: a wait for other processes must not keep threads from reading. */
 static struct change begin(struct ca_store *store, int waits)
 {
     struct change c = {store, {.file = CA_NO_FILE}, waits, CLATTN_SUCCESS, ""};
@@ -58,7 +58,7 @@ static clattn_status end(struct change *c)
     return c->status;
 }
 
-/* A copy of what a file holds, the own one with what could not be written. */
+/* Copies what a file holds; the copy of the own file includes entries that could not be written. */
 static struct ca_table copy_file(struct change *c, size_t index)
 {
     struct ca_store *store = c->store;
@@ -114,7 +114,8 @@ static int is_banned(const struct ca_device_table *table, const clattn_problem *
     return ca_entry_candidate(entry, &candidate) && ca_candidate_ban(table, &candidate, p);
 }
 
-/* Cuts a class to CA_TABLE_TOP: first goes what is banned, then what is stale, then the slowest. */
+/* Cuts a class to CA_TABLE_TOP: banned entries are dropped first, then stale ones, then the
+ * slowest. */
 static void cut(const struct ca_device_table *table, struct ca_class *class)
 {
     clattn_problem p;
@@ -137,7 +138,7 @@ static void cut(const struct ca_device_table *table, struct ca_class *class)
 
 /* ---- putting --------------------------------------------------------------------------------- */
 
-/* Seven digits are more than any clock gives, and easier to read than seventeen. */
+/* Rounds to seven digits: they are more than any clock gives, and easier to read than seventeen. */
 static double rounded(double number)
 {
     char text[32];
@@ -146,8 +147,8 @@ static double rounded(double number)
     return strtod(text, NULL);
 }
 
-/* An entry as it is kept: rounded, with no more samples than are kept, taken evenly: they stay what
- * they were. */
+/* Copies an entry as it is stored: rounded, with an even selection of samples if there are too
+ * many; texts stay the same. */
 static struct ca_entry kept(const struct ca_entry *entry, double samples[CA_TABLE_SAMPLES])
 {
     struct ca_entry made = *entry;
@@ -164,7 +165,7 @@ static struct ca_entry kept(const struct ca_entry *entry, double samples[CA_TABL
     return made;
 }
 
-/* Entries that are sound, as they are kept. False without memory. */
+/* Selects the valid entries in their stored form. False without memory. */
 static int put(struct ca_store *store, struct ca_table *table, const char *problem_class,
                const struct ca_entry *entries, size_t count)
 {
@@ -257,7 +258,8 @@ clattn_status ca_store_ban(struct ca_store *store, const struct ca_banned *banne
 
 /* ---- merging --------------------------------------------------------------------------------- */
 
-/* How many entries and bans of a table another one (NULL: empty) does not have. */
+/* Returns the number of entries and bans of a table that another one (NULL: empty) does not have.
+ * */
 static size_t count_new(const struct ca_device_table *table, const struct ca_device_table *old)
 {
     size_t count = 0;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The family, if the hashes are today's. */
+/* Returns the family, if the entry's hashes are today's. */
 static const struct ca_family *fresh_family(const char *name, const char *tunables,
                                             const char *source, const char *declaration)
 {

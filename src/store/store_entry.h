@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between candidates and what the store keeps of them. */
+/* Conversions between candidates and the entries of the store. */
 #ifndef CA_STORE_ENTRY_H
 #define CA_STORE_ENTRY_H
 
@@ -7,14 +7,14 @@
 #include "families/registry.h"
 #include "store/tuning_table.h"
 
-/* Whether an entry was measured with the kernel source and tunables of today. */
+/* Returns whether an entry was measured with the kernel source and tunables of today. */
 int ca_entry_is_fresh(const struct ca_entry *entry);
 
 /* The candidate that an entry names. False if there is no such family, or a tunable is unknown,
  * missing or has a value that is none of its candidates. */
 int ca_entry_candidate(const struct ca_entry *entry, struct ca_candidate *candidate);
 
-/* The texts by which entries and bans of a candidate know it, as of today. */
+/* The texts of a candidate in entries and bans, with today's hashes. */
 struct ca_candidate_texts {
     char family[64], tunables[CA_TUNABLES_TEXT], source[CA_HASH_TEXT], declaration[CA_HASH_TEXT];
 };

@@ -51,7 +51,7 @@ void ca_store_version(const clattn_device_info *dev, char text[CA_VERSION_TEXT])
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Whether an error is a shortage of this process rather than a fault of the file. */
+/* Returns whether an error is a shortage of this process rather than a fault of the file. */
 static int is_shortage(int error)
 {
     return error == ENOMEM || error == EMFILE || error == ENFILE || error == EINTR;
@@ -113,7 +113,7 @@ clattn_status ca_document_load(const char *path, char **text, size_t *bytes, cha
     return status;
 }
 
-/* A file of the cache: no link, and nobody else's. */
+/* Opens a file of the cache, which must be no link, and belong to no other user. */
 static clattn_status read_table(const char *path, struct ca_table *table, char *reason,
                                 size_t reason_bytes)
 {

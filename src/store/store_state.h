@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the store's readers (store.c) and writers (store_change.c) share. */
+/* The state that the store's readers (store.c) and writers (store_change.c) share. */
 #ifndef CA_STORE_STATE_H
 #define CA_STORE_STATE_H
 
@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-/* A warning that is kept until the lock is given up: the caller's callback may take locks. */
+/* A warning that is logged after the lock is released: the caller's callback may take locks. */
 struct sentence {
     struct sentence *next;
     char text[CA_LOG_BYTES];
@@ -34,7 +34,7 @@ struct ca_store {
     struct sentence *sentences;
 };
 
-/* Takes the lock of this process's threads, or gives it up and says what there is to say. */
+/* Takes the lock of this process's threads, or releases it and logs the kept warnings. */
 void ca_store_enter(struct ca_store *store);
 void ca_store_leave(struct ca_store *store);
 

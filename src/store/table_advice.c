@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How much slower a candidate is taken to be where it was not among the best. */
+/* The assumed slow-down of a candidate that was not among the best. */
 #define UNCOVERED 4.0
 
 /* A class of one device, seen from a problem on a device. */
@@ -141,8 +141,8 @@ struct cover {
     double *gains;     /* by candidate: what adding it would gain */
 };
 
-/* How much a neighbour counts: the same device more than one of its vendor, that more than others;
- * 0 if nothing carries over from its class. */
+/* Returns the weight of a neighbour: the same device counts more than one of its vendor, and that
+ * more than others; 0 if its class says nothing about the problem. */
 static double weight(const struct neighbour *neighbour, const clattn_device_info *dev)
 {
     const struct ca_device_table *device = neighbour->device;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a table of tuning results advises for a problem on a device that it may not even hold. */
+/* The advice of a table of tuning results for a problem on a device that it may not hold. */
 #ifndef CA_TABLE_ADVICE_H
 #define CA_TABLE_ADVICE_H
 
 #include "families/candidate.h"
 #include "store/tuning_table.h"
 
-/* Both take NULL for a table that there was no memory for. */
+/* Both accept NULL for a table that could not be allocated. */
 
 /* What was fastest on this device, whatever its driver, for the problem's class, then for others
  * that are near enough, the nearest first: at most `most` candidates that fit and that the table

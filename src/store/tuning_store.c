@@ -27,7 +27,7 @@ clattn_status clattn_tuning_path(const clattn_context *context, char *text, size
     return ca_text_give(ca_store_path(context->store), text, text_bytes, needed);
 }
 
-/* The problem, and its class's text, or NULL for no problem at all. */
+/* Reads the problem and its class's text; without a problem the text is NULL. */
 static clattn_status class_of(const clattn_context *ctx, const clattn_problem *problem,
                               struct ca_problem *made, char text[CA_CLASS_TEXT],
                               const char **problem_class)
@@ -45,7 +45,7 @@ static clattn_status class_of(const clattn_context *ctx, const clattn_problem *p
     return CLATTN_SUCCESS;
 }
 
-/* A copy of all that is known of the device, so that no lock is held while callers look at it; and
+/* Copies all that is known of the device, so that no lock is held while callers read it. Also finds
  * which of its tables is of this driver, or num_devices. */
 static clattn_status copy_view(const clattn_context *ctx, struct ca_table *copy, size_t *own)
 {
@@ -71,7 +71,8 @@ struct item {
     int stale;
 };
 
-/* Orders by class, then entries before bans, fresh ones before stale ones, the fastest first. */
+/* Orders by class; within one by entries before bans, fresh before stale ones, the fastest first.
+ * */
 static int order_items(const void *a, const void *b)
 {
     const struct item *x = a, *y = b;
@@ -148,7 +149,7 @@ static clattn_tuning_entry describe(const struct item *item, size_t rank)
     return entry;
 }
 
-/* Whether it is known of a class (NULL: any): a ban is, as well, on problems like it. */
+/* Returns whether a class (NULL: any) has known results: bans on problems like it count as well. */
 static int is_of(const struct item *item, const char *problem_class)
 {
     clattn_problem p;
@@ -375,7 +376,7 @@ clattn_status clattn_tuning_forget(clattn_context *context, const clattn_problem
         return status;
     status = ca_store_forget(context->store, problem_class, &count);
     if (status == CLATTN_SUCCESS)
-        count += ca_programs_forget_verdicts(context, problem ? &made.normal : NULL);
+        count += ca_programs_forget_verdicts(context, problem ? &made : NULL);
     if (removed)
         *removed = count;
     return status;

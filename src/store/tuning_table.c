@@ -73,7 +73,7 @@ static int order_numbers(double a, double b)
     return (a > b) - (a < b);
 }
 
-/* Orders by all members of one kind. */
+/* Compares all members of one kind. */
 static int order_fields(const struct ca_fields *fields, enum ca_json_kind kind, const void *a,
                         const void *b)
 {
@@ -114,7 +114,7 @@ char *ca_text_clean(const char *text, size_t text_bytes)
     return copy;
 }
 
-/* Whether a text is what ca_text_clean() made of another one. */
+/* Returns whether a text is what ca_text_clean() made of another one. */
 static int is_clean_of(const char *text, const char *raw)
 {
     while (*text && *raw && *text == clean(*raw)) {

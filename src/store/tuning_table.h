@@ -15,7 +15,7 @@ enum { CA_TABLE_TOP = 5, CA_TABLE_SAMPLES = 64 };
  * CA_TABLE_TOP). */
 enum { CA_TABLE_BYTES = 32 << 20, CA_TABLE_CLASS_ENTRIES = 1024 };
 
-/* Most bytes of its texts, the terminating 0 included. They are printable ASCII. */
+/* The largest number of bytes of its texts, with the terminating 0. They are printable ASCII. */
 enum { CA_TABLE_NAME = 64, CA_TABLE_LINE = 256, CA_TABLE_SENTENCE = 1024 };
 
 /* One configuration of a class. Texts are owned. */
@@ -84,14 +84,14 @@ int ca_table_merge(struct ca_table *to, const struct ca_table *from, size_t *add
 struct ca_device_table *ca_table_device(struct ca_table *table, const clattn_device_info *dev,
                                         int make);
 
-/* Whether it is the same device, whatever the driver's and the platform's version. */
+/* Returns whether it is the same device, whatever the driver's and the platform's version. */
 int ca_device_table_is(const struct ca_device_table *table, const clattn_device_info *dev);
 
 /* The table of the same device, driver and platform as another one; NULL if there is none. */
 struct ca_device_table *ca_table_find(const struct ca_table *table,
                                       const struct ca_device_table *like);
 
-/* NULL if there is none. */
+/* Returns NULL if there is none. */
 const struct ca_class *ca_device_table_class(const struct ca_device_table *table,
                                              const char *problem_class);
 
@@ -113,7 +113,7 @@ struct ca_fields {
 
 extern const struct ca_fields ca_entry_fields, ca_class_fields, ca_banned_fields, ca_device_fields;
 
-/* An entry's samples stand behind so many of its members. */
+/* An entry's samples follow this many of its members. */
 enum { CA_ENTRY_BEFORE_SAMPLES = 6 };
 
 /* The member of an object. */
@@ -135,7 +135,7 @@ static inline double ca_field_number(const struct ca_json_field *field, const vo
  * of drivers may hold anything. NULL without memory. */
 char *ca_text_clean(const char *text, size_t text_bytes);
 
-/* NULL, or what a document may not hold. */
+/* Returns NULL, or which rule of documents is broken. */
 const char *ca_class_text_wrong(const char *text);
 const char *ca_entry_wrong(const struct ca_entry *entry);
 const char *ca_banned_wrong(const struct ca_banned *banned);
@@ -167,7 +167,7 @@ int ca_banned_order(const void *a, const void *b);
 struct ca_device_table *ca_table_make_device(struct ca_table *table,
                                              const struct ca_device_table *like);
 
-/* As ca_table_merge(), for one device; *added grows. */
+/* Does what ca_table_merge() does, for one device; *added grows. */
 int ca_device_table_merge(struct ca_table *to, const struct ca_device_table *from, size_t *added);
 
 /* The class, made if it is not there; NULL without memory. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a document may hold. The parser and those who add to a store ask here, so that nothing is
- * written that would be refused when it is read. */
+/* The rules of documents. Both the parser and functions that add to a store use them, so that
+ * nothing is written that would be refused on reading. */
 #include "families/tunables.h"
 #include "problem/classes/problem_class.h"
 #include "store/tuning_table.h"

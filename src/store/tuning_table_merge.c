@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Of two entries for one configuration, whether a is kept: the one with more samples, else the newer one, else the first in
- * the total order. */
+/* Returns whether a, of two entries for one configuration, is kept: the one with more samples, else
+ * the newer one, else the first in the total order. */
 static int is_better(const struct ca_entry *a, const struct ca_entry *b)
 {
     if (a->num_samples != b->num_samples)
@@ -15,7 +15,8 @@ static int is_better(const struct ca_entry *a, const struct ca_entry *b)
     return order ? order > 0 : ca_entry_order(a, b) < 0;
 }
 
-/* Of two bans of one configuration, whether a is kept: the older one, whose reason says how the failure was found. */
+/* Returns whether a, of two bans of one configuration, is kept: the older one, whose reason says
+ * how the failure was found. */
 static int is_earlier(const struct ca_banned *a, const struct ca_banned *b)
 {
     const int order = strcmp(a->when, b->when);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A text that grows; NULL once memory has run out. */
+/* A text buffer that grows; NULL once memory has run out. */
 struct writer {
     char *text;
     size_t length, capacity;
@@ -64,7 +64,8 @@ static void put_text(struct writer *w, const char *text)
     put(w, "\"");
 }
 
-/* The shortest form that reads back as the same number, with a point whatever the locale. */
+/* Prints the shortest form that reads back as the same number, with a decimal point in every
+ * locale. */
 static void put_number(struct writer *w, double number)
 {
     const char *point = localeconv()->decimal_point;

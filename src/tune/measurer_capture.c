@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a failing candidate has to say, in one sentence. */
+/* The error of a failing candidate in one sentence. */
 #include "tune/measurer_data.h"
 
 #include <ctype.h>

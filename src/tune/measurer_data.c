@@ -19,8 +19,8 @@ static void drop(struct ca_work *work)
     ca_trust_case_free(&work->data);
 }
 
-/* Makes room for data, which may take half of the device's memory: the least recently used goes
- * first. */
+/* Makes room for data, which may take half of the device's memory: the least recently used is
+ * released first. */
 static void make_room(struct ca_measuring *m, size_t bytes)
 {
     for (;;) {
@@ -92,7 +92,7 @@ static void forget(struct ca_ready *ready)
     *ready = (struct ca_ready){NULL, 0, {NULL, {0}}, 0.0, 0};
 }
 
-/* The candidate's place, or the one that was used longest ago. */
+/* Returns the candidate's slot, or the least recently used one. */
 static struct ca_ready *find(struct ca_measuring *m, size_t problem,
                              const struct ca_candidate *candidate)
 {
@@ -119,7 +119,7 @@ clattn_status ca_ready_open(struct ca_measuring *m, size_t problem,
 
     *ready = find(m, problem, candidate);
     if (!(*ready)->plan) {
-        status = ca_program_get(m->ctx, candidate, &p->normal, ca_trust_check, &program);
+        status = ca_program_get(m->ctx, candidate, p, ca_trust_check, &program);
         if (status == CLATTN_SUCCESS)
             status = ca_plan_make(m->ctx, candidate, "It is being measured.", p, program, 1,
                                   &(*ready)->plan);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the measurer of this process keeps ready: data of problems, and plans. */
+/* The data of problems, and the plans, that the measurer of this process keeps for reuse. */
 #ifndef CA_MEASURER_DATA_H
 #define CA_MEASURER_DATA_H
 

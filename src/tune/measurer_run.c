@@ -19,8 +19,8 @@
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* Whether the context still does anything: some errors (a kernel that reads beyond its memory, on
- * some drivers) make all that follows fail. */
+/* Returns whether the context still works: on some drivers errors such as a read beyond memory make
+ * all later calls fail. */
 static int is_alive(const struct ca_measuring *m)
 {
     unsigned char byte = 0;
@@ -46,13 +46,13 @@ static void fail(struct ca_measuring *m, enum ca_outcome outcome, struct ca_read
                   m->capture.sentence);
 }
 
-/* A program that there is none of: by its verdict if that is one for good. */
+/* The outcome of a program that could not be had: by its verdict if that is lasting. */
 static void fail_build(struct ca_measuring *m, const struct ca_candidate *candidate,
                        struct ca_reading *reading)
 {
     struct ca_verdict verdict = {.status = CLATTN_SUCCESS};
 
-    ca_program_condemned(m->ctx, candidate, &m->works[0].problem.normal, &verdict);
+    ca_program_condemned(m->ctx, candidate, &m->works[0].problem, &verdict);
     fail(m,
          verdict.status == CLATTN_BUILD_FAILED  ? CA_COMPILE_FAILED
          : verdict.status == CLATTN_MISCOMPILED ? CA_WRONG
@@ -64,7 +64,7 @@ static void fail_build(struct ca_measuring *m, const struct ca_candidate *candid
         ca_reason(reading->reason, sizeof reading->reason, "%s", m->capture.build_error);
 }
 
-/* True, with the outcome, if there is no use in trying. */
+/* Returns true, with the outcome, if trying is useless. */
 static int is_refused(const struct ca_measuring *m, size_t problem,
                       const struct ca_candidate *candidate, struct ca_reading *reading)
 {
@@ -109,7 +109,7 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
     ca_capture_forget(&m->capture);
     const double begin = ca_stopwatch_now();
     const clattn_status status =
-        ca_program_get(m->ctx, candidate, &m->works[0].problem.normal, ca_trust_check, &program);
+        ca_program_get(m->ctx, candidate, &m->works[0].problem, ca_trust_check, &program);
     reading->compile_seconds = ca_stopwatch_now() - begin;
     if (status != CLATTN_SUCCESS)
         fail_build(m, candidate, reading);
@@ -153,8 +153,8 @@ static void check_and_time(struct ca_measuring *m, struct ca_work *work, struct 
         status = ca_stopwatch_time(&m->watch, ready->plan, tensors, ready->seconds, best, reading);
     if (status == CLATTN_SUCCESS && reading->outcome == CA_CORRECT) {
         ready->seconds = reading->times[reading->num_times - 1];
-        /* Once more: a race between work-items may err now and then. What was added to anew with
-         * each execution starts again. */
+        /* Executes once more: a race between work-items may err only now and then. Outputs that
+         * executions add to start again. */
         status = ca_problem_accumulates(&work->problem.normal)
                      ? check(m, work, ready, tensors, reading)
                      : judge(m, work, reading);

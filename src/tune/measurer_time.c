@@ -7,15 +7,16 @@
 /* A reading lasts at least so many seconds and so many ticks of the device's timer. */
 #define LEAST_SECONDS 0.5e-3
 #define LEAST_TICKS 50.0
-#define NOISE_TICKS 2.0 /* rusticl's clock, of Mesa 22.3, shows 1 ns whatever has run */
+#define NOISE_TICKS 2.0 /* the clock of Mesa 22.3's rusticl shows 1 ns whatever has run */
 enum { MOST_EXECUTIONS = 1000 };
 
-/* An execution this long needs no warm-up, or is one. */
+/* An execution this long needs no warm-up, or serves as one. */
 #define LONG_SECONDS 0.05
 #define AGREEMENT 1.05 /* between the readings of a warm-up */
 enum { AGREEING = 3 };
 
-/* Readings at least, and at most within so many further seconds, unless fewer are enough. */
+/* The least number of readings, and the further seconds in which there may be more, unless fewer
+ * suffice. */
 enum { LEAST_READINGS = 3, MOST_READINGS = 5 };
 #define FURTHER_SECONDS 0.25
 
@@ -148,9 +149,9 @@ static clattn_status warm_up(const struct ca_stopwatch *watch, const clattn_plan
     return CLATTN_SUCCESS;
 }
 
-/* One reading may have met another program, which can take half of two cores, but not more of what it
- * leaves; two in a row rarely do. After three, what is further behind than finalists of a race may be
- * (src/search/session_result.c) needs no better known time. */
+/* One reading may have coincided with another program, which can take half of two cores at most;
+ * two in a row rarely do. After three, a candidate that is further behind than finalists of a race
+ * may be (src/search/session_result.c) needs no better known time. */
 int ca_readings_suffice(const struct ca_reading *reading, double best)
 {
     static const double far[] = {INFINITY, 2.5, 1.5, 1.15};

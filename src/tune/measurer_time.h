@@ -19,21 +19,21 @@ struct ca_stopwatch {
 /* Sets all but the queue and the log. */
 void ca_stopwatch_init(struct ca_stopwatch *watch, const clattn_device_info *dev);
 
-/* The device time from begin to end, by its clock in nanoseconds; host seconds, which enclose
- * them, if that clock does not advance or is beside itself. Over 0. */
+/* The device time from begin to end, by its clock in nanoseconds. If that clock stands still or is
+ * wrong, it is the host's seconds, which enclose them. Over 0. */
 double ca_stopwatch_elapsed(const struct ca_stopwatch *watch, cl_ulong begin, cl_ulong end,
                             double host);
 
-/* How many executions of that many seconds make a reading that the clock can tell from another. */
+/* Returns how many executions of that many seconds make a reading that the clock can resolve. */
 size_t ca_stopwatch_executions(const struct ca_stopwatch *watch, double seconds);
 
-/* One reading: seconds of one of so many executions in a row. Waits for them. */
+/* Takes one reading: the seconds of one of that many executions in a row. Waits for them. */
 clattn_status ca_stopwatch_read(const struct ca_stopwatch *watch, const clattn_plan *plan,
                                 const struct ca_tensors *tensors, size_t executions,
                                 double *seconds);
 
-/* Whether so few readings show already that it is far slower than the best (0: there is none): one
- * 2.5 times, two 1.5 times, three 1.15 times. */
+/* Returns whether so few readings show already that it is far slower than the best (0: there is
+ * none): one 2.5 times, two 1.5 times, three 1.15 times. */
 int ca_readings_suffice(const struct ca_reading *reading, double best);
 
 /* Warms up and takes readings as src/tune/measurer.h says, after a first execution of first seconds;

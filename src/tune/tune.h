@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tuning problems on a context: what clattn_tune() does in this process and clattn-tune with a
- * worker. The one header of src/ that tuner/ may include, with measurer.h. */
+/* Tuning of problems on a context: clattn_tune() does it in this process, clattn-tune with a
+ * worker. tuner/ may include no other header of src/, except measurer.h. */
 #ifndef CA_TUNE_H
 #define CA_TUNE_H
 
@@ -42,7 +42,7 @@ clattn_status ca_tune(clattn_context *ctx, const clattn_problem *problems, size_
                       const clattn_tuning_options *options, const struct ca_tune_hooks *hooks,
                       struct ca_tune_result *results);
 
-/* Whether all that was found is in the store's file; true if there is to be none. */
+/* Returns whether all results are in the store's file; true if there is no file. */
 bool ca_tune_is_kept(const clattn_context *ctx);
 
 /* The candidate that a configuration of such a space stands for: its first parameter is the family,

@@ -22,8 +22,8 @@ struct entries {
     char when[CA_WHEN_TEXT], policy[sizeof CA_POLICY];
 };
 
-/* With fewer readings the interval of a median says nothing: a candidate so slow that it got no
- * more is not worth an entry. */
+/* With fewer readings the interval of a median says nothing. A candidate so slow that it got fewer
+ * deserves no entry. */
 enum { LEAST_SAMPLES = 3 };
 
 /* samples: borrowed. */
@@ -68,8 +68,8 @@ static void add_top(const struct ca_run *run, struct ca_session_result *result,
     }
 }
 
-/* Stored configurations that are not among the fastest any more get the time that they took now: the stored one may have
- * been too short. */
+/* Stored configurations that are no longer among the fastest get their time of now: the stored one
+ * may have been too short. */
 static void add_seeds(const struct ca_run *run, struct ca_seeds *seeds,
                       const struct ca_session_result *result, struct entries *entries)
 {
@@ -123,8 +123,8 @@ static clattn_status report(struct ca_run *run, struct ca_session_result *result
 
 /* ---- the group ------------------------------------------------------------------------------- */
 
-/* Readings that need not be made: of the families' comparison, and the measurer's. The caller frees
- * the array. NULL without memory. */
+/* Readings that need not be repeated: of the families' comparison, and the measurer's. The caller
+ * frees the array. NULL without memory. */
 static struct ca_known *list_known(struct ca_run *run, const struct ca_comparison *c, size_t *count)
 {
     const struct ca_measurer *m = &run->within;
@@ -208,7 +208,7 @@ static clattn_status search(struct ca_run *run, const struct ca_comparison *comp
     return report(run, results, incumbents);
 }
 
-/* The families to search: bits. Without one nothing works, and the log says so. */
+/* The families to search, as bits. Without any, nothing works, and the log says so. */
 static unsigned choose_families(struct ca_run *run, struct ca_comparison *compared,
                                 struct ca_candidate *incumbents)
 {
@@ -233,7 +233,7 @@ static clattn_status tune(struct ca_run *run)
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a tuning");
     const unsigned families = choose_families(run, compared, incumbents);
     if (run->tuning->ended) {
-        status = CLATTN_SUCCESS; /* before there was anything to search */
+        status = CLATTN_SUCCESS; /* the search has not begun */
     } else if (!families) {
         status = ca_fail(&ctx->log, run->failure ? run->failure : CLATTN_UNSUPPORTED,
                          "no family works on '%s'", ctx->device.name);

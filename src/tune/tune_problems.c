@@ -43,7 +43,7 @@ static clattn_status check(const clattn_context *ctx, const clattn_problem *prob
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* How a class gets its results. */
+/* The way in which a class gets its results. */
 enum state { KNOWN, RENEWAL, SEARCH };
 
 /* A class with fresh entries is known; one with none but stale entries is to be renewed. */
@@ -141,7 +141,8 @@ static int is_spent(const struct ca_tuning *tuning)
            (most && tuning->evaluations >= most);
 }
 
-/* A group that cannot be tuned does not keep the others from it; its failure is returned. */
+/* Tunes the groups; a group that cannot be tuned does not stop the others; its failure is returned.
+ * */
 static clattn_status tune_groups(struct ca_tuning *tuning, struct ca_group *groups, size_t count)
 {
     clattn_status first = CLATTN_SUCCESS;

@@ -19,7 +19,7 @@ struct ca_group {
     double later_seconds;   /* seconds that the groups after this one will probably take */
 };
 
-/* A candidate that crashed or hung; `how` is a sentence. */
+/* Reports a candidate that crashed or hung; `how` is a sentence. */
 struct ca_suspect {
     struct ca_candidate candidate;
     clattn_problem problem;
@@ -27,7 +27,7 @@ struct ca_suspect {
     char how[CA_READING_REASON];
 };
 
-/* How many crash before anything works: the rest gets away. */
+/* The number of crashes before anything works that ends the tuning. */
 enum { CA_SUSPECTS = 16 };
 
 /* One call of clattn_tune(). */
@@ -87,7 +87,7 @@ bool ca_run_event(void *user, const struct ca_session_event *event);
 bool ca_run_tell(struct ca_run *run, const struct ca_session_event *event,
                  const struct ca_candidate *candidate);
 
-/* Bans what failed for good: no plan and no other tuning is to meet it again. */
+/* Bans candidates that failed for good, so that no plan and no other tuning tries them again. */
 void ca_run_note(struct ca_run *run, size_t problem, const struct ca_candidate *candidate,
                  const struct ca_reading *reading);
 
@@ -99,7 +99,7 @@ enum { CA_MAX_FAMILIES = 16 };
 struct ca_comparison {
     struct ca_candidate candidates[CA_MAX_FAMILIES];
     struct ca_reading readings[CA_MAX_FAMILIES];
-    int is_new[CA_MAX_FAMILIES]; /* measured now, not by a tuning that was interrupted */
+    int is_new[CA_MAX_FAMILIES]; /* measured now rather than by a tuning that was interrupted */
     size_t count;
     size_t problem;
 };

@@ -89,8 +89,8 @@ static double time_of(const struct ca_reading *r)
                                                         : INFINITY;
 }
 
-/* The families' candidates, then what each problem begins with: it is built next, where several are
- * built at once. */
+/* Announces the next builds, if several run at once: the families' candidates, then each problem's
+ * first. */
 static void announce(const struct ca_run *run, const struct ca_comparison *c)
 {
     struct ca_candidate next[CA_MAX_FAMILIES + CA_GROUP_MOST];

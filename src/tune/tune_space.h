@@ -12,7 +12,7 @@
 struct ca_space *ca_tune_space_create(unsigned families, const struct ca_problem *problems,
                                       size_t count, const clattn_device_info *dev);
 
-/* Whether a candidate fits a problem (normal). */
+/* Returns whether a candidate fits a problem (normal). */
 int ca_tune_fits(const struct ca_candidate *candidate, const struct ca_problem *p,
                  const clattn_device_info *dev);
 

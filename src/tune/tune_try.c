@@ -74,8 +74,8 @@ void ca_run_note(struct ca_run *run, size_t problem, const struct ca_candidate *
 
 /* ---- trying candidates ----------------------------------------------------------------------- */
 
-/* The run's measurer passes calls on to the one that it was given, tries again what failed in a way that may
- * pass, and notes what became of it. */
+/* The run's measurer calls the one that it was given, retries failures that may pass, and records
+ * outcomes. */
 static void announce(void *user, const struct ca_candidate *candidates, size_t count)
 {
     const struct ca_run *run = user;
@@ -94,7 +94,8 @@ static void build(void *user, const struct ca_candidate *candidate, struct ca_re
     ca_run_note(run, 0, candidate, reading);
 }
 
-/* The store's time of it is to be replaced: by several readings, however slow it is. */
+/* The store's time of the candidate is replaced, so it gets several readings, however slow it is.
+ * */
 static bool is_stored(const struct ca_run *run, size_t problem,
                       const struct ca_candidate *candidate)
 {

@@ -55,7 +55,7 @@ static void close_job(struct fixture *f, struct job *job)
     trial_free(&job->t);
 }
 
-/* Whether a result still holds the poison that it was sent with: nothing has run. */
+/* Returns whether a result still holds the poison that it was sent with: nothing has run. */
 static int untouched(struct fixture *f, const struct job *job)
 {
     const enum tensor_id id = job->t.problem.operation == CLATTN_BACKWARD ? TENSOR_DV : TENSOR_O;

@@ -39,7 +39,7 @@ static const char *const of_backward[] = {
     "sinks dsinks",
 };
 
-/* Whether both have a bias, or slopes, or sinks. */
+/* Returns whether both have a bias, or slopes, or sinks. */
 static int given_twice(const char *first, const char *second)
 {
     static const char *const words[] = {"bias=", "alibi", "sinks"};

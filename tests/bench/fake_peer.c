@@ -49,7 +49,7 @@ static enum peer_status open_problem(void *self, struct peer_work *work, struct 
     return PEER_DONE;
 }
 
-/* Where elements of a packed tensor lie, whose sizes of 1 broadcast. */
+/* Returns where elements of a packed tensor lie, whose sizes of 1 broadcast. */
 static clattn_layout layout_of(const struct safetensor *tensor)
 {
     clattn_layout layout = {.stride = {0}};
@@ -187,7 +187,7 @@ static void spoil_result(const char *path, size_t bytes)
         unlink(path);
 }
 
-/* Whether it answered in words of its own, or does not return at all. */
+/* Returns whether it answered in words of its own, or does not return at all. */
 static bool run_amok(const char *request, FILE *answers)
 {
     static const struct {

@@ -33,7 +33,7 @@ void example_full(struct run_results *results);
 
 /* ---- in a file of a test that has a scratch folder -------------------------------------------- */
 
-/* Where the results of a test are. */
+/* Returns where the results of a test are. */
 const char *run_path(void);
 
 /* Both must succeed. */

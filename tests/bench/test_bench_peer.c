@@ -91,7 +91,7 @@ static char state_of(pid_t pid)
     return state;
 }
 
-/* Whether the process gets into one of the states within some seconds. */
+/* Returns whether the process gets into one of the states within some seconds. */
 static bool comes_to(pid_t pid, const char *states)
 {
     for (int n = 0; n < 1000; n++) {

@@ -18,7 +18,7 @@ enum {
     K = HEADS * KEYS * DIM
 };
 
-/* Whether the host may use the memory without mapping it. */
+/* Returns whether the host may use the memory without mapping it. */
 static int has_fine_grains(const struct device *d, cl_device_svm_capabilities *capabilities)
 {
     *capabilities = 0;

@@ -56,13 +56,13 @@ void faults_pretend_ptx(struct faults_ptx *driver);
 /* From now on flock() fails with the error, as on file systems without locks; 0: no longer. */
 void faults_no_locks(int error);
 
-/* How often fsync() was called so far, which does nothing. */
+/* Returns how often fsync() was called so far, which does nothing. */
 long faults_syncs(void);
 
 /* How many OpenCL objects of the program are alive; text receives how many of which kind. */
 long faults_objects_alive(char *text, size_t text_bytes);
 
-/* How many allocations of the program are alive. */
+/* Returns how many allocations of the program are alive. */
 long faults_allocations_alive(void);
 
 /* Both; and fails the test if they are not what they were before the n-th call failed. */
@@ -92,7 +92,7 @@ int faults_next(struct faults_rounds *rounds);
 void faults_begin(struct faults_rounds *rounds);
 int faults_failed(struct faults_rounds *rounds);
 
-/* How many commands were handed to a queue so far, and how many events they wait for. */
+/* Returns how many commands were handed to a queue so far, and how many events they wait for. */
 long faults_commands(void);
 long faults_waits(void);
 

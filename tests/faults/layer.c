@@ -43,7 +43,8 @@ static struct fault {
 static _Atomic uint64_t own[NUM_CALLS], *counts = own;
 static struct _cl_icd_dispatch driver, faulty;
 
-/* Whether this call fails; *code is its usual error, and becomes the one that was asked for. */
+/* Returns whether this call fails; *code is its usual error, and becomes the one that was asked
+ * for. */
 static int fails(enum call call, cl_int *code)
 {
     const uint64_t n = atomic_fetch_add(&counts[call], 1) + 1;

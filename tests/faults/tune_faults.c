@@ -46,7 +46,7 @@ static int lost;
 
 /* ---- who gets which -------------------------------------------------------------------------- */
 
-/* Which line of the file the options are, written there if they are new. */
+/* Returns which line of the file the options are, written there if they are new. */
 static size_t ordinal(const char *options)
 {
     const char *path = getenv("TUNE_FAULTS_SEEN");

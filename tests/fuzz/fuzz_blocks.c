@@ -59,7 +59,7 @@ static int sees(const struct input *in, const clattn_problem *p, int64_t i, int6
     return 0;
 }
 
-/* How many pairs of the block it sees; all of them in *pairs. */
+/* Returns how many pairs of the block it sees; all of them in *pairs. */
 static size_t seen_of_block(const struct input *in, const clattn_problem *p, size_t row,
                             size_t column, size_t *pairs)
 {

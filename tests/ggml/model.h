@@ -16,7 +16,7 @@ int number(const char *text);
 /* Loads every backend, that of GGML_BACKEND_PATH among them, silent but for warnings and errors. */
 void backends_load(void);
 
-/* How many programs clattn has compiled; 0 where it is not loaded. */
+/* Returns how many programs clattn has compiled; 0 where it is not loaded. */
 size_t programs_built(void);
 
 /* A model as its users get it, with the defaults. */

@@ -167,7 +167,7 @@ static void run(struct fixture *f, struct trial *t, const uint64_t seed, const c
     clattn_plan_release(plan);
 }
 
-/* Whether all results have the bits of the last call. */
+/* Returns whether all results have the bits of the last call. */
 static int same_bits(const struct trial *t, unsigned char *last[NUM_TENSORS])
 {
     int same = 1;

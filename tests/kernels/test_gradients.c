@@ -61,7 +61,7 @@ static void near(const double got, const double want, const char *what)
 
 /* ---- what is hidden ------------------------------------------------------------------------- */
 
-/* Whether rows first to end - 1 of a result of one batch hold nothing but 0. */
+/* Returns whether rows first to end - 1 of a result of one batch hold nothing but 0. */
 static int all_zero(const struct trial *t, const enum tensor_id id, const size_t first,
                     const size_t end)
 {

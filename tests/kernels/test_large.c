@@ -80,7 +80,7 @@ static void copy_rows(struct fixture *f, struct host_tensor *x, const struct ten
             }
 }
 
-/* Whether the operation has the tensor, and with strides of its own. */
+/* Returns whether the operation has the tensor, and with strides of its own. */
 static int has_layout(const clattn_operation operation, const enum tensor_id id)
 {
     clattn_problem p = fixture_problem(problem_texts[operation]);

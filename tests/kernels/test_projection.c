@@ -236,13 +236,12 @@ Test(projection, large_elements_of_parts) {
 Test(projection, repeats_give_the_same_bits) {
     struct fixture f;
 
-    unoptimised();
     fixture_open(&f);
     fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
-        if (!family_projects_on(family, clattn_context_device(f.context)))
-            continue;
+        if (!run_takes(n, 2) || !family_projects_on(family, clattn_context_device(f.context)))
+            continue; /* the others in the next run */
         const char *text = family_text(family, "proj f32 b2 h3/1 q40 d700/50 w=oi bias=f32");
         struct trial t = {.problem = fixture_problem(text), .seed = 5};
         struct host_tensor *y = &t.tensor[PROJECTION_Y];
@@ -250,7 +249,7 @@ Test(projection, repeats_give_the_same_bits) {
         trial_fill(&t);
         unsigned char *first = malloc(y->num_bytes);
         cr_assert(first != NULL);
-        for (int run = 0; run < 20; run++) {
+        for (int run = 0; run < 8; run++) {
             struct tensor_arguments tensors = trial_send(&f, &t);
             cr_assert(tensor_execute(CLATTN_PROJECTION, plan, f.queue, &tensors, 0, NULL, NULL) ==
                       CLATTN_SUCCESS);
@@ -419,6 +418,8 @@ Test(projection, a_miscompiled_family_is_refused) {
     unoptimised();
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
+        if (!run_takes(n, 2)) /* the others in the next run */
+            continue;
         fixture_open_checked(&f, "");
         if (!family_projects_on(family, clattn_context_device(f.context))) {
             fixture_close(&f);

@@ -86,8 +86,9 @@ static void sweep(struct fixture *f, struct rng *r, const struct problem_kind *k
               kind->family->full_name, kind->tunables, passed);
 }
 
-/* Whether PoCL, which without optimisation keeps every value of every item on a worker's stack of 8 MiB, has room
- * for the row's work-groups: it was seen to take up to 86 times what an item keeps throughout. */
+/* Returns whether PoCL, which without optimisation keeps every value of every item on a worker's
+ * stack of 8 MiB, has room for the row's work-groups: it was seen to take up to 86 times what an
+ * item keeps throughout. */
 static int fits_unoptimised(const struct problem_kind *row, const clattn_device_info *device)
 {
     const clattn_problem p = ca_problem_normal(&row->base);

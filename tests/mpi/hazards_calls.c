@@ -101,7 +101,8 @@ cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count, const cl_de
     return next(program, count, devices, more, notify, user_data);
 }
 
-/* Whether the kernel may write what the argument points to. Where the driver does not know, it is taken to read. */
+/* Returns whether the kernel may write what the argument points to. Where the driver does not know,
+ * it is taken to read. */
 static bool may_write(const cl_kernel kernel, const cl_uint index)
 {
     cl_kernel_arg_type_qualifier qualifier = 0;

@@ -455,7 +455,7 @@ static const clattn_mpi_rates rates = {.struct_size = sizeof rates,
                                        .latency = 1e-4,
                                        .bandwidth = 1e8};
 
-/* How many elements are wrong, on all ranks; negative if the mode cannot be had. */
+/* Returns how many elements are wrong, on all ranks; negative if the mode cannot be had. */
 static int run_manner(const struct world *world, const struct whole *whole, struct manner manner)
 {
     const clattn_mpi_options options = {.struct_size = sizeof options,

@@ -150,7 +150,7 @@ static void write_source(const struct output *out, const struct ca_family *famil
 
 /* What stands before the source in the program of case `number`. */
 static void write_parameters(const struct output *out, size_t number,
-                             const struct ca_family *family, const clattn_problem *p)
+                             const struct ca_family *family, const struct ca_problem *p)
 {
     char name[32], text[CA_PARAMETERS_TEXT];
 
@@ -179,11 +179,11 @@ static void write_case(struct output *out, const struct device *d, const struct 
     char problem[1024], tunables[CA_TUNABLES_TEXT], options[CA_OPTIONS_TEXT];
 
     if (clattn_problem_print(&p->given, problem, sizeof problem, NULL) != CLATTN_SUCCESS ||
-        !ca_program_options(c, &p->normal, &d->info, options, sizeof options))
+        !ca_program_options(c, p, &d->info, options, sizeof options))
         exit(2);
     ca_tunables_print(c->family->tunables, c->family->num_tunables, c->values, tunables,
                       sizeof tunables);
-    write_parameters(out, out->count, c->family, &p->normal);
+    write_parameters(out, out->count, c->family, p);
     fprintf(out->cases, "%zu\t%s\t%s\t%s\t%s\t%s\t%zu\t", out->count++, d->target->name,
             word_of(c->family), kind, problem, tunables,
             c->family->local_bytes ? c->family->local_bytes(&p->normal, c->values) : 0);
@@ -213,14 +213,16 @@ static clattn_device_info read_profile(const char *folder, const struct target *
     return info;
 }
 
-/* Whether number n is this target's, where each is for one of them, with another seed another. */
+/* Returns whether number n is this target's, where each is for one of them, with another seed
+ * another. */
 static int is_its_turn(const struct output *out, const struct device *d, size_t n)
 {
     return (n + out->seed) % NUM_TARGETS == d->index;
 }
 
-/* Whether problem n is compiled for the target by family f: `some` takes a share of what each
- * target gets, and for the target whose turn it is of the families; other seeds take the others. */
+/* Returns whether problem n is compiled for the target by family f: `some` takes a share of what
+ * each target gets, and for the target whose turn it is of the families; other seeds take the
+ * others. */
 static int is_chosen(const struct output *out, const struct device *d, size_t n, size_t f)
 {
     const int is_own =

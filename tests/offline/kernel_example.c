@@ -56,8 +56,8 @@ int main(int argc, char **argv)
         const clattn_device_info device = device_of_groups(clattn_context_device(context));
         const struct ca_problem made = ca_problem_own(&p);
         ok = ca_candidate_parse(argv[1], &made, &device, &candidate, reason, sizeof reason) &&
-             ca_program_options(&candidate, &made.normal, &device, options, sizeof options) &&
-             ca_program_parameters(candidate.family, &made.normal, parameters, sizeof parameters);
+             ca_program_options(&candidate, &made, &device, options, sizeof options) &&
+             ca_program_parameters(candidate.family, &made, parameters, sizeof parameters);
     }
     char *functions = ok ? ca_program_function_text(&p) : NULL;
     if (ok && functions) {

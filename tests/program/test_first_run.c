@@ -49,7 +49,7 @@ static clattn_status make(clattn_context *context, char family[NAME])
     return make_of(context, NULL, family);
 }
 
-/* How many attempts are counted in the cache directory. */
+/* Returns how many attempts are counted in the cache directory. */
 static size_t begun(void)
 {
     glob_t found = {0};

@@ -8,17 +8,19 @@
 #include <criterion/new/assert.h>
 #include <string.h>
 
-static clattn_problem normal(const char *text)
+static struct ca_problem checked(const char *text)
 {
     clattn_problem p;
+    struct ca_problem made;
 
     cr_assert(clattn_problem_parse(text, &p, NULL, 0) == CLATTN_SUCCESS, "%s", text);
-    return ca_problem_normal(&p);
+    cr_assert(ca_problem_make(&p, &made, NULL, 0) == CLATTN_SUCCESS, "%s", text);
+    return made;
 }
 
 static void expect(const char *family, const char *problem, const char *want)
 {
-    const clattn_problem p = normal(problem);
+    const struct ca_problem p = checked(problem);
     char text[CA_PARAMETERS_TEXT];
 
     cr_assert(ca_program_parameters(ca_family_find(family), &p, text, sizeof text));
@@ -120,16 +122,16 @@ Test(program_parameters, are_as_many_as_arguments) {
 
     for (size_t f = 0; ca_family_at(f); f++) {
         const struct ca_family *family = ca_family_at(f);
-        const clattn_problem p = normal(everything[family->operation]);
+        const struct ca_problem p = checked(everything[family->operation]);
         struct ca_tensor tensors[CA_WORKSPACE];
         char text[CA_PARAMETERS_TEXT];
         cr_assert(ca_program_parameters(family, &p, text, sizeof text));
-        ca_problem_tensors(&p, tensors);
+        ca_problem_tensors(&p.normal, tensors);
         char *line = text;
         for (size_t s = 0; s < family->num_stages; s++) {
             const unsigned arguments = family->stages[s].arguments;
             size_t want = 2, got = 1;
-            if (!ca_stage_exists(&family->stages[s], &p)) /* no marks beside block lists */
+            if (!ca_stage_exists(&family->stages[s], &p.normal)) /* no marks beside block lists */
                 continue;
             for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++)
                 want += (arguments & CA_BIT(n)) && (n == CA_WORKSPACE || tensors[n].present);

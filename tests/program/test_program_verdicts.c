@@ -146,7 +146,7 @@ Test(program_verdicts, a_binary_is_kept_for_plans_only) {
 
     fixture_open_checked(&f, scratch);
     ca_family_suggest(candidate.family, &p, clattn_context_device(f.context), candidate.values);
-    cr_assert(ca_program_get(f.context, &candidate, &p.normal, ca_trust_check, &program) ==
+    cr_assert(ca_program_get(f.context, &candidate, &p, ca_trust_check, &program) ==
               CLATTN_SUCCESS);
     ca_program_seconds(f.context, program, &seconds);
     cr_expect(seconds.front_end > 0.0 && seconds.code_generation > 0.0 && seconds.self_check > 0.0);
@@ -175,7 +175,7 @@ Test(program_verdicts, a_source_with_other_built_in_functions_builds_too) {
     ca_family_suggest(candidate.family, &p, clattn_context_device(f.context), candidate.values);
     family.source = (const char *const[]){
         "__kernel void k(__global float *x) { x[get_global_id(0)] = lgamma(x[0]); }", NULL};
-    cr_expect(ca_program_get(f.context, &candidate, &p.normal, ca_trust_check, &program) ==
+    cr_expect(ca_program_get(f.context, &candidate, &p, ca_trust_check, &program) ==
               CLATTN_SUCCESS);
     cr_expect(f.log.warnings == 0 && f.log.errors == 0, "%s", f.log.last);
     cr_expect(atomic_exchange(&f.context->builtins_refused, 0) == 1);

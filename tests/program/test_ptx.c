@@ -93,7 +93,7 @@ static clattn_status make(struct fixture *f)
     family = *ca_family_find("unfused_lanes");
     ca_family_suggest(candidate.family, &p, clattn_context_device(f->context), candidate.values);
     family.ptx_target = for_sm_90a;
-    return ca_program_get(f->context, &candidate, &p.normal, ca_trust_check, &program);
+    return ca_program_get(f->context, &candidate, &p, ca_trust_check, &program);
 }
 
 /* The program of the retargeted PTX is the one that is checked and kept. */

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether the characters of `length` that are not blank are in the line as well, in their order; comments may stand
- * between them. */
+/* Returns whether the characters of `length` that are not blank are in the line as well, in their
+ * order; comments may stand between them. */
 static int is_of_line(const char *text, size_t length, const char *line)
 {
     for (size_t n = 0; n < length; n++) {

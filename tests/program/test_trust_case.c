@@ -136,7 +136,7 @@ static void expect_answers(const struct ca_trust_case *c)
         free(wanted.at[id]);
 }
 
-/* How many answers there are of a result. */
+/* Returns how many answers there are of a result. */
 static size_t answers_of(const struct ca_trust_case *c, enum ca_argument argument)
 {
     size_t count = 0;

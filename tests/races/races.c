@@ -422,7 +422,7 @@ static const char *family_of(const struct item *item, const clattn_problem *p, s
     return n == 0 ? item->family : NULL;
 }
 
-/* Whether all work-groups are of one item there: families that need more are refused
+/* Returns whether all work-groups are of one item there: families that need more are refused
  * (doc/drivers.md). */
 static int lacks_groups(const clattn_context *context)
 {
@@ -488,8 +488,8 @@ static int run_pairs(clattn_context *context, size_t which, int *runs)
     return failures;
 }
 
-/* Whether the items of a family can be had on every CPU that is described: a device of another
- * machine must not refuse them. The number of failures. */
+/* Returns whether the items of a family can be had on every CPU that is described: a device of
+ * another machine must not refuse them. The number of failures. */
 static int check_cpus(void)
 {
     int failures = 0;

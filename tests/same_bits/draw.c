@@ -53,7 +53,7 @@ static struct drawn draw(struct rng *r, const struct ca_family *family,
     return drawn;
 }
 
-/* Whether a plan would take it, and something is computed. */
+/* Returns whether a plan would take it, and something is computed. */
 static int is_of_use(const clattn_context *context, const struct ca_family *family,
                      const struct drawn *drawn)
 {

@@ -26,8 +26,9 @@ static int takes_dtype(const struct ca_family *family, const clattn_dtype dtype)
     return family->unsupported(&p, &dev) == NULL;
 }
 
-/* Whether tests of f32 are the family's. Emulated matrix instructions multiply f32 in six products, which take long to
- * compile: their f32 is the sweep's and that of the programs of units. */
+/* Returns whether tests of f32 are the family's. Emulated matrix instructions multiply f32 in six
+ * products, which take long to compile: their f32 is the sweep's and that of the programs of units.
+ * */
 static int has_tests_of_f32(const struct ca_family *family)
 {
     const int emulated = strstr(family->full_name, "UNIT=mma") != NULL || family->ptx_target;

@@ -8,18 +8,18 @@
 #include <clattn/plan.h>
 #include <stdint.h>
 
-/* Whether tests that go over all families, mostly in f32, take this one. Those for matrix
- * instructions know 16 bits alone; their tests are in tests/units.
- * split_gpu UNIT=item is left out unless CLATTN_TEST_FAMILIES=all: no CPU chooses it, and a program takes
- * PoCL over a second; its tests are in test_split_tiles.c. name NULL, the library's choice: yes;
- * unknown: no. */
+/* Returns whether tests that go over all families, mostly in f32, take this one. Those for
+ * matrix instructions know 16 bits alone; their tests are in tests/units. split_gpu UNIT=item is
+ * left out unless CLATTN_TEST_FAMILIES=all: no CPU chooses it, and a program takes PoCL over a
+ * second; its tests are in test_split_tiles.c. name NULL, the library's choice: yes; unknown:
+ * no. */
 int family_takes_f32(const char *name);
 
-/* Whether the family can compute such a problem on a CPU, as far as facts tell. */
+/* Returns whether the family can compute such a problem on a CPU, as far as facts tell. */
 int family_takes(const char *name, const char *problem);
 
-/* Whether it takes dims that are no multiples of 64. What a family of others can do is in tests/units,
- * and tests that go over all families leave it out. */
+/* Returns whether it takes dims that are no multiples of 64. What a family of others can do is in
+ * tests/units, and tests that go over all families leave it out. */
 int family_takes_any_dims(const char *name);
 
 /* Whether tests that go over the families of projections take it on the device. Those for CPUs hold blocks in private

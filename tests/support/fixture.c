@@ -136,7 +136,8 @@ void fixture_need_groups_of(const struct fixture *f, const char *name)
         fixture_need_groups(f);
 }
 
-/* Whether cl/common/builtins.h is known to fit the driver. With others a program may be built twice. */
+/* Returns whether cl/common/builtins.h is known to fit the driver. With others a program may be
+ * built twice. */
 static int declares_builtins(const clattn_context *context)
 {
     return ca_facts_of_pocl(&context->device) &&
@@ -146,7 +147,8 @@ static int declares_builtins(const clattn_context *context)
             strstr(context->device.platform_version, "PoCL 7.1"));
 }
 
-/* Whether a profile claims wider vectors than the compiler has registers for, of which it warns then. */
+/* Returns whether a profile claims wider vectors than the compiler has registers for, of which it
+ * warns then. */
 static int claims_wider_vectors(const struct fixture *f)
 {
     cl_uint width = 0;

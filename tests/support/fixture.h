@@ -49,8 +49,8 @@ void fixture_need_groups(const struct fixture *f);
 /* Skips the test unless the device is a CPU: what it is about is for these alone. */
 void fixture_need_cpu(const struct fixture *f);
 
-/* Whether the family's kernels have work-groups of several items on the device, as far as an ordinary
- * problem tells. */
+/* Returns whether the family's kernels have work-groups of several items on the device, as far as
+ * an ordinary problem tells. */
 int fixture_has_groups(const struct ca_family *family, const clattn_device_info *device);
 
 /* The work-items of the largest of a family's work-groups, of a normal problem. */
@@ -131,7 +131,7 @@ typedef clattn_status fixture_call(struct fixture *f, const clattn_buffer buffer
                                    cl_event *done);
 void fixture_distrust(const size_t bytes[2], fixture_call call);
 
-/* Whether the last error sentence holds the words, and none was lost: it clears the log. */
+/* Returns whether the last error sentence holds the words, and none was lost: it clears the log. */
 int fixture_said(struct fixture *f, const char *words);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* Whether the device has it. */
+/* Returns whether the device has it. */
 bool shared_memory_is_there(const struct fixture *f);
 
 /* So many bytes, copied from the image. Fails the test where that fails. */

@@ -8,7 +8,7 @@
 /* Opens a file; safetensors_free() closes it. */
 void case_file_open(struct safetensors *file, const char *path);
 
-/* False if the file has no tensor of that name. */
+/* Returns false if the file has no tensor of that name. */
 int case_file_find(const struct safetensors *file, const char *name, struct safetensor *tensor);
 
 /* A string of the metadata; `otherwise` if there is none. */

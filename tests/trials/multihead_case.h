@@ -49,7 +49,7 @@ struct layer_arguments {
 /* Those of the case, without a workspace. */
 struct layer_arguments layer_case_arguments(const struct layer_case *c);
 
-/* Whether an operation has such a tensor at all. */
+/* Returns whether an operation has such a tensor at all. */
 int layer_argument_of(clattn_operation operation, enum layer_tensor id);
 
 /* clattn_multihead_forward() or _backward(); what is of the other direction is left out. */

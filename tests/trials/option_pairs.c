@@ -150,7 +150,7 @@ static size_t cache_level(const clattn_cache cache)
     return level;
 }
 
-/* Whether a cache of the level has blocks, which no step fits. */
+/* Returns whether a cache of the level has blocks, which no step fits. */
 static int in_blocks(const size_t level)
 {
     return level != 0 && level != OTHER_DTYPE;
@@ -252,7 +252,8 @@ static void strike(struct table *t, const struct row *row)
         }
 }
 
-/* How many pairs a value of one option would strike out together with the others of a row. */
+/* Returns how many pairs a value of one option would strike out together with the others of a row.
+ * */
 static size_t gain(const struct table *t, const struct row *row, const size_t option,
                    const size_t level)
 {

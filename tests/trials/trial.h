@@ -42,7 +42,7 @@ struct trial {
 void trial_fill(struct trial *t);
 void trial_free(struct trial *t);
 
-/* Where the tensors lie before the run, or what they hold after it. */
+/* Returns where the tensors lie before the run, or what they hold after it. */
 struct tensor_view trial_sent(const struct trial *t);
 struct tensor_view trial_got(const struct trial *t);
 
@@ -68,7 +68,7 @@ struct tensor_view trial_copy(struct trial *t);
 struct tensor_arguments trial_send(struct fixture *f, const struct trial *t);
 void trial_receive(struct fixture *f, struct trial *t, const struct tensor_arguments *tensors);
 
-/* Whether the library says that the trial's family and tunables can compute it. */
+/* Returns whether the library says that the trial's family and tunables can compute it. */
 int trial_is_supported(const struct fixture *f, const struct trial *t);
 
 /* Makes a plan and runs it on the fixture's queue; fails the test unless all calls succeed. */

@@ -102,7 +102,7 @@ Test(session_race, it_can_be_ended_at_any_event) {
 
 static const size_t first_seed = 0, second_seed = 50, third_seed = 100;
 
-/* How many of the seeds 1 to `runs` make a configuration win the first problem's race. */
+/* Returns how many of the seeds 1 to `runs` make a configuration win the first problem's race. */
 static size_t wins(struct lab_device device, size_t config, size_t evaluations, uint64_t runs)
 {
     size_t count = 0;

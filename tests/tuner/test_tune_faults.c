@@ -147,7 +147,8 @@ static void nap(void)
     nanosleep(&(struct timespec){0, 20000000}, NULL);
 }
 
-/* How many programs are said to have ended a process while they were made (src/context/first_run.h). */
+/* Returns how many programs are said to have ended a process while they were made
+ * (src/context/first_run.h). */
 static size_t count_blamed(void)
 {
     struct dirent *entry;

@@ -104,7 +104,7 @@ static bool wait_for_readings(pid_t program, size_t readings)
     return true;
 }
 
-/* True if a worker of that process is running. */
+/* Returns true if a worker of that process is running. */
 static bool has_worker(pid_t program)
 {
     struct dirent *entry;

@@ -176,7 +176,7 @@ static const struct ca_family *preferred(const clattn_problem *p, const clattn_d
     return best;
 }
 
-/* Whether vectors of a processor are what a family is made of. */
+/* Returns whether vectors of a processor are what a family is made of. */
 static int computes_in_lanes(const struct ca_family *family)
 {
     return strstr(family->name, "_lanes") || strstr(family->name, "_cpu");

@@ -50,7 +50,7 @@ ParameterizedTestParameters(units, programs) {
     return cr_make_param_array(struct part, parts, count);
 }
 
-/* Whether key j of batch b is row j of batch b: neither pages nor packed batches. */
+/* Returns whether key j of batch b is row j of batch b: neither pages nor packed batches. */
 static int has_plain_rows(const struct trial *t)
 {
     return !t->problem.total_q && !t->problem.total_kv && !t->problem.page_size;

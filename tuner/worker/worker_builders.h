@@ -32,7 +32,7 @@ bool ca_worker_start(struct ca_process *process, const struct ca_worker_options 
 /* The request to do something with a candidate: "build" or "measure". */
 json_t *ca_worker_request(const char *what, const struct ca_candidate *candidate);
 
-/* How many are good here: a few, one for each core; 0 if there is only one. */
+/* Returns how many are good here: a few, one for each core; 0 if there is only one. */
 int ca_builders_automatic(void);
 
 /* Starts nothing yet. The options, of one builder or more, are copied. NULL without memory. */

@@ -25,7 +25,7 @@ clattn_status ca_worker_open(struct ca_worker *worker, const struct ca_problem *
 /* NULL, or why no worker works: then nothing will be measured any more. */
 const char *ca_worker_broken(const struct ca_worker *worker);
 
-/* How often a worker had to be replaced. */
+/* Returns how often a worker had to be replaced. */
 size_t ca_worker_restarts(const struct ca_worker *worker);
 
 #endif

@@ -22,7 +22,7 @@ json_t *ca_seconds_json(double seconds);
 /* A text of any bytes: those that are not UTF-8 become '?'. */
 json_t *ca_text_json(const char *text);
 
-/* False if it is not one: a family and values that exist, a reading that can be. */
+/* Returns false if it is not one: a family and values that exist, a reading that can be. */
 bool ca_candidate_from_json(const json_t *object, struct ca_candidate *candidate);
 bool ca_reading_from_json(const json_t *object, struct ca_reading *reading);
 

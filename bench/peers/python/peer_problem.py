@@ -104,7 +104,7 @@ class Attention:
                                             ("kv_lengths", self.seq_kv)))
         diagonal = {"tl": np.zeros_like(keys), "br": keys - queries}.get(
             fields["diagonal"], fields["diagonal"])
-        now = i + diagonal  # The key that is "now" for a query.
+        now = i + diagonal  # The diagonal's key for a query.
 
         left, right = fields["window_left"], fields["window_right"]
         if fields["causal"]:

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Problems that are in a set as well. A window of W keys counts the query's own: W - 1 before
+/* These problems are in a set as well. A window of W keys includes the query's own: W - 1 before
  * it. */
 #define MINILM_BATCH "fwd f32 b8 h12 q128 k128 d32"
 #define BERT_512 "fwd f32 b1 h12 q512 k512 d64"

@@ -18,7 +18,7 @@ struct workload {
 /* All of them; the last has no name. */
 extern const struct workload workloads[];
 
-/* NULL if there is none of that name. */
+/* Returns NULL if there is none of that name. */
 const struct workload *workload_find(const char *name);
 
 /* The workload of problem n: in a set, the model that the problem was taken from. */

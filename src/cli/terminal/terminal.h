@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a stream is, and how much room it has. */
+/* The kind of a stream, and the width that it offers. */
 #ifndef CA_TERMINAL_H
 #define CA_TERMINAL_H
 
@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Whether a line can be drawn anew there: a terminal, and not TERM=dumb. */
+/* Returns whether a line can be drawn anew there: a terminal, and not TERM=dumb. */
 bool ca_terminal(FILE *to);
 
-/* Whether it takes colours: a terminal, and NO_COLOR is not set. */
+/* Returns whether it takes colours: a terminal, and NO_COLOR is not set. */
 bool ca_terminal_colours(FILE *to);
 
 /* The terminal's columns, at most CA_TERMINAL_MOST; by the environment's COLUMNS where the terminal

@@ -14,7 +14,7 @@
     (CA_BIT(CA_APPEND_POSITIONS) | CA_BIT(CA_APPEND_COS) | CA_BIT(CA_APPEND_SIN) |                 \
      CA_BIT(CA_APPEND_KV_LENGTHS))
 
-/* The number of items, each with a share of the tokens' rows. */
+/* Returns the number of items, each with a share of the tokens' rows. */
 static size_t shares(const clattn_problem *p, const size_t *values, size_t dim)
 {
     return ca_divide_up(p->append.batch * p->append.tokens, values[TOKENS_INDEX]) *
@@ -50,11 +50,12 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
                : NULL;
 }
 
-/* On CPUs an item has enough tokens for some adjacent KiB of a head's rows, but each unit has
+/* On CPUs an item has enough tokens for a few KiB of a head's rows, but each compute unit has
  * several items. */
 static void adapt_to_cpu(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t most = (size_t)96 << 10; /* the most bytes of cosines and sines: a share of L2 */
+    /* the largest number of bytes for cosines and sines: a share of L2 */
+    const size_t most = (size_t)96 << 10;
     const size_t widest = p->append.rotary == CLATTN_ROTARY_PAIRS
                               ? 8
                               : 16; /* 8: neighbours swap in one instruction */
@@ -70,7 +71,7 @@ static void adapt_to_cpu(const clattn_problem *p, const clattn_device_info *dev,
     values[WHOLE_ROWS_INDEX] = private_bytes(p, values) <= most;
 }
 
-/* On GPUs heads are divided until there are some items for each unit. */
+/* On GPUs heads are divided until each compute unit has a few items. */
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     enum { ENOUGH = 1024 };

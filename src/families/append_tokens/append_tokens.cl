@@ -57,7 +57,8 @@ typedef ushort cache_storage;
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
-/* The partners of columns d .. of a row, x; anything for columns that are not rotated, but no NaN. */
+/* Loads the partners of columns d .. of a row, x. Columns that are not rotated get any value but
+ * NaN. */
 INLINE lanes load_partners(const __global storage *row, const long step, const int d, const int dim,
                            const lanes x)
 {
@@ -76,7 +77,7 @@ INLINE lanes load_partners(const __global storage *row, const long step, const i
     return VECTOR(vload)(0, y);
 }
 
-/* Loads columns d .. d + CHUNK - 1 of a row, zeros past its end, turned if it rotates. */
+/* Loads columns d .. d + CHUNK - 1 of a row, with zeros past its end, rotated if `turn` says so. */
 INLINE void load_chunk(const __global storage *row, const long step, const int d, const int dim,
                        const bool rotates, const lanes *cosine, const lanes *sine, lanes *x)
 {
@@ -138,7 +139,7 @@ INLINE void store_chunk(const int format, lanes *x, __global void *cache, const 
 
 /* ---- tokens --------------------------------------------------------------------------------- */
 
-/* Token i of batch b, and its row of batch, or page, `to` of the caches; lies: such a row
+/* Token i of batch b, and its row in batch, or page, `to` of the caches; lies is true if that row
  * exists. */
 struct token {
     long b, i, to, row;
@@ -184,7 +185,7 @@ INLINE int end_of(const struct share share, const long columns)
 #define POSITION(token, number) (CACHED((token).b) + (token).i)
 #endif
 
-/* Token `number` of all batches, without its place in the caches. */
+/* Finds token `number` of all batches, without its row in the caches. */
 INLINE struct token token_of(const struct append_arguments *args, const long number)
 {
     const long b = number / args->shape->tokens;
@@ -247,8 +248,8 @@ INLINE void turn_halves(const __global storage *row, const struct turn *turn, co
 }
 #endif
 
-/* Fetches a row that comes later: streams of a head are short, and processors do not see the next one's
- * beginning. */
+/* Prefetches a later row: the rows of a head are a short stream, and processors do not predict the
+ * next stream. */
 INLINE void fetch_row(const __global storage *row, const long columns)
 {
 #if GROUP_ITEMS == 1 && UNIT_IN && WHOLE_ROWS
@@ -276,7 +277,7 @@ INLINE void append_chunk(const struct share share, const __global storage *row, 
 }
 
 #if WHOLE_ROWS
-/* Writes columns c .. c + TOGETHER * CHUNK - 1 likewise, to blocks that are made together. */
+/* Writes columns c .. c + TOGETHER * CHUNK - 1, to blocks that are made together. */
 INLINE void append_together(const struct share share, const __global storage *row, const long step,
                             const int c, const bool rotates, const struct turn *turn,
                             const int format, __global void *cache, const long first)
@@ -301,8 +302,7 @@ INLINE void append_together(const struct share share, const __global storage *ro
     store_blocks_together(format, x, blocks);
 }
 
-/* Writes the last columns of a row, an incomplete chunk. It is a function of its own, so that
- * other chunks move without a test. */
+/* Writes the last columns of a row, an incomplete chunk. Whole chunks need no test then. */
 NOINLINE void append_rest(const struct share share, const __global storage *row, const long step,
                           const int c, const int end, const bool rotates, const struct turn *turn,
                           const int format, __global void *cache, const long first,
@@ -340,7 +340,7 @@ INLINE void append_row(const struct share share, const __global storage *row, co
 }
 
 /* Writes the rows of kv head h of an item's tokens, of k (rotates) or of v, to their cache from
- * element `at` on; soon: the head's rows that come next, which are prefetched. */
+ * element `at` on. soon: the head's next rows, which are prefetched. */
 INLINE void append_head(const struct share share, const struct token *tokens,
                         const struct turn *turns, const long h, const bool rotates,
                         const __global storage *rows, const long *stride, const long columns,
@@ -363,7 +363,8 @@ append_tokens(PARAMETERS_append_tokens)
 {
     const struct append_arguments arguments = ARGUMENTS_append_tokens, *const args = &arguments;
     const struct share share = share_of_item(args, max(args->shape->dim_qk, args->shape->dim_v));
-    const long rows = PAGE_SIZE ? PAGE_SIZE : args->shape->capacity; /* in a page or a batch */
+    /* the number of the row in its page or batch */
+    const long rows = PAGE_SIZE ? PAGE_SIZE : args->shape->capacity;
     struct token tokens[TOKENS];
     struct turn turns[TOKENS];
 
@@ -404,7 +405,7 @@ append_tokens(PARAMETERS_append_tokens)
 }
 
 #if QUERIES
-/* Each lane's neighbour, of the pair that it is in. */
+/* Returns in each lane the value of the lane's partner in its pair. */
 INLINE lanes swap_pairs(const lanes x)
 {
 #if SIMD_WIDTH == 8

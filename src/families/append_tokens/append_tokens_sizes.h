@@ -2,15 +2,16 @@
 /* Sizes of append_tokens.cl's arrays, for the kernels and, with the names of families/names.h, for the host. */
 #include "families/sizes.h"
 
-#define CHUNK 32 /* columns that are loaded at a time: a block */
+#define CHUNK 32 /* the columns of a block, which are loaded together */
 
-/* Columns that an item turns at most, also in vectors. */
+/* The largest number of columns that an item rotates, also in vectors. */
 #define TURNED_COLUMNS (ROTARY ? WHOLE_ROWS ? ROUND_UP(ROTARY_DIM, CHUNK) : CHUNK : 0)
 #define TURNED (TURNED_COLUMNS / SIMD_WIDTH)
 
-/* A token's cosines and sines, struct turn; as many bytes have the powers of an item, struct twice. */
+/* A token's cosines and sines, struct turn. The powers of an item take as many bytes as two of
+ * them. */
 #define TURN_BYTES (2 * TURNED_COLUMNS * FLOAT_BYTES)
-/* Where a token goes: struct token. */
+/* The cache row of a token: struct token. */
 #define TOKEN_BYTES (5 * LONG_BYTES)
 
 #define PRIVATE_BYTES (TOKENS * (TURN_BYTES + TOKEN_BYTES) + TURN_BYTES)

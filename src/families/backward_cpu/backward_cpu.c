@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients on CPUs: SIMD lanes are keys. How it computes: src/families/backward_cpu/backward_cpu.cl. And backward_cpu UNIT=pairs,
- * the same with products of bf16 pairs. */
+/* Gradients on CPUs, with keys in SIMD lanes; src/families/backward_cpu/backward_cpu.cl says how.
+ * With UNIT=pairs products are those of bf16 pairs. */
 #include "device/capacity.h"
 #include "families/backward_cpu/backward_cpu_sizes.h"
 #include "families/family_units.h"
@@ -29,7 +29,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, least);
 }
 
-/* Sums that fill the registers: 24 of 32 with vectors of 16, else 12 of 16. */
+/* Chooses sums that fill the registers: 24 of 32 with vectors of 16, else 12 of 16. */
 static void block_registers(const size_t mv, const int wide, size_t *values)
 {
     static const size_t sums[2][5] = {{0, 12, 6, 4}, {0, 12, 12, 8, 6}}; /* indexed by [wide][mv] */
@@ -39,8 +39,8 @@ static void block_registers(const size_t mv, const int wide, size_t *values)
     values[DKV_COLUMNS_INDEX] = sums[wide][mv];
 }
 
-/* The vectors of keys with the least cost for the blocks of a column of the block lists. Blocks
- * begin with the column, if it has a whole one, and the last may have few keys. */
+/* Returns the number of vectors of keys with the least cost for the blocks of a column of the block
+ * lists. Blocks begin with the column, if it has a whole one, and the last may have few keys. */
 static size_t vectors_of_column(const clattn_problem *p, const size_t width, const int wide)
 {
     static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0}; /* the speeds of fused_cpu */
@@ -62,7 +62,7 @@ static size_t vectors_of_column(const clattn_problem *p, const size_t width, con
     return best;
 }
 
-/* Blocks that fit columns and rows of the block lists' blocks. */
+/* Chooses blocks that fit columns and rows of the block lists. */
 static void adapt_to_blocks(const clattn_problem *p, const int wide, size_t *values)
 {
     const size_t width = values[SIMD_WIDTH_INDEX];

@@ -60,14 +60,14 @@
 
 #define SUM_ROWS(args) (longest_q(args) + ROWS_AFTER)
 
-/* The first row of head h among a work-item's sums of dq. */
+/* The number of head h's first row among a work-item's sums of dq. */
 INLINE long sum_row(const struct arguments *args, const long b, const long h)
 {
     return (b * args->shape->heads + h) * SUM_ROWS(args);
 }
 
-/* The begin of a work-item's sums of dq in the workspace, on a cache line if the workspace is; the
- * sums of dslopes begin where those of work-item SPLIT_K would. */
+/* The offset of a work-item's sums of dq in the workspace, a multiple of a cache line. The sums of
+ * dslopes follow those of the last work-item. */
 INLINE long sums_begin(const struct arguments *args, const long split)
 {
     const long row_stats =
@@ -91,7 +91,7 @@ INLINE long sums_begin(const struct arguments *args, const long split)
 #include "cpu/backward_bias.h"
 #endif
 
-/* dV += P^T dO and dK += dS^T Q, for some rows of a tile. */
+/* Adds P^T dO to dV and dS^T Q to dK, for some rows of a tile. */
 NOINLINE void add_key_gradients(const struct query_tile *tile, const struct row_range rows,
                                 struct key_block *block)
 {
@@ -121,7 +121,7 @@ INLINE void add_gradients_of_tile(const int partial, const struct arguments *arg
                                   __global float *dq, lanes *slope_sums)
 {
     const operand *q = (const operand *)tile->q, *d_o = (const operand *)tile->d_o;
-    /* The first or last step may include a row to which the block is masked. */
+    /* The first or last step may include a row that sees no key of the block. */
     const bool ends_within = OPERAND_TILES ? rows.end != tile->count : true;
     const int cut = rows.begin % ROWS_OF_STEP || (rows.end % ROWS_OF_STEP && ends_within);
 #if OPERAND_TILES
@@ -164,7 +164,7 @@ INLINE void add_gradients_of_tile(const int partial, const struct arguments *arg
                             SUMS_OF(tile, dq));
 }
 
-/* Loads `count` blocks of keys from key j on, without gradients so far. */
+/* Loads `count` blocks of keys from key j on, and zeroes their gradients. */
 INLINE void load_key_blocks(const struct arguments *args, const struct head head, const long j,
                             const int count, struct key_block *blocks)
 {
@@ -178,7 +178,7 @@ INLINE void load_key_blocks(const struct arguments *args, const struct head head
     }
 }
 
-/* Keys of a chunk. With block lists and columns of the same length chunks begin with a column: all
+/* The keys of a chunk. If columns of the block lists are as long, chunks begin with a column: all
  * blocks of a chunk are then visible to the same queries. */
 #define CHUNK (BLOCKS_PER_TILE * BLOCK_N)
 #if HAS_BLOCKS
@@ -200,8 +200,8 @@ INLINE long count_key_chunks(const struct arguments *args)
     return (args->shape->seq_kv + CHUNK - 1) / CHUNK;
 }
 
-/* The blocks of chunk n, if there is such a chunk, and its first key; the head gets the chunk's end, with
- * block lists, of the keys_of_batch that are in use. */
+/* Finds the blocks of chunk n, if there is such a chunk, and its first key. The head gets the
+ * chunk's end and, with block lists, the number of keys in use, keys_of_batch. */
 INLINE int find_chunk(const struct arguments *args, const long n, const long keys_of_batch,
                       long *first, struct head *head)
 {
@@ -243,7 +243,7 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
     for (long h = first_head; h < end_head; h++)
         slope_sums_of_heads[h] = 0.0f;
 #endif
-    /* Chunks are dealt forth and back, so that under a causal mask all work-items have the same
+    /* Work-items take chunks in alternating order, so that under a causal mask all have the same
      * work. */
     for (long deal = 0; deal * SPLIT_K < chunks; deal++) {
         const long chunk = deal * SPLIT_K + (deal % 2 ? SPLIT_K - 1 - split : split);
@@ -334,7 +334,7 @@ __kernel void backward_sum(PARAMETERS_backward_sum)
 }
 
 #if HAS_DSLOPES || HAS_DSINKS
-/* Global (heads): sums over batches and rows, in their order. */
+/* Global (heads): sums over batches and rows, in ascending order. */
 __kernel void backward_heads(PARAMETERS_backward_heads)
 {
     const struct arguments arguments = ARGUMENTS_backward_heads, *const args = &arguments;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients for CPUs by tiles of AMX. How they are computed: src/families/backward_cpu/backward_cpu.cl. */
+/* Gradients for CPUs by tiles of AMX; src/families/backward_cpu/backward_cpu.cl says how. */
 #include "families/backward_cpu/backward_cpu_sizes.h"
 #include "families/family_units.h"
 #include "families/registry.h"
@@ -29,7 +29,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return why ? why : reject(p, dev, least);
 }
 
-/* If windows cut many tiles, tiles are smaller, and chunks of keys as large. */
+/* If windows mask parts of many tiles, tiles are smaller, and chunks of keys have the same size. */
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     if (p->causal || p->window_left != CLATTN_UNLIMITED || p->window_right != CLATTN_UNLIMITED) {

@@ -7,11 +7,12 @@
 #define ROW_OF(dim) (OPERAND_TILES ? ROUND_UP(dim, 32) : ROUNDED(dim))
 #define ROW_QK ROW_OF(DIM_QK)
 #define ROW_V ROW_OF(DIM_V)
-/* After each head's sums of dq are rows that no query has, since register tiles of DQ_ROWS rows are read and
- * written; tiles of a matrix unit are added up elsewhere first. */
+/* Each head's sums of dq end with unused rows, since register tiles of DQ_ROWS rows are read and
+ * written. AMX tiles need none, since they are added up elsewhere first. */
 #define ROWS_AFTER (OPERAND_TILES ? 0 : DQ_ROWS)
 
-/* Vectors of a block of keys: packed keys, or values; their gradients; keys in rows. */
+/* The number of vectors of a block of keys: packed keys, or values; their gradients; keys in rows.
+ * */
 #define BLOCK_OPERANDS(row) (OPERANDS(row) * BLOCK_VECTORS)
 #define BLOCK_SUMS(row) ((row)*BLOCK_VECTORS)
 #define BLOCK_ROWS (OPERANDS(BLOCK_N) * ROW_QK / SIMD_WIDTH)
@@ -19,8 +20,9 @@
     (BLOCK_OPERANDS(ROW_QK) + BLOCK_OPERANDS(ROW_V) + BLOCK_SUMS(ROW_QK) + BLOCK_SUMS(ROW_V) +     \
      BLOCK_ROWS)
 
-/* Vectors of a tile of queries: rows as operands; P, or dS; with pairs these in pairs of rows, and dS in pairs of keys; with
- * tiles sums of dq over a chunk's blocks. */
+/* The number of vectors of a tile of queries: rows as operands; P, or dS. With pairs these are in
+ * pairs of rows, and dS also in pairs of keys; with AMX tiles there are sums of dq over a chunk's
+ * blocks. */
 #define TILE_OPERANDS(row) (BLOCK_M * OPERANDS(row) / SIMD_WIDTH)
 #define TILE_PAIRS(row) (BLOCK_M / 2 * (row) / SIMD_WIDTH)
 #define TILE_WEIGHTS (BLOCK_M * BLOCK_VECTORS)

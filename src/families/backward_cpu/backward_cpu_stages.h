@@ -28,7 +28,7 @@ static struct ca_ndrange lanes_ndrange(const clattn_problem *p, const size_t *va
     return ca_single_items(values[SPLIT_K_INDEX], p->kv_heads, p->batch);
 }
 
-/* Where there are no pairs, the sum is 0, which is written as well. */
+/* The stage also runs if there are no pairs, since it then writes sums of 0. */
 static struct ca_ndrange bias_ndrange(const clattn_problem *p, const size_t *values)
 {
 #include "families/names.h"

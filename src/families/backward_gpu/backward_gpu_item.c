@@ -16,21 +16,21 @@ static int refuses_stored(const clattn_problem *p);
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/expand.h"
 
-/* needed_registers() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
- * some: see tests/offline.sh. */
+/* The number of needed_registers() from which compilers for 255 (NVIDIA) or 256 registers (AMD)
+ * were seen to spill: see tests/offline.sh. */
 static size_t most_registers(const clattn_device_info *dev)
 {
     return ca_copies_in_background(dev) ? 232 : ca_has_many_registers(dev) ? 160 : SIZE_MAX;
 }
 
-/* Returns whether options keep more of each pair in registers. */
+/* Returns whether options need registers for each pair. */
 static int keeps_more(const clattn_problem *p)
 {
     return ca_keeps_more(p) || p->block_q;
 }
 
-/* The registers of a work-item: register_floats(), the operands of a product, and what options
- * need; addresses are not counted. */
+/* The registers of a work-item: register_floats(), the operands of a product, and values of
+ * options. Addresses are not counted. */
 static size_t needed_registers(const clattn_problem *p, const size_t *values)
 {
     const size_t columns = values[BLOCK_STREAMED_INDEX] / values[THREADS_N_INDEX];
@@ -40,8 +40,9 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
            (p->softcap > 0.0f || p->alibi ? 32 : 0);
 }
 
-/* Returns whether gradients of scores cannot be stored (cl/gpu/stored_gradients.h): which pairs have some is for
- * lengths, windows and causality alone to say, and backward_queries has no sums but dq. */
+/* Returns whether gradients of scores cannot be stored (cl/gpu/stored_gradients.h): lengths,
+ * windows and causality alone must decide which pairs are visible, and backward_queries must have
+ * no sums but dq. */
 static int refuses_stored(const clattn_problem *p)
 {
     return p->bias || p->mask || p->block_q || p->dslopes || p->total_q || p->total_kv;
@@ -65,7 +66,8 @@ static size_t work_items(const size_t *values)
     return values[BLOCK_OWNED_INDEX] / values[THREAD_M_INDEX] * values[THREADS_N_INDEX];
 }
 
-/* The most floats that a work-item may keep, so that the compiler has enough registers left. */
+/* The largest number of floats that a work-item may keep, so that the compiler has enough registers
+ * left. */
 static size_t most_floats(const clattn_device_info *dev)
 {
     return ca_has_many_registers(dev) ? 160 : 96;
@@ -92,12 +94,14 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
     values[STAGE_N_INDEX] = ca_smaller(values[STAGE_N_INDEX], values[BLOCK_STREAMED_INDEX]);
 }
 
-/* Gradients of scores are stored by default up to so many bytes, and a share of the device's memory. */
+/* Gradients of scores are stored by default up to this many bytes, and up to a share of the
+ * device's memory. */
 enum { MOST_STORED_BYTES = 1 << 28, STORED_SHARE = 64 };
 
 /* With background copies: a second stage, the longer the better, and all owned rows resident, if as
- * many groups stay resident. Blocks have 128 owned rows if there are enough of them for nearly all cores,
- * and threads four streamed rows (on an H200 each was the faster). Gradients of scores are stored. */
+ * many groups stay resident. Blocks have 128 owned rows if there are enough blocks for nearly all
+ * cores, and threads have four streamed rows; each of these was faster on an H200. Gradients of
+ * scores are stored. */
 static void add_stage(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {
@@ -143,7 +147,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     const size_t longest = ca_larger(p->seq_q, p->seq_kv);
     size_t *const block = &values[BLOCK_OWNED_INDEX], *const threads = &values[THREADS_N_INDEX];
 
-    /* Small problems: smaller blocks, so that every compute unit gets some. */
+    /* Small problems get smaller blocks, so that every compute unit has some. */
     while (*block > 8 && (*block / 2 >= longest ||
                           (*block > 16 && ca_divide_up(ca_smaller(p->seq_q, p->seq_kv), *block) *
                                                   p->kv_heads * p->batch <

@@ -121,8 +121,9 @@ backward_keys(PARAMETERS_backward_keys)
                    get_group_id(0) / BLOCKS_OF(longest_kv(&arguments)) /
                        (arguments.shape->heads / arguments.shape->group));
     __local float4 tiles[LOCAL_FLOAT4S];
-    __local int nonfinite;         /* not 0 after a masked pair had a product that is not finite */
-    int stage = 0;                 /* the place of the stage that is read next */
+    /* is nonzero after a masked pair had a product that is not finite */
+    __local int nonfinite;
+    int stage = 0;                 /* the number of the stage that is read next */
     __local uchar *const kept = 0; /* null: only kernels that stream keys use it */
     const int thread_n = THIS_THREAD % THREADS_N;
     float4 sums_k[THREAD_M][MAX_DIMS4], sums_v[THREAD_M][MAX_DIMS4];

@@ -7,8 +7,8 @@
 #define THREADS (THREADS_N * THREADS_M)
 #define THREAD_N (BLOCK_STREAMED / THREADS_N)
 
-/* Local memory, counted in float4. Columns are padded with zeros to whole stages. With STAGES of two what a
- * stage fills is there twice, STAGE_FLOAT4S apart. */
+/* Local memory, counted in float4. Columns are padded with zeros to whole stages. With two STAGES
+ * each stage's buffer exists twice, STAGE_FLOAT4S apart. */
 #define ROW_STRIDE ((BLOCK_OWNED + PADDING) / 4)
 #define STAGE(dim) MIN(BLOCK_K, ROUND_UP(dim, 4))
 #define STAGED_DIM(dim) ROUND_UP(dim, STAGE(dim))
@@ -24,9 +24,9 @@
 #define STAGE_FLOAT4S (STAGE_END - (OWNED_RESIDENT ? STREAMED_AT : 0))
 #define LOCAL_FLOAT4S (STAGE_END + (STAGES - 1) * STAGE_FLOAT4S)
 
-/* Beside the tiles: what dropout keeps. */
+/* Dropout's bits follow the tiles. */
 #define KEPT_BYTES (BLOCK_OWNED * (BLOCK_STREAMED / 4))
 #define LOCAL_BYTES (LOCAL_FLOAT4S * FLOAT4_BYTES + (HAS_DROPOUT ? KEPT_BYTES : 0) + SPARE_BYTES)
 
-/* Registers of a thread of backward_keys: scores, their gradients, two sums. */
+/* The registers of a thread of backward_keys: scores, their gradients, two sums. */
 #define REGISTER_FLOATS (THREAD_M * (2 * THREAD_N + 4 * DIMS4(DIM_QK) + 4 * DIMS4(DIM_V)))

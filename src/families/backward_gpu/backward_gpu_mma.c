@@ -9,7 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Work-items of an emulated group: unoptimised, one takes up to 40 KB of a thread's stack on PoCL. */
+/* The number of work-items of an emulated group: without optimisation, one takes up to 40 KB of a
+ * thread's stack on PoCL. */
 enum { MOST_EMULATED = 128 };
 
 static size_t work_items(const size_t *values);
@@ -45,7 +46,8 @@ static size_t owned_keys(const size_t *values)
     return block_owned(values) / values[M_FRAGMENTS_INDEX];
 }
 
-/* Dims of results, of all sub-groups that divide them: DIMS() of cl/mma/fragment_gradients.h. */
+/* The dims of results, of all sub-groups that divide them: DIMS() of cl/mma/fragment_gradients.h.
+ * */
 static size_t padded_dim(size_t dim, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
@@ -53,8 +55,8 @@ static size_t padded_dim(size_t dim, const size_t *values)
     return ca_round_up(dim, values[DIM_GROUPS_INDEX] * f->others * f->others_at_once);
 }
 
-/* Words of a work-item of backward_keys: two products, and (below) two sums. Of wide sub-groups backward_queries has
- * more: two products of each fragment and their sums. */
+/* The words of a work-item of backward_keys: two products, and (below) two sums. With wide sub-
+ * groups backward_queries has more: two products of each fragment and their sums. */
 static size_t product_words(const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
@@ -101,8 +103,8 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
            scores * 16 + places * 32 + others + parts;
 }
 
-/* The least blocks are taken as they are: there is nothing else to choose. Of the other instructions
- * there are more registers. */
+/* The smallest blocks are taken even if registers are spilled, since there is no other choice.
+ * Devices with other instructions have more registers. */
 static int spills(const clattn_problem *p, const size_t *values)
 {
     const size_t instruction = values[INSTRUCTION_INDEX];
@@ -126,7 +128,7 @@ static int fits(const clattn_problem *p, const clattn_device_info *dev, const si
     return fits_registers(p, values) && local_bytes(p, values) <= dev->local_memory_bytes;
 }
 
-/* Fewer streamed rows, or dims in more parts, until the registers hold all. */
+/* Chooses fewer streamed rows, or more parts of the dims, until the registers hold all values. */
 static void fit_registers(const clattn_problem *p, size_t *values)
 {
     const size_t most = values[BLOCK_STREAMED_INDEX];
@@ -141,7 +143,8 @@ static void fit_registers(const clattn_problem *p, size_t *values)
     }
 }
 
-/* Fewer sub-groups until the device and the problem have a use for all, and local memory has room. */
+/* Chooses fewer sub-groups until the device and the problem keep all of them busy, and local memory
+ * has room. */
 static void shrink(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most_items =
@@ -159,7 +162,8 @@ static void shrink(const clattn_problem *p, const clattn_device_info *dev, size_
         *sub_rows /= 2;
 }
 
-/* Takes wide sub-groups where a multiprocessor holds two groups and all get some: they load operands half as often. */
+/* Takes wide sub-groups if a multiprocessor holds two groups and every multiprocessor gets some:
+ * they load operands half as often. */
 static void take_wide(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     size_t wide[NUM_TUNABLES];
@@ -217,8 +221,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 #include "families/backward_gpu/backward_gpu_stages.h"
 #include "families/backward_gpu/backward_gpu_parts.h"
 
-/* Parts fill local memory: on devices where it holds fewer than four sub-groups' rows of f32, not all of a compute unit's
- * register files would have work. */
+/* Parts fill local memory. If it holds fewer than four sub-groups' rows of f32, some register files
+ * of a compute unit would be idle. */
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     const int with = ca_mma_preference(p, dev);

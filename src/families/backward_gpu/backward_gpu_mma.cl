@@ -70,7 +70,7 @@
 
 /* ---- what the kernels share ------------------------------------------------------------------ */
 
-/* The places of a work-group's rows in local memory, and this sub-group's rows. */
+/* The addresses of a work-group's rows in local memory, and this sub-group's rows. */
 struct place {
     __local ushort *owned_qk, *owned_v, *qk, *v; /* qk, v: the streamed rows */
     int lane, first_row, dim_group;
@@ -80,8 +80,8 @@ INLINE struct place find_place(__local uint4 *tiles)
 {
     __local ushort *const all = (__local ushort *)tiles;
     const int sub = THIS_THREAD / FRAGMENT_LANES;
-    const int own =
-        PRODUCER ? sub / 4 * 64 : 0; /* rows of warpgroups before this one, in tiles of their own */
+    /* the number of rows of warpgroups before this one, in tiles of their own */
+    const int own = PRODUCER ? sub / 4 * 64 : 0;
     const struct place here = {all + OWNED_QK_AT + own * OWNED_STRIDE(DIM_QK),
                                all + OWNED_V_AT + own * OWNED_STRIDE(DIM_V),
                                all + STREAMED_QK_AT,
@@ -122,7 +122,7 @@ INLINE struct place find_place(__local uint4 *tiles)
 
 #include "mma/gradients_products.h"
 
-/* The place of streamed rows of stage `number`. */
+/* The address of streamed rows of stage `number`. */
 INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, const int number)
 {
     here.qk = (__local ushort *)tiles + STREAMED_QK_AT + number * STAGE_ELEMENTS;
@@ -146,8 +146,8 @@ INLINE bool counts(const struct arguments *args, const struct tile t, const long
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Adds to the gradients of owned keys the Infs and NaNs of queries from begin to end that were staged as
- * 0. One of q makes all of its row's scores such, so that nothing but NaN can come of it. */
+/* Adds the Infs and NaNs of queries begin to end that were staged as 0 to the gradients of owned
+ * keys. An Inf or NaN of q reaches all scores of its row, so the gradient can only be NaN. */
 INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, const long begin,
                                   const long end)
 {
@@ -184,14 +184,14 @@ INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, c
 #define DRAW_KEPT(queries, keys)
 #endif
 
-/* The rows of q and do of a tile's queries. */
+/* The matrices of q and do for a tile's queries. */
 #define TILE_QUERIES(t) q_rows(args, (t).b, (t).h, (t).i0, (t).queries)
 #define TILE_GRADIENTS(t) do_rows(args, (t).b, (t).h, (t).i0, (t).queries)
-/* The rows of k and v of a tile's keys. */
+/* The matrices of k and v for a tile's keys. */
 #define TILE_KEYS(t) k_rows(args, (t).b, (t).h / args->shape->group, (t).j0, (t).keys)
 #define TILE_VALUES(t) v_rows(args, (t).b, (t).h / args->shape->group, (t).j0, (t).keys)
 
-/* The tile of queries from i0 on, of those before `end`; of keys from j0 on. */
+/* The tile of queries (or keys) from i0 (or j0) on; it ends before `end`. */
 INLINE struct tile queries_from(struct tile t, const long i0, const long end)
 {
     t.i0 = i0;
@@ -227,7 +227,7 @@ INLINE void stage_statistics(const struct arguments *args, const struct tile t,
 #endif
 #endif
 
-/* Begins a kernel with a producer: the producer does all its work, `call`, and returns. */
+/* Begins a kernel with a producer: the producer does all its work in `call`, and returns. */
 #if PRODUCER && !EMULATE
 #define PRODUCE(call)                                                                              \
     if (get_local_id(0) == 0)                                                                      \
@@ -243,7 +243,8 @@ INLINE void stage_statistics(const struct arguments *args, const struct tile t,
 #define PRODUCE(call)
 #endif
 
-/* A sub-group's sums, of one matrix where it is one of a pair, what adds to them, and whether it stores them. */
+/* A sub-group's sums, whether it stores them, and what has to be added to them. In a pair each sub-
+ * group has the sums of one matrix. */
 #if M_FRAGMENTS > 1
 #define DECLARE_KEY_SUMS                                                                           \
     __local float4 passed[PAIRS * PAIR_FLOAT4];                                                    \
@@ -306,8 +307,8 @@ backward_keys(PARAMETERS_backward_keys)
                        (arguments.shape->heads / arguments.shape->group));
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float4 statistics[STAGES][BLOCK_STREAMED];
-    __local int not_finite;         /* not 0 once a result is Inf or NaN */
-    __local int streamed_nonfinite; /* not 0 once an Inf or NaN of a streamed row became 0 */
+    __local int not_finite;         /* is nonzero once a result is Inf or NaN */
+    __local int streamed_nonfinite; /* is nonzero once an Inf or NaN of a streamed row became 0 */
     DECLARE_KEPT(KEPT_BYTES(BLOCK_STREAMED, BLOCK_OWNED));
     DECLARE_EXCHANGE(SUB_GROUPS * DIM_GROUPS);
     struct place here = find_place(tiles);
@@ -363,8 +364,9 @@ backward_keys(PARAMETERS_backward_keys)
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
-/* Makes NaN of the gradients of owned queries where a key that they see, from begin to end, has an Inf or
- * NaN that was staged as 0: all of its scores are such, so that nothing else can come of it. */
+/* Sets gradients of owned queries to NaN if one of keys begin to end that they see has an Inf or
+ * NaN that was staged as 0. All of its scores are then infinite or NaN, so there is no other
+ * result. */
 INLINE void add_nonfinite_keys(const struct arguments *args, const struct tile t, const long begin,
                                const long end)
 {
@@ -384,7 +386,8 @@ INLINE void add_nonfinite_keys(const struct arguments *args, const struct tile t
     }
 }
 
-/* The statistics of owned queries, those of a lane or, since it would have many, in local memory. */
+/* The statistics of owned queries: those of a lane or, since it would have many, all in local
+ * memory. */
 #if M_FRAGMENTS > 1
 #define DECLARE_OWN_STATISTICS __local float4 statistics[BLOCK_OWNED]
 #define FIND_OWN_STATISTICS()                                                                      \

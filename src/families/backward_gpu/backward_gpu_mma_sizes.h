@@ -4,13 +4,15 @@
 #include "families/fragment_sizes.h"
 
 #define BLOCK_OWNED (SUB_GROUPS * M_FRAGMENTS * FRAGMENT_QUERIES)
-/* Two wide sub-groups have the same keys, and pass weights in local memory, where statistics of queries lie, too. */
+/* Two wide sub-groups have the same keys, and pass weights through local memory, which also has the
+ * statistics of queries. */
 #define OWNED_KEYS (BLOCK_OWNED / (M_FRAGMENTS > 1 ? 2 : 1))
 #define WIDE_BYTES                                                                                 \
     (M_FRAGMENTS > 1 ? MAX(OWNED_KEYS * BLOCK_STREAMED * FLOAT_BYTES, BLOCK_OWNED * FLOAT4_BYTES)  \
                      : 0)
 
-/* For rows of dim elements: a sub-group's tiles of dims, and the dims of all sub-groups. */
+/* For rows of dim elements: a sub-group's tiles of dims, and the dims of all sub-groups together.
+ * */
 #define DIM_TILES(dim)                                                                             \
     (ROUND_UP(dim, DIM_GROUPS * OTHERS_AT_ONCE * FRAGMENT_OTHERS) / DIM_GROUPS / FRAGMENT_OTHERS)
 #define DIMS(dim) (DIM_TILES(dim) * DIM_GROUPS * FRAGMENT_OTHERS)
@@ -24,12 +26,12 @@
 #define STREAMED_ELEMENTS(dim)                                                                     \
     (BLOCK_STREAMED * (PACKED_VALUES ? MAX(STREAMED_STRIDE(dim), DIMS(dim)) : STREAMED_STRIDE(dim)))
 #define OWNED_ELEMENTS(dim) (BLOCK_OWNED * OWNED_STRIDE(dim))
-/* With two STAGES a tile of streamed rows arrives while one is multiplied. */
+/* With two STAGES a tile of streamed rows is copied while another is multiplied. */
 #define STAGE_ELEMENTS (OPERAND_PARTS * (STREAMED_ELEMENTS(DIM_QK) + STREAMED_ELEMENTS(DIM_V)))
 #define LOCAL_ELEMENTS                                                                             \
     (OPERAND_PARTS * (OWNED_ELEMENTS(DIM_QK) + OWNED_ELEMENTS(DIM_V)) + STAGES * STAGE_ELEMENTS)
 
-/* Statistics of streamed rows and two flags lie beside the tiles. */
+/* The statistics of streamed rows and two flags follow the tiles. */
 #define LOCAL_BYTES                                                                                \
     (LOCAL_ELEMENTS * ELEMENT_BYTES + WIDE_BYTES + (HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 0) +       \
      STAGES * BLOCK_STREAMED * FLOAT4_BYTES + 2 * INT_BYTES +                                      \

@@ -9,7 +9,8 @@
 #include "base/sizes.h"
 #include "families/f32_parts.h"
 
-/* Nothing for operands that are their only part. A work-item for eight elements of each row of each head. */
+/* The launch of the stage: a work-item for eight elements of each row of each head. 16-bit operands
+ * need no parts. */
 static struct ca_ndrange parts_ndrange(const clattn_problem *p, const size_t *values)
 {
     const size_t items = work_items(values), rows = ca_larger(p->seq_q, p->seq_kv);
@@ -22,7 +23,8 @@ static struct ca_ndrange parts_ndrange(const clattn_problem *p, const size_t *va
 
 enum { BEHIND_OTHERS = 40 };
 
-/* The unit's preference, if it is `with` for 16 bits: multiply-adds of work-items go before it where they are the faster. */
+/* The unit's preference, which is `with` for 16 bits. f32 ranks behind work-items with multiply-
+ * adds if these are faster. */
 static int preference_with(const clattn_problem *p, const clattn_device_info *dev, int with)
 {
     return with == CA_ONLY_IF_FORCED || operand_parts(p) == 1 || ca_f32_parts_pay(dev)

@@ -41,7 +41,7 @@ static struct ca_ndrange queries_ndrange(const clattn_problem *p, const size_t *
                      work_items(values));
 }
 
-/* The part of dbias's sums that stays within rows of the pairs: see Workspace in the kernel. */
+/* The size of dbias's sums that broadcast within rows of pairs: see Workspace in the kernel. */
 static int sums_keys(const clattn_problem *p)
 {
     return p->dbias && p->bias_layout.stride[3] == 0;
@@ -52,7 +52,7 @@ static int sums_queries(const clattn_problem *p)
     return p->dbias && p->bias_layout.stride[2] == 0 && !sums_keys(p);
 }
 
-/* Batches and heads of the bias. */
+/* The batches and heads of the bias. */
 static size_t bias_planes(const clattn_problem *p)
 {
     const size_t *stride = p->bias_layout.stride;
@@ -81,7 +81,7 @@ static struct ca_ndrange sums_ndrange(const clattn_problem *p, const size_t *val
     return ca_groups(head_sums + elements, work_items(values));
 }
 
-/* Words of the parts of q, do, k and v. */
+/* The words of the parts of q, do, k and v. */
 static size_t parts_words(const clattn_problem *p)
 {
     const size_t DIM_QK = p->dim_qk, DIM_V = p->dim_v;
@@ -101,7 +101,7 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
            ca_pair_marks_bytes(p, mark_rows(values), mark_rows(values));
 }
 
-/* The list, by what the stages are called in the .cl file. */
+/* The list of stages, with the names of the kernels in the .cl file. */
 #define BACKWARD_STAGES                                                                            \
     CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),                                                  \
         {"backward_rows", CA_BACKWARD_ROWS_ARGUMENTS, rows_ndrange},                               \

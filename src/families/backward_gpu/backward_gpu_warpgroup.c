@@ -8,7 +8,8 @@
 #include "families/registry.h"
 #include <string.h>
 
-/* Work-items of an emulated group: unoptimised, one takes up to 40 KB of a thread's stack on PoCL. */
+/* The number of work-items of an emulated group: without optimisation, one takes up to 40 KB of a
+ * thread's stack on PoCL. */
 enum { MOST_EMULATED = 128 };
 
 static size_t work_items(const size_t *values);
@@ -42,21 +43,21 @@ static size_t block_owned(const size_t *values)
     return ROWS * values[SUB_GROUPS_INDEX];
 }
 
-/* A work-item's words in registers: sums of `dims` dims, and two products. */
+/* The words that a work-item keeps in registers: sums of `dims` dims, and two products. */
 static size_t words(size_t dims, const size_t *values)
 {
     return ROWS * (dims + 2 * values[BLOCK_STREAMED_INDEX]) / SUB_GROUP;
 }
 
-/* The words of backward_keys, which has the sums of dk and dv. */
+/* The words of a work-item of backward_keys, with the sums of dk and dv. */
 static size_t register_words(const clattn_problem *p, const size_t *values)
 {
     return words(p->dim_qk + p->dim_v, values);
 }
 
-/* Fitted to programs that ptxas spilled. Added are addresses, an address in a mask and a bias for
- * each pair, and values that other options keep. Registers alone limit the resident groups of
- * backward_keys. */
+/* The register pressure, fitted to programs that ptxas spilled. Added are addresses, an address in
+ * a mask and a bias for each pair, and values that other options keep. Registers alone limit the
+ * resident groups of backward_keys. */
 static int spills(const clattn_problem *p, const size_t *values)
 {
     const size_t product = ROWS * values[BLOCK_STREAMED_INDEX] / SUB_GROUP, addresses = 36;
@@ -66,7 +67,7 @@ static int spills(const clattn_problem *p, const size_t *values)
     const size_t parts = p->dtype == CLATTN_F32 ? 24 : 0; /* of weights */
     const size_t more = pairs * (2 * product + 16) + scores * 16 + places * 32 + addresses + parts;
 
-    if (has_producer(values)) /* the producer has most of the addresses */
+    if (has_producer(values)) /* the producer holds most of the addresses */
         return register_words(p, values) + more - addresses + 28 >
                ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]) - (p->block_q > 0 ? 8 : 0);
     return register_words(p, values) + more > ca_wgmma_registers(work_items(values), 1) ||
@@ -145,7 +146,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 #include "families/backward_gpu/backward_gpu_stages.h"
 #include "families/backward_gpu/backward_gpu_parts.h"
 
-/* Never chosen where it would be emulated: that is for tests. Preferred to UNIT=mma. */
+/* It is never chosen where it would be emulated, which is for tests. It is preferred to UNIT=mma.
+ * */
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     if (!ca_has_wgmma(dev))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fused forward for CPUs: SIMD lanes are queries. How it computes: src/families/fused_cpu/fused_cpu.cl. And
- * fused_cpu UNIT=pairs, the same with products of bf16 pairs. */
+/* The fused forward for CPUs, with queries in SIMD lanes; src/families/fused_cpu/fused_cpu.cl says
+ * how. With UNIT=pairs products are those of bf16 pairs. */
 #include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/block_bits.h"
@@ -39,7 +39,7 @@ static size_t block_m(const size_t *values)
     return values[SIMD_WIDTH_INDEX] * values[BLOCK_VECTORS_INDEX];
 }
 
-/* Queries of one group, or of half a pair. */
+/* The queries of one group, or of half a pair. */
 static size_t chunk(const size_t *values)
 {
     return block_m(values) * values[BLOCKS_PER_TILE_INDEX];
@@ -64,7 +64,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, least);
 }
 
-/* Sums that fill the registers: 24 of 32 with vectors of 16, else 12 of 16. */
+/* Chooses sums that fill the registers: 24 of 32 with vectors of 16, else 12 of 16. */
 static void block_registers(const size_t mv, const int wide, size_t *values)
 {
     static const size_t sums[2][5] = {{0, 12, 6, 4}, {0, 12, 12, 8, 6}}; /* indexed by [wide][mv] */
@@ -164,18 +164,18 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     if (has_rows_of_pairs(p) && best > 3)
         best = 3;
     block_registers(best, wide, values);
-    if (has_rows_of_pairs(p)) /* a row of a mask's tile fills whole cache lines */
+    if (has_rows_of_pairs(p)) /* a row of a mask's tile is then whole cache lines */
         values[BLOCK_N_INDEX] = 192;
-    if (ca_marks_pairs(p)) /* tiles of masks that people make are 64 keys wide, or a multiple */
+    if (ca_marks_pairs(p)) /* tiles in common masks are 64 keys wide, or a multiple */
         values[BLOCK_N_INDEX] = 64 % values[QK_KEYS_INDEX] ? 48 : 64;
-    if (band) { /* makes few tiles, with few masked keys */
+    if (band) { /* makes few tiles that have few masked keys */
         values[BLOCK_N_INDEX] = 192;
         values[QK_KEYS_INDEX] = values[QK_KEYS_INDEX] > 8 ? 8 : values[QK_KEYS_INDEX];
     }
     values[BALANCE_CAUSAL_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
-    /* A band's first tile starts with the first key that its blocks see. One block alone shares no
-     * tiles; where tiles are copied, that takes an eighth of its time. Rows of pairs lie in as many
-     * pages. */
+    /* The first tile of a band begins with the first key that its blocks see. A single block shares
+     * no tiles: where tiles are copied, that takes an eighth of its time. Rows of pairs lie in as
+     * many pages. */
     values[BLOCKS_PER_TILE_INDEX] = band && !copies ? 1 : has_rows_of_pairs(p) ? 4 : 8;
     while (p->block_q && values[BLOCKS_PER_TILE_INDEX] > 1 && chunk(values) > p->block_q)
         values[BLOCKS_PER_TILE_INDEX] /= 2; /* the blocks of a chunk then see the same keys */
@@ -185,7 +185,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
             chunk(values) * (p->dim_qk + p->dim_v) * sizeof(cl_float) > (size_t)512 << 10))
         values[BLOCKS_PER_TILE_INDEX] /= 2;
     values[STAGE_KV_INDEX] =
-        stage_kv && values[BLOCKS_PER_TILE_INDEX] > 1; /* one block would use a copy once */
+        stage_kv && values[BLOCKS_PER_TILE_INDEX] > 1; /* a single block would use a copy once */
     while (reject(p, dev, values) && values[BLOCKS_PER_TILE_INDEX] > 1)
         values[BLOCKS_PER_TILE_INDEX] /= 2;
     while (reject(p, dev, values) && values[BLOCK_VECTORS_INDEX] > 1)

@@ -62,7 +62,7 @@
 #include "score/mark_blocks.h"
 #include "cpu/fused_products.h"
 
-/* Queries of a chunk. With block lists chunks begin where rows of blocks do, if these have as many
+/* The queries of a chunk. With block lists, chunks begin with rows of blocks, if these have as many
  * queries: the blocks of a chunk then see the same keys. */
 #define CHUNK (BLOCK_M * BLOCKS_PER_TILE)
 #if HAS_BLOCKS
@@ -126,8 +126,8 @@ INLINE void add_tile(const int partial, const struct arguments *args,
         multiply_pv(&tile, rescale, s, v, v_row, V_COLUMN, count, o);
 }
 
-/* The end of rows in SIMD lanes: returns what their sums are multiplied with. A sink becomes a part of row_max and
- * row_sum. */
+/* Finishes rows in SIMD lanes: returns the factors of their sums. A sink becomes a part of row_max
+ * and row_sum. */
 INLINE lanes finish_row(const struct arguments *args, const long h, lanes *row_max, lanes *row_sum)
 {
 #if HAS_SINKS
@@ -303,7 +303,7 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
                  j < block_end; j = stop) {
                 const source keys = tile_k + (j - j0) * k_row;
                 const source values = tile_v + OPERANDS_BEFORE(j - j0) * v_row;
-                /* A few keys that all queries see are worth no tile of their own. */
+                /* A few keys that all queries see do not pay for a tile of their own. */
                 const bool full = !HIDES_ANYWHERE && j >= all_begin &&
                                   (all_end >= block_end || all_end - j >= BLOCK_N / 2);
                 stop = full && all_end < block_end ? with_whole_operand(j0, all_end) : block_end;
@@ -335,7 +335,7 @@ INLINE long count_chunks(const struct arguments *args)
     return (args->shape->seq_q + CHUNK - 1) / CHUNK;
 }
 
-/* Makes *chunk number n of its head. */
+/* Sets *chunk to chunk number n of its head. */
 INLINE void set_chunk(const struct arguments *args, const long n, struct query_block *chunk)
 {
     chunk->i = n * CHUNK;
@@ -375,7 +375,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_cpu(PARAMETER
             break;
         chunk.e = e;
         set_chunk(args, n, &chunk);
-        int check_values = 0; /* seldom needed, and looking through v in advance takes time */
+        int check_values = 0; /* rarely needed; testing v in advance would take time */
         while (!compute_chunk(args, chunk, check_values))
             check_values = 1;
     }

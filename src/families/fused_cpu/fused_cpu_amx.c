@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fused forward for CPUs by tiles of AMX. How it computes: src/families/fused_cpu/fused_cpu.cl. */
+/* The fused forward for CPUs by tiles of AMX; src/families/fused_cpu/fused_cpu.cl says how. */
 #include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/block_bits.h"
@@ -43,7 +43,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, least);
 }
 
-/* Few queries leave lanes empty; a block of one vector reads each tile of keys for half as many products. */
+/* Few queries leave lanes empty, but a block of one vector reads each tile of keys for half as many
+ * products. */
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const int band = p->window_left != CLATTN_UNLIMITED && p->window_right != CLATTN_UNLIMITED &&
@@ -51,7 +52,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     const size_t row = sizeof(cl_float) * (p->dim_qk / 2 + p->dim_v); /* bytes of a query */
 
     values[BLOCK_VECTORS_INDEX] = p->seq_q <= SIMD_WIDTH || band ? 1 : 2;
-    if (ca_marks_pairs(p)) /* tiles of masks that people make are 64 keys wide, or a multiple */
+    if (ca_marks_pairs(p)) /* tiles in common masks are 64 keys wide, or a multiple */
         values[BLOCK_N_INDEX] = 64;
     values[BALANCE_CAUSAL_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
     values[BLOCKS_PER_TILE_INDEX] = band ? 1 : 16;

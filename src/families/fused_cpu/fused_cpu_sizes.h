@@ -3,18 +3,18 @@
 #include "families/operand_sizes.h"
 
 #define BLOCK_M (BLOCK_VECTORS * SIMD_WIDTH)
-/* Operands of a key: whole tiles, where tiles are multiplied. */
+/* The operands of a key: whole tiles with AMX. */
 #define KEY_OPERANDS (OPERAND_TILES ? ROUNDED_TO_TILES(OPERANDS(DIM_QK)) : OPERANDS(DIM_QK))
 #define OPERANDS_BEFORE(n) ((n) / VALUES_IN_OPERAND)
 
-/* Vectors of a block: its packed queries and outputs; and scores of a tile. */
+/* The vectors of a block: its packed queries and outputs; and scores of a tile. */
 #define PACKED_Q (ROUNDED(OPERANDS(DIM_QK)) * BLOCK_VECTORS)
 #define PACKED_O (ROUNDED(DIM_V) * BLOCK_VECTORS)
 #define TILE_SCORES (ROUNDED(BLOCK_N) * BLOCK_VECTORS)
-/* Operands of a tile: keys and values, where they are copied. */
+/* The operands of a tile: keys and values, if they are copied. */
 #define STAGED_K (BLOCK_N * KEY_OPERANDS)
 #define STAGED_V (OPERANDS_BEFORE(BLOCK_N) * ROUNDED(DIM_V))
-/* With AMX tiles: products that are to become scores. */
+/* With AMX tiles: products before they become scores. */
 #define STEP_PRODUCTS (OPERAND_TILES ? 2 * STEP_KEYS * BLOCK_VECTORS : 0)
 
 #define PRIVATE_BYTES                                                                              \

@@ -17,33 +17,34 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values);
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/expand.h"
 
-/* Returns whether some elements have two bytes, so that eight are one load. */
+/* Returns whether some elements have two bytes, so that one load reads eight. */
 static int reads_halves(const clattn_problem *p)
 {
     return p->dtype != CLATTN_F32 || ca_problem_dtype(p, CA_K) != CLATTN_F32 ||
            ca_problem_dtype(p, CA_V) != CLATTN_F32;
 }
 
-/* Returns whether rows can be copied to tiles as they are: floats, not in pages. */
+/* Returns whether rows can be copied to tiles without conversion: floats, not in pages. */
 static int copies_floats(const clattn_problem *p)
 {
     return !reads_halves(p) && !p->page_size;
 }
 
-/* Output dims that a work-item holds for each of its rows. */
+/* The output dims that a work-item holds for each of its rows. */
 static size_t thread_dims(const clattn_problem *p, size_t threads)
 {
     return ca_round_up(p->dim_v, 4 * threads) / threads;
 }
 
-/* needed_registers() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to spill
- * some: see tests/offline.sh. */
+/* The number of needed_registers() from which compilers for 255 (NVIDIA) or 256 registers (AMD)
+ * were seen to spill: see tests/offline.sh. */
 static size_t most_registers(const clattn_device_info *dev)
 {
     return ca_has_many_registers(dev) ? 208 : SIZE_MAX;
 }
 
-/* Scores, outputs, the operands of the first product, and what options take; not what addresses do. */
+/* The registers of a work-item: scores, outputs, the operands of the first product, and values of
+ * options. Addresses are not counted. */
 static size_t needed_registers(const clattn_problem *p, const size_t *values)
 {
     const size_t keys = values[BLOCK_N_INDEX] / values[THREADS_N_INDEX];
@@ -70,7 +71,7 @@ static size_t work_items(const size_t *values)
     return values[BLOCK_M_INDEX] / values[THREAD_M_INDEX] * values[THREADS_N_INDEX];
 }
 
-/* The widest stage of K's columns, up to most, that pads dim_qk the least. */
+/* Returns the widest stage of K's columns, up to most, that pads dim_qk the least. */
 static size_t best_stage(size_t dim_qk, size_t most)
 {
     size_t best = most;
@@ -85,7 +86,7 @@ static size_t best_stage(size_t dim_qk, size_t most)
  * of it or more for 256 items of 256 registers. */
 enum { ITEM_LOCAL_BYTES = 256 };
 
-/* Halves stages down to 16, where that makes room for one more group. */
+/* Halves stages down to 16 columns if that makes room for one more group. */
 static void shrink_stages(const clattn_problem *p, size_t *values)
 {
     static const size_t stages[] = {STAGE_N_INDEX, BLOCK_K_INDEX};
@@ -116,8 +117,8 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
     values[STAGE_N_INDEX] = ca_smaller(values[STAGE_N_INDEX], values[BLOCK_N_INDEX]);
 }
 
-/* With background copies: a second stage, the longer the better, and all of Q resident, if as many
- * groups stay resident (on an H200 each was the faster). */
+/* With background copies: a second stage, as long as possible, and all of Q resident, if as many
+ * groups stay resident. Each was faster on an H200. */
 static void add_stage(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {
@@ -153,7 +154,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     while (*threads < 32 && thread_dims(p, *threads) > tile)
         *threads *= 2;
     values[THREAD_M_INDEX] = thread_dims(p, *threads) > tile || ca_keeps_more(p) ? 4 : tile;
-    /* Small problems: smaller blocks, so that every compute unit gets some; more threads then, so
+    /* Small problems get smaller blocks, so that every compute unit has some, and more threads, so
      * that a group is still as wide as the hardware. */
     while (*block_m > 8 &&
            (*block_m / 2 >= p->seq_q ||

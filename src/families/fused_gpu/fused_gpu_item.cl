@@ -55,14 +55,14 @@
 /* Local memory. */
 struct shared {
     __local float4 *tiles;
-    __local float *row_max, *rescale;  /* the running maximum; what it multiplies old weights by */
+    __local float *row_max, *rescale;  /* the running maximum, and the factor of earlier weights */
     __local long *k_places, *v_places; /* with LISTS_ROWS the offsets of the tile's keys, else 0 */
-    volatile __local int *v_nonfinite; /* not 0 once an Inf or NaN of V was staged as 0 */
+    volatile __local int *v_nonfinite; /* is nonzero once an Inf or NaN of V was staged as 0 */
 };
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
-/* 1 if rows are copied by four where their alignment allows it. */
+/* Is 1 if rows are copied by four where their alignment allows it. */
 #define COPIES_QUADS(unit, dim) (WIDTH_OF(DTYPE_F32, unit, dim) == 4)
 
 /* The stage to fill next: stage 0 if there is one, alternating if there are two. */
@@ -92,7 +92,7 @@ INLINE void stage_queries(const struct arguments *args, const struct task *t,
 #endif
 
 #if LISTS_ROWS
-/* Lists the offsets of the tile's rows. */
+/* Stores the offsets of the tile's rows in local memory. */
 INLINE void list_tile_rows(const struct arguments *args, const struct task *t,
                            const struct shared *l, const struct keys *keys)
 {
@@ -161,7 +161,8 @@ INLINE void stage_values(const struct arguments *args, const struct task *t, con
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-/* s = q k^T. *stage: the place of the first stage; on return that of the first stage of p v. */
+/* Computes s = q k^T. *stage is the index of the first stage; on return that of the first stage of
+ * p v. */
 INLINE void multiply_qk(const struct arguments *args, const struct task *t, const struct shared *l,
                         const struct keys *keys, int *stage, float s[THREAD_M][THREAD_N])
 {
@@ -222,7 +223,7 @@ INLINE void update_row_max(const struct shared *l)
     }
 }
 
-/* Scores become weights; earlier sums are rescaled to them. */
+/* Turns scores into weights, and rescales earlier sums to them. */
 INLINE void weigh(const struct arguments *args, const struct shared *l, float s[THREAD_M][THREAD_N],
                   float row_sum[THREAD_M], float4 out[THREAD_M][MAX_DIMS4], __local uchar *kept)
 {
@@ -248,9 +249,9 @@ INLINE void weigh(const struct arguments *args, const struct shared *l, float s[
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* out += p v, for a tile of keys; the first stage of V is loaded unless SHARE_KV. With two stages
- * the next tile's q k^T is loaded after the last one. *stage: the place of the first stage, on
- * return of the next. */
+/* Adds p v for a tile of keys to out. The first stage of V is loaded unless SHARE_KV. With two
+ * stages the next tile's q k^T is loaded after the last one. *stage is the index of the first
+ * stage, on return of the next. */
 INLINE void multiply_pv(const struct arguments *args, const struct task *t, const struct shared *l,
                         const struct keys *keys, const struct keys *next, int *stage,
                         float p[THREAD_M][THREAD_N], float4 out[THREAD_M][MAX_DIMS4])
@@ -386,7 +387,7 @@ fused_gpu_item(PARAMETERS_fused_gpu_item)
     float4 out[THREAD_M][MAX_DIMS4];
     float row_sum[THREAD_M]; /* the running sum of weights of this thread's keys only */
     uint seen = 0;           /* bit r: some key is visible to row r */
-    int stage = 0;           /* the place of the stage that is read next */
+    int stage = 0;           /* the index of the stage that is read next */
 
     /* load */
     clear_sums(out);
@@ -415,7 +416,7 @@ fused_gpu_item(PARAMETERS_fused_gpu_item)
 #if LISTS_ROWS
         list_tile_rows(args, &t, &l, &keys);
 #endif
-        if (!SHARE_KV) /* early, so that it arrives during the first product */
+        if (!SHARE_KV) /* this is early, so that it arrives during the first product */
             stage_values(args, &t, &l, &keys, stage, 0);
         multiply_qk(args, &t, &l, &keys, &stage, s);
         const struct score_tile tile = score_tile_of(args, block, keys);

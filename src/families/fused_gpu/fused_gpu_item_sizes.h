@@ -25,17 +25,17 @@
 #define PARTIAL_AT (STAGE_END + (STAGES - 1) * STAGE_FLOAT4S)
 #define LOCAL_FLOAT4S (PARTIAL_AT + THREADS_N * ROW_STRIDE)
 
-/* Beside the tiles: what dropout keeps, with the bits of four pairs in the low half of a byte;
- * with sinks, a flag for each row that has met a key; the places of a tile's rows. */
+/* Dropout's bits follow the tiles, those of four pairs in the low half of a byte. With sinks each
+ * row has a flag for a visible key. With pages the offsets of a tile's rows follow. */
 #define KEPT_BYTES (BLOCK_M * (BLOCK_N / 4))
 #define ROW_FLAGS BLOCK_M
 #define LISTED_ROWS BLOCK_N
 
-/* The most that the kernel needs: options that need less are not considered. */
+/* The largest size that the kernel needs; options that need less are not considered. */
 #define LOCAL_BYTES                                                                                \
     (LOCAL_FLOAT4S * FLOAT4_BYTES + 2 * BLOCK_M * FLOAT_BYTES + ROW_FLAGS * INT_BYTES +            \
      (PAGE_SIZE ? 2 * LISTED_ROWS * LONG_BYTES : 0) + (HAS_DROPOUT ? KEPT_BYTES : 0) +             \
      SPARE_BYTES)
 
-/* Registers that a thread keeps throughout: its scores and its outputs. */
+/* The registers that a thread keeps throughout: its scores and its outputs. */
 #define REGISTER_FLOATS (THREAD_M * (THREAD_N + 4 * MAX_DIMS4))

@@ -37,7 +37,7 @@ static size_t padded_dim_v(const clattn_problem *p, const struct ca_fragment *f)
     return ca_round_up(p->dim_v, f->others * f->others_at_once);
 }
 
-/* Words that a work-item keeps in registers throughout: scores, outputs and queries. */
+/* The words that a work-item keeps in registers throughout: scores, outputs and queries. */
 static size_t register_words(const clattn_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
@@ -48,7 +48,8 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
     return values[M_FRAGMENTS_INDEX] * f->queries * (sums + q_halves / 2) / f->lanes;
 }
 
-/* Words that products of floats in parts take: outputs, four tiles' sums and three parts of weights. */
+/* The words that products of floats in parts take: outputs, four tiles' sums and three parts of
+ * weights. */
 static size_t part_words(const clattn_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
@@ -59,7 +60,7 @@ static size_t part_words(const clattn_problem *p, const size_t *values)
 
 enum { PLACE_WORDS = 80 };
 
-/* The least blocks are taken as they are: there is nothing else to choose. */
+/* The smallest blocks are taken even if registers are spilled, since there is no other choice. */
 static int spills(const clattn_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
@@ -77,7 +78,7 @@ static int spills(const clattn_problem *p, const size_t *values)
                     : ca_keeps_more(p)                                            ? 24
                                                                                   : 0) >
                f->registers - 40;
-    /* NVIDIA's compiler holds what LLVM's spills a few words of. */
+    /* NVIDIA's compiler keeps programs in registers from which LLVM's spills a few words. */
     if (values[INSTRUCTION_INDEX] == CA_MMA_SYNC && !ca_keeps_more(p) && !p->strict &&
         places == 0 && values[M_FRAGMENTS_INDEX] > 1)
         return register_words(p, values) > 192;
@@ -95,8 +96,8 @@ static int is_quantized(const clattn_problem *p)
 }
 
 /* Returns whether the registers hold the smallest block of the device's own instruction. If
- * operands are held twice, compilers were seen to spill it for rows with both places in pages and
- * factors. */
+ * operands are held twice, compilers were seen to spill it with both paged rows and factors.
+ * */
 static int has_registers(const clattn_problem *p, const clattn_device_info *dev)
 {
     const size_t own = ca_instruction_of(dev);
@@ -122,7 +123,7 @@ static int fits(const clattn_problem *p, const clattn_device_info *dev, const si
     return fits_registers(p, values) && local_bytes(p, values) <= dev->local_memory_bytes;
 }
 
-/* Halves a tunable, if more than the least remains; a block of keys is whole fragments. */
+/* Halves a tunable, if it stays above the least; a block of keys is whole fragments. */
 static int halve(size_t *values, size_t index, size_t least)
 {
     if (index == BLOCK_N_INDEX)
@@ -133,7 +134,7 @@ static int halve(size_t *values, size_t index, size_t least)
     return 1;
 }
 
-/* Halves what takes registers, then what takes local memory, until both fit. */
+/* Halves blocks until registers suffice, then until local memory does. */
 static void shrink(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {
@@ -176,7 +177,7 @@ static int take_more_rows(const clattn_problem *p, const clattn_device_info *dev
     return 1;
 }
 
-/* Floats in parts: as many queries as local memory takes. */
+/* With floats in parts, local memory limits the number of queries. */
 static void adapt_to_parts(const clattn_problem *p, size_t *values)
 {
     const size_t keys = ca_larger(32, fragment_of(values)->others);

@@ -95,7 +95,7 @@
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
-/* Where plane n of the task's q, k or v begins, and its rows' step. */
+/* The address of plane n of the task's q, k or v, and the step between its rows. */
 #if PLANES > 1
 #define STAGED_Q(t, n) ((t).parts.q + (n) * (t).parts.q_plane)
 #define STAGED_K(t, n, j0) ((t).parts.k + (n) * (t).parts.k_plane + (j0)*K_ROW_STEP)
@@ -141,12 +141,12 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
             for (int d = 0; d < PART_DEPTHS; d++)
                 load_queries(q_tile + (first_row - first) * ROW_STRIDE, d, q_words[d], lane);
         }
-        LOCAL_BARRIER(); /* the place of q may be overwritten */
+        LOCAL_BARRIER(); /* q's local memory may be overwritten */
 #endif
     }
 }
 
-/* The places of K and V of a tile; number: 0 for an even tile, 1 for an odd one. */
+/* The addresses of K and V of a tile; number: 0 for an even tile, 1 for an odd one. */
 #define K_TILE(number) (q_tile + K_AT + (STAGES > 1 ? (number)*STAGE_ELEMENTS : 0))
 #define V_TILE(number) (q_tile + V_AT + (STAGES > 1 ? (number)*STAGE_ELEMENTS : 0))
 
@@ -163,7 +163,7 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
                         (keys).count, t.v_aligned, finite))                                        \
     atomic_or(nonfinite, 1)
 
-/* What is staged while scores are computed: the next tile with two STAGES; V with one. Without
+/* Stages tiles while scores are computed: the next tile with two STAGES; V with one. Without
  * background copies K and V are both staged before the scores. */
 #if STAGES > 1
 #define STAGE_BESIDE()                                                                             \
@@ -187,7 +187,7 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
 
 /* Products of a tile. */
 #if PLANES > 1
-/* Scores that are NaNs, computed as floats. */
+/* Computes scores that are NaNs as floats. */
 #define EXACT_SCORES(keys, s)                                                                      \
     do {                                                                                           \
         UNROLL                                                                                     \
@@ -220,7 +220,7 @@ INLINE void find_window(const struct score_tile *tile, const int fragment_row, c
     }
 }
 
-/* Products of all of the sub-group's queries become scores, and these weights. */
+/* Turns products of all of the sub-group's queries into scores, and these into weights. */
 INLINE void softmax_of_tile(const struct arguments *args, const struct query_block *block,
                             const struct keys *keys, const int first_row,
                             float s[M_FRAGMENTS][KEY_SUMS],
@@ -365,7 +365,7 @@ INLINE void add_nonfinite_to_o(const struct arguments *args, const struct task *
 #include "mma/fused_bytes.h"
 #endif
 
-/* Declares what dropout keeps of a tile. */
+/* Declares dropout's bits of a tile. */
 #if HAS_DROPOUT && PRODUCER
 #define DECLARE_TILE_KEPT() __local uint4 kept[TILE_KEPT_BYTES / KEPT_ROW_BYTES]
 #else
@@ -385,8 +385,8 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     DECLARE_BYTES();
     __local long places[PLACES];
     STREAM;
-    __local int row_is_zero[BLOCK_M], not_finite,
-        v_nonfinite; /* not 0 once an output is Inf or NaN; once an Inf or NaN of V became 0 */
+    /* are nonzero once an output is Inf or NaN; once an Inf or NaN of V became 0 */
+    __local int row_is_zero[BLOCK_M], not_finite, v_nonfinite;
     DECLARE_TILE_KEPT();
     DECLARE_EXCHANGE(SUB_GROUPS);
     const int lane = THIS_THREAD % FRAGMENT_LANES,
@@ -458,7 +458,8 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
             LIST_PLACES(block.b, next, 1 - number);
 #if HAS_COPIES || HAS_DROPOUT
             copies_wait();
-            LOCAL_BARRIER(); /* V, dropout's bits, next places complete; K may be overwritten */
+            /* V, dropout's bits and the next addresses are complete; K may be overwritten */
+            LOCAL_BARRIER();
 #endif
             if (HAS_COPIES && next.j0 < block.end)
                 STAGE_KEYS(next, 1 - number);

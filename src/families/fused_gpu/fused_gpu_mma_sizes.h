@@ -6,13 +6,13 @@
 #define BLOCK_M (SUB_GROUPS * M_FRAGMENTS * FRAGMENT_QUERIES)
 #include "families/fragment_attention_sizes.h"
 
-/* Local memory, counted in elements. If Q stays in registers, it is loaded through the place of
- * K and V, a warpgroup's rows at a time. */
+/* Local memory, counted in elements. If Q stays in registers, it is loaded through the buffers of K
+ * and V, a warpgroup's rows at a time. */
 #define STAGED_ROWS (HAS_TILE_PRODUCTS && Q_RESIDENT && !PRODUCER ? 4 * FRAGMENT_QUERIES : BLOCK_M)
 #define K_AT (Q_RESIDENT ? 0 : PLANES * BLOCK_M * ROW_STRIDE)
 #define V_AT (K_AT + PLANES * BLOCK_N * K_STRIDE)
 #define STAGE_ELEMENTS (PLANES * BLOCK_N * (K_STRIDE + V_STRIDE))
-/* A producer of planes has places for one plane each, of K or V. */
+/* A producer of planes has buffers for one plane each, of K or V. */
 #define STREAMS_PLANES (PLANES > 1 && HAS_TILE_PRODUCTS)
 #define PLANE_PLACES (STAGES * PLANES)
 #define PLACE_ELEMENTS (BLOCK_N * MAX(K_STRIDE, V_STRIDE))
@@ -23,7 +23,7 @@
 #define TILE_KEPT_BYTES                                                                            \
     (PRODUCER ? STAGES * DRAWERS * KEPT_ROW_BYTES * BLOCK_M : KEPT_BYTES(BLOCK_M, BLOCK_N))
 
-/* Beside the tiles are two flags, and one flag for each row. */
+/* Two flags, and one flag for each row, follow the tiles. */
 #define LOCAL_BYTES                                                                                \
     (LOCAL_ELEMENTS * ELEMENT_BYTES + (HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 0) + BESIDE_BYTES +     \
      (BLOCK_M + 2) * INT_BYTES + (PRODUCER ? PLANES * STAGES * PLACE_BARRIERS * LONG_BYTES : 0) +  \

@@ -58,7 +58,7 @@ static int has_one_stage(const clattn_problem *p, const size_t *values)
     return p->page_size || (p->dropout > 0.0f && !values[PRODUCER_INDEX]);
 }
 
-/* Words that a work-item keeps in registers throughout: scores, outputs and, if resident,
+/* The words that a work-item keeps in registers throughout: scores, outputs and, if resident,
  * queries. */
 static size_t register_words(const clattn_problem *p, const size_t *values)
 {
@@ -81,15 +81,16 @@ static size_t registers(const clattn_problem *p, const size_t *values)
     return ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
 }
 
-/* Words that products of floats in parts take: outputs, a tile's sums and three parts of weights. */
+/* The words that products of floats in parts take: outputs, a tile's sums and three parts of
+ * weights. */
 static size_t part_words(const clattn_problem *p, const size_t *values)
 {
     return QUERIES * (2 * p->dim_v + values[BLOCK_N_INDEX] * 3 / 2) / SUB_GROUP;
 }
 
-/* Register pressure, fitted to 40 programs that ptxas spilled or not. Scores count again for values
- * read of each pair, and again for block lists where pairs are looked up; parts of strict weights, places of packed batches
- * and pages, and addresses add to that. */
+/* The register pressure, fitted to 40 programs that ptxas spilled or not. Scores count again for
+ * values read of each pair, and again for block lists if pairs are looked up. Parts of strict
+ * weights, addresses of packed batches and pages, and other addresses add to that. */
 static int spills(const clattn_problem *p, const size_t *values)
 {
     const int looks_up = ca_looks_up_blocks(p, block_m(values), values[BLOCK_N_INDEX]);
@@ -104,7 +105,7 @@ static int spills(const clattn_problem *p, const size_t *values)
     const size_t places = p->total_q > 0 || p->total_kv > 0 || p->page_size ? 8 : 0;
     const size_t addresses = more ? 94 + 9 * more
                              : has_producer(values) && !values[Q_RESIDENT_INDEX]
-                                 ? 32 /* the producer has the copies' addresses */
+                                 ? 32 /* the producer holds the copies' addresses */
                                  : 40 + places + (scores > 32 ? 20 : 0);
 
     return register_words(p, values) + more * scores + (p->strict ? scores / 2 : 0) + weights +
@@ -114,10 +115,11 @@ static int spills(const clattn_problem *p, const size_t *values)
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
-/* For a number of dims: the fastest on an H200 (bench/results/h200-wgmma-2026-11-27.txt), then
- * those that need less. First, two or three warpgroups share tiles that a producer copies, and softmax
- * overlaps with products. Then three groups of 64 queries overlap one's softmax with the others'
- * products. With fewer registers left, softmax overlaps within a group. */
+/* Configurations for a number of dims: the fastest on an H200 first
+ * (bench/results/h200-wgmma-2026-11-27.txt), then those that need less. In the first ones two or
+ * three warpgroups share tiles that a producer copies, and softmax overlaps with products. In the
+ * next ones three groups of 64 queries overlap one's softmax with the others' products. With fewer
+ * registers left, softmax overlaps within a group. */
 static const struct way {
     size_t dims, sub_groups, keys, q_resident, stages, overlap, producer, groups;
 } ways[] = {
@@ -128,22 +130,22 @@ static const struct way {
     {256, 4, 32, 1, 1, 0, 0, 2},  {256, 4, 32, 1, 1, 0, 0, 1},  {256, 4, 32, 0, 1, 0, 0, 1},
 };
 
-/* The same for f32 in parts: planes stream through local memory, and one warpgroup's softmax overlaps
- * with another's products. */
+/* Configurations for f32 in parts: planes stream through local memory, and one warpgroup's softmax
+ * overlaps with another's products. */
 static const struct way ways_of_parts[] = {
     {64, 8, 128, 0, 3, 0, 1, 1}, {64, 8, 64, 0, 3, 0, 1, 1},  {64, 8, 32, 0, 3, 0, 1, 1},
     {128, 8, 64, 0, 2, 0, 1, 1}, {128, 8, 32, 0, 2, 0, 1, 1}, {256, 8, 32, 0, 1, 0, 1, 1},
 };
 
-/* Returns whether each multiprocessor has a group, its tiles are not mostly masked, and with three warpgroups the
- * last block of queries leaves few of them idle. */
+/* Returns whether each multiprocessor has a group and tiles are not mostly masked. With three
+ * warpgroups the last block of queries must also leave few of them idle. */
 static int fills(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
 {
     const size_t blocks = ca_divide_up(p->seq_q, block_m(values)) * p->heads * p->batch;
     const int64_t window = p->window_left, tiles = (int64_t)values[BLOCK_N_INDEX] * 4;
 
     if (values[SUB_GROUPS_INDEX] == 12 &&
-        (p->softcap > 0.0f || /* which spilled registers, as dropout does */
+        (p->softcap > 0.0f || /* the latter spilled registers, as dropout does */
          p->dropout > 0.0f || ca_round_up(p->seq_q, block_m(values)) - p->seq_q > p->seq_q / 25))
         return 0;
     return blocks >= ca_device_cores(dev) && (window == CLATTN_UNLIMITED || window >= tiles);
@@ -232,9 +234,10 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return p->dtype == CLATTN_F32 ? refusal_of_suggested(p, dev) : NULL;
 }
 
-/* Never chosen where it would be emulated: that is for tests. Preferred to fused_gpu_mma: its
- * mma.sync reaches some 60 % of wgmma's rate there (doc/gpus.md). f32 has two warpgroups or more, whose tiles hold
- * several small blocks of lists; fused_gpu_mma has smaller tiles. */
+/* It is never chosen where it would be emulated, which is for tests. It is preferred to
+ * fused_gpu_mma, whose mma.sync reaches some 60 % of wgmma's rate there (doc/gpus.md). With f32 it
+ * has two warpgroups or more, whose tiles hold several small blocks of lists; fused_gpu_mma has
+ * smaller tiles. */
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     const size_t least = WARPGROUP * QUERIES * (p->dtype == CLATTN_F32 ? 2 : 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Merges, on CPUs and GPUs: a row at a time. How it computes: src/families/merge_rows/merge_rows.cl. */
+/* Merges, on CPUs and GPUs, a row at a time; src/families/merge_rows/merge_rows.cl says how. */
 #include "base/sizes.h"
 #include "families/family_units.h"
 #include "families/registry.h"
@@ -27,8 +27,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return p->merge.dim > CL_INT_MAX / 2 ? "a row has more than 2^30 elements" : NULL;
 }
 
-/* On CPUs an item has whole rows, and enough of them for a work-group to be worth starting, but not so
- * many that units are idle; on GPUs items side by side read four columns each. */
+/* On CPUs an item has whole rows. They are enough for a work-group to be worth starting, but not so
+ * many that units are idle. On GPUs neighbouring items read four columns each. */
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t units = dev->compute_units ? dev->compute_units : 1;

@@ -42,10 +42,10 @@ struct merge_arguments {
     ARGUMENTS_MEMBERS
 };
 
-/* A row of all states, and of the state that o and lse hold before. */
+/* A row of all states, and of the state that o and lse already hold. */
 struct row {
     const __global float *lse; /* this row's lse in the first state */
-    long rows;                 /* steps from a state's lse to the next one's */
+    long rows;                 /* the distance from a state's lse to the next one's */
     float held, sink;          /* the held state's lse, and the sink; -inf if it does not count */
     long states;               /* the number of states without the held one and the sink */
     float most, share;         /* the largest lse; the common factor of the weights */
@@ -54,8 +54,8 @@ struct row {
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
-/* The lse of states s .. s + SIMD_WIDTH - 1. The held state (accumulate) and the sink come last;
- * then -inf. */
+/* Loads the lse of states s .. s + SIMD_WIDTH - 1. The state in o (accumulate) and the sink come
+ * last; then -inf. */
 INLINE lanes load_lse(const struct row *r, const long s)
 {
     float x[SIMD_WIDTH];
@@ -75,7 +75,7 @@ INLINE lanes weights_of_states(const lanes lse, const float most)
     return lse == (lanes)(most) ? (lanes)(1.0f) : exponential2((lse - most) * LOG2E);
 }
 
-/* Sets most and share, and returns the union's lse. */
+/* Sets most and share, and returns the lse of the merged row. */
 INLINE float weigh_row(struct row *r)
 {
     float sum;
@@ -106,8 +106,8 @@ INLINE float weigh_row(struct row *r)
 #define LOAD_WHOLE(p, aligned) LOAD_VECTOR(p)
 #endif
 
-/* Adds an item's columns of a row; the row has `left` columns from the item's first one on. whole:
- * all of the columns exist, side by side. */
+/* Merges an item's columns of a row; the row has `left` columns from the item's first one on.
+ * whole: all of the columns exist, side by side. */
 INLINE void add_columns(const float weight, const __global storage *p, const long step,
                         const int left, const bool aligned, const bool whole, lanes *x)
 {
@@ -128,7 +128,8 @@ INLINE bool is_aligned(const long first, const long *stride)
     return ((first | stride[0] | stride[1] | stride[2]) & 3) == 0;
 }
 
-/* Divides numbers that mostly fit 32 bits, which takes a GPU a quarter of the time. */
+/* Divides numbers that mostly fit 32 bits: on GPUs this takes a quarter of the time of a 64-bit
+ * division. */
 INLINE long quotient(const long n, const long by)
 {
     return (n | by) >> 32 == 0 ? (long)((uint)n / (uint)by) : n / by;

@@ -3,7 +3,7 @@
 #include "families/family_units.h"
 #include "families/registry.h"
 
-/* A row of o is in private memory; devices need not have more of it. */
+/* A row of o is in private memory, whose guaranteed size limits dim_v. */
 enum { MOST_DIM_V = 4096 };
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)

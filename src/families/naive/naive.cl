@@ -58,7 +58,7 @@ __kernel void naive(PARAMETERS_naive)
             dot = fma(LOAD(args->q, q_row + d * Q_STEP), load_k(args->k, k_row, d * K_STEP), dot);
         const float s = biased_score(args, e, first, end, b, h, i, j, SOFTCAPPED(scale * dot));
         const float new_max = fmax(row_max, s);
-        const float base = new_max == -INFINITY ? 0.0f : new_max; /* -inf - -inf is no number */
+        const float base = new_max == -INFINITY ? 0.0f : new_max; /* -inf - -inf would be NaN */
         const float rescale = exp(row_max - base);
         float weight = exp(s - base);
         row_max = new_max;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Projections on CPUs: SIMD lanes are columns. How it computes: src/families/projection_cpu/projection_cpu.cl. And
- * projection_cpu UNIT=pairs, the same with products of bf16 pairs. */
+/* Projections on CPUs, with columns in SIMD lanes; src/families/projection_cpu/projection_cpu.cl
+ * says how. With UNIT=pairs products are those of bf16 pairs. */
 #include "device/capacity.h"
 #include "families/family_units.h"
 #include "families/projection_cpu/projection_cpu_sizes.h"
@@ -38,9 +38,9 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return NULL;
 }
 
-/* Registers: 24 sums of 32 with vectors of 16, else 12 of 16. There are no more rows than x has,
- * unless strips of x are packed anyway: a layer's gradients of biases, products with one row of
- * ones, then have the program of those of its weights. */
+/* Chooses sums that fill the registers: 24 of 32 with vectors of 16, else 12 of 16. There are no
+ * more rows than x has, unless strips of x are packed anyway. A layer's gradients of biases,
+ * products with one row of ones, then share the program of its weights' gradients. */
 static void block_registers(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;
@@ -129,8 +129,8 @@ static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_de
     return ca_bf16_pairs_refusal(p);
 }
 
-/* Groups of neighbouring columns have the same rows; more rows than these would come from L3
- * (measured). */
+/* Groups of neighbouring columns share rows; more rows than these would come from L3 (measured).
+ * */
 static void adapt_pairs(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most = ca_projection_x_in_pairs(&p->projection) ? 1024 : 512;

@@ -37,7 +37,7 @@
 #define IN_PLACE ((DTYPE == DTYPE_F32 && UNIT_X_COLUMN) || (OPERAND_PAIRS && X_HAS_PAIRS))
 #if !IN_PLACE
 #define STRIP_DEPTH (UNIT_X_COLUMN ? 1 : REGISTER_ROWS)
-/* The stride is no power of two, so that rows lie in different sets of the cache. */
+/* The stride is not a power of two, so that rows lie in different sets of the cache. */
 #define STRIP_ROW (UNIT_X_COLUMN ? OPERANDS(BLOCK_K) + SIMD_WIDTH : 1)
 #define PACK_DEPTH 16 /* steps of the depth that are loaded before one is stored */
 #endif
@@ -124,8 +124,8 @@ NOINLINE void multiply_vector(const int rows, const int zero, const strip_rows s
     multiply_strip(rows, 1, zero, strip, panel, runs, sums);
 }
 
-/* One tile of y: load the accumulators, multiply, store. rows and columns are offsets in y. first:
- * it is the first part of the depth; zero: the accumulators start with zeros. */
+/* Computes one tile of y: loads the accumulators, multiplies, stores. rows and columns are offsets
+ * in y. first: it is the first part of the depth; zero: the accumulators start with zeros. */
 INLINE void compute_tile(const bool first, const bool zero, const bool load, const bool store,
                          const strip_rows strip, const lanes *panel, const struct runs *runs,
                          __global result *y, const long *rows, const int num_rows,

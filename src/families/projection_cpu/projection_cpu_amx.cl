@@ -50,7 +50,7 @@ INLINE void pad_panels(const int num_columns, const int count, lanes *panels)
                 panels[c / PANEL * PANEL_VECTORS + k * REGISTER_VECTORS + v] = 0.0f;
 }
 
-/* tiles += strip . panels, from zeros if `zero`, of one panel or two. */
+/* Adds strip . panels, of one panel or two, to the tiles; they start from zeros if `zero`. */
 NOINLINE void multiply_panels(const int rows, const int columns, const bool zero, const int steps,
                               const uint *strip, const long strip_row, const lanes *panels,
                               lanes *tiles)
@@ -110,7 +110,7 @@ NOINLINE void compute_strip(const struct block *b, const int r, const bool first
     for (int k = 0; k < depth; k += most) {
         const int count = min(most, depth - k);
         const bool begins = first && k == 0, ends = last && k + count == depth;
-        const bool wraps = k + count == depth; /* the next strip is of the next rows */
+        const bool wraps = k + count == depth; /* the next strip has the next rows */
         const int next_row = wraps ? r + REGISTER_ROWS : r, next = wraps ? 0 : k + count;
         const uint *strip = packed;
         long strip_row = ROW_BYTES_OF(TILE_STRIP_ROW);

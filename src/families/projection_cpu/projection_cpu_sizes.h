@@ -8,10 +8,11 @@
 #define MOST_ROWS ROUND_UP(BLOCK_M, REGISTER_ROWS)
 #define MOST_COLUMNS ROUND_UP(BLOCK_N, PANEL)
 
-/* Vectors of packed w, a panel of columns after the other. */
+/* The vectors of packed w, one panel of columns after the other. */
 #define PANEL_VECTORS (OPERANDS(BLOCK_K) * REGISTER_VECTORS)
 #define PANELS_VECTORS (MOST_COLUMNS / PANEL * PANEL_VECTORS)
-/* Places of the block's rows and columns, of each two; a bias of each column; places of a part of the depth in x and w. */
+/* Two offsets for each of the block's rows and columns, a bias for each column, and offsets of a
+ * part of the depth in x and w. */
 #define PLACES_BYTES                                                                               \
     (2 * (MOST_ROWS + MOST_COLUMNS + BLOCK_K) * LONG_BYTES + MOST_COLUMNS * FLOAT_BYTES)
 
@@ -21,7 +22,8 @@
 #define TILE_STRIP (REGISTER_ROWS * TILE_STRIP_ROW)
 
 /* UNIT=vector and pairs: sums, of the whole block if they wait for the next part of the depth; SLAB
- * packed strips of x. No power of two: rows then lie in different sets of the cache. */
+ * packed strips of x. The size is not a power of two, so that rows lie in different sets of the
+ * cache. */
 #define KEEP_SUMS (SPLIT_K == 1 && DTYPE != DTYPE_F32)
 #define SUM_VECTORS ((KEEP_SUMS ? MOST_ROWS * MOST_COLUMNS : REGISTER_ROWS * PANEL) / SIMD_WIDTH)
 #define SLAB 8

@@ -58,7 +58,7 @@ static void split_depth(const clattn_problem *p, const clattn_device_info *dev, 
         *splits *= 2;
 }
 
-/* The list, by what the first is called in cl/. */
+/* The list of stages, with the name of the first kernel in cl/. */
 #define PROJECTION_STAGES(kernel)                                                                  \
     {kernel, CA_PROJECTION_ARGUMENTS, blocks_ndrange},                                             \
     {                                                                                              \

@@ -18,7 +18,7 @@ static size_t work_items(const size_t *values)
            values[THREAD_N_INDEX];
 }
 
-/* The sums, and the elements loaded for a stage. */
+/* The registers of a work-item: the sums, and the elements loaded for a stage. */
 static size_t private_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t across = values[BLOCK_M_INDEX] + values[BLOCK_N_INDEX];
@@ -54,9 +54,9 @@ static void shrink_to(size_t size, size_t least, size_t *block)
         *block /= 2;
 }
 
-/* A second stage, copied in the background, of a depth of 32 where that leaves as many groups resident (on an H200 each
- * was the faster, and so were eight depths unrolled). Of rows along the depth (cl/gpu/depth_rows.h) four are, which
- * need no more than 128 registers. */
+/* With background copies: a second stage with a depth of 32, if as many groups stay resident. On an
+ * H200 this was faster, and so was unrolling eight steps of the depth. For rows along the depth
+ * (cl/gpu/depth_rows.h) four steps are unrolled, which need at most 128 registers. */
 static void copy_stages(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t before = values[BLOCK_K_INDEX];
@@ -86,7 +86,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         *rows /= 2, *columns /= 2;
     shrink_to(ca_projection_rows(p), 8, rows); /* below 8 rows loads dominate */
     shrink_to(ca_projection_columns(p), 16, columns);
-    if (*rows < 64) { /* few rows read all of w: wide tiles in deep stages */
+    if (*rows < 64) { /* a few rows read all of w, best in wide tiles and deep stages */
         values[THREAD_M_INDEX] = values[THREAD_N_INDEX] = 4;
         values[BLOCK_K_INDEX] = 32;
     }
@@ -97,7 +97,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     if (p->projection.dtype == CLATTN_F32 && ca_copies_in_background(dev))
         copy_stages(p, dev, values);
     values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
-    if (reject(p, dev, values)) /* more work-items, which load less each */
+    if (reject(p, dev, values)) /* makes more work-items, each of which loads less */
         values[THREAD_M_INDEX] = values[THREAD_N_INDEX] = 4;
     while (reject(p, dev, values) && values[BLOCK_K_INDEX] > 8)
         values[BLOCK_K_INDEX] /= 2;
@@ -111,7 +111,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 
 static const char *more_options(const size_t *values, const clattn_device_info *dev)
 {
-    /* As many groups stay resident where 128 registers do: cl/gpu/depth_rows.h would take up to 212. */
+    /* As many groups stay resident with 128 registers: cl/gpu/depth_rows.h would take up to 212. */
     return values[COPIES_INDEX] && ca_copies_in_background(dev)
                ? " -D ASYNC_COPIES=1 -cl-nv-maxrregcount=128"
                : "";

@@ -39,17 +39,17 @@
 #include "gpu/projection_task.h"
 
 #define UNROLL_ALL _Pragma("unroll")
-/* Whether tiles lie as both matrices do (cl/gpu/depth_rows.h). */
+/* Is 1 if tiles have the layout of both matrices (cl/gpu/depth_rows.h). */
 #define DEPTH_ROWS (COPIES && BLOCK_K == 32 && UNIT_X_COLUMN && !UNIT_W_COLUMN && UNIT_W_ROW)
 #if DEPTH_ROWS
 #include "gpu/depth_rows.h"
 #endif
 
-/* Quad q of a thread, in the block. */
+/* The number, in the block, of a thread's quad q. */
 #define ROW(q) (((q)*THREADS_M + thread_m) * 4)
 #define COLUMN(q) (((q)*THREADS_N + thread_n) * 4)
 
-/* The place of load t of a tile of `block` rows or columns (across), along the depth. */
+/* The position of load t in a tile of `block` rows or columns (across), and along the depth. */
 struct slot {
     int across, along;
 };
@@ -122,8 +122,9 @@ INLINE void stage_quads(const float4 *loaded, const int block, const bool depth_
 }
 
 #if COPIES
-/* The address of the tile's first row of x or column of w at the next depth to copy, its index
- * within its head or batch, and whether all of the tile's rows or columns are one step apart. */
+/* The address of the tile's first row of x, or column of w, at the next depth to copy, and that
+ * depth's index within its head or batch. The last member tells whether the tile's rows or columns
+ * are evenly spaced. */
 struct walk {
     const __global float *from;
     long inner;
@@ -140,7 +141,7 @@ INLINE struct walk walk_from(const __global float *matrix, const struct pair acr
                          inner + count <= across.size};
 }
 
-/* Moves both walks on by a stage. *inner: the inner index of the depth where they are. */
+/* Advances both addresses by a stage. *inner is the inner index of their depth. */
 INLINE void step_walks(const struct task *t, struct walk *x, struct walk *w, long *inner)
 {
     x->from += BLOCK_K * t->depths_of_x.inner_step;
@@ -220,7 +221,7 @@ INLINE float4 multiply_add4(const float x, const float4 y, const float4 sum)
                     MULTIPLY_ADD(x, y.z, sum.z), MULTIPLY_ADD(x, y.w, sum.w));
 }
 
-/* sums += the products of a stage. */
+/* Adds the products of a stage to sums. */
 INLINE void multiply_quads(const __local float4 *x_tile, const __local float4 *w_tile,
                            const int thread_m, const int thread_n,
                            float4 sums[THREAD_M][THREAD_N / 4])
@@ -283,7 +284,7 @@ INLINE void store_quads(const struct projection_arguments *args, const struct ta
     const int thread_m = THIS_THREAD / THREADS_N, thread_n = THIS_THREAD % THREADS_N;
     const bool y_quads = UNIT_Y_COLUMN && args->shape->y_dim % 4 == 0;
     const struct pair columns_of_y = {args->shape->y_dim, args->shape->y_stride[1], Y_COLUMN_STEP};
-    long places[THREAD_N]; /* the columns' places, computed once: one may cost divisions */
+    long places[THREAD_N]; /* the columns' offsets are computed once: one may cost divisions */
 
     UNROLL_ALL
     for (int c = 0; c < THREAD_N; c++)
@@ -380,7 +381,7 @@ projection_gpu_item(PARAMETERS_projection_gpu_item)
         stage_quads(w_loaded, BLOCK_N, !UNIT_W_COLUMN, t.end - k, W_STRIDE, w_now);
         step_places(args, &t, next, x_depths[1 - now], w_depths[1 - now], x_depths[now],
                     w_depths[now], inner);
-        LOCAL_BARRIER(); /* the stage and the next one's places are complete */
+        LOCAL_BARRIER(); /* the stage and the next one's offsets are complete */
         if (next < t.end) {
             load_quads(args->x, BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows, x_depths[now], x_loaded);
             load_quads(args->w, BLOCK_N, !UNIT_W_COLUMN, t.w_quads, w_columns, w_depths[now],

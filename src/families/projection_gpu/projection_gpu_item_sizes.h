@@ -11,5 +11,5 @@
 #define W_STRIDE ((BLOCK_N + PADDING) / 4)
 #define LOCAL_BYTES (STAGES * BLOCK_K * (X_STRIDE + W_STRIDE) * FLOAT4_BYTES + PLACES_BYTES)
 
-/* Loads of four that a thread does for a tile of so many rows or columns. */
+/* The number of 4-element loads of a thread for a tile of this many rows or columns. */
 #define LOADS(block) DIVIDE_UP((block)*BLOCK_K / 4, THREADS)

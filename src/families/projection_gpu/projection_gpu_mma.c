@@ -38,7 +38,8 @@ static int are_whole_fragments(const size_t *values)
            values[BLOCK_K_INDEX] % f->depth == 0;
 }
 
-/* Words of a work-item: its sums, the operands of one step, and its loads for the next stage. */
+/* The words of a work-item: its sums, the operands of one step, and its loads for the next stage.
+ * */
 static size_t register_words(const clattn_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
@@ -79,7 +80,8 @@ static size_t block_m(const size_t *values)
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
-/* The least of everything, of the instruction that the device has, or of the one that is emulated. */
+/* Chooses the smallest tile, of the instruction that the device has, or of the one that is
+ * emulated. */
 static void take_least(const clattn_device_info *dev, size_t *values)
 {
     const size_t own = ca_instruction_of(dev);
@@ -108,9 +110,9 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return reject(p, dev, least);
 }
 
-/* Halves the tile's rows, or its columns, and with less than a fragment for each of the sub-groups that share
- * them, these; they share the other side then, where that has fragments for all. 0 if nothing is left to
- * halve. */
+/* Halves the tile's rows or columns. If sub-groups then have less than a fragment, their number on
+ * that side is halved; they divide the other side if it has enough fragments. Returns 0 if nothing
+ * can be halved. */
 static int halve(size_t *values, int rows)
 {
     const struct ca_fragment *f = fragment_of(values);
@@ -131,9 +133,9 @@ static int halve(size_t *values, int rows)
     return 1;
 }
 
-/* Tiles of 128 x 256 read the least from the caches, where all multiprocessors get one and local memory holds three
- * stages. The longer these are, the fewer instructions are beside the products; with the places of parts of f32 the
- * longest would spill registers. */
+/* Tiles of 128 x 256 read the least from the caches, if every multiprocessor gets one and local
+ * memory holds three stages. Longer stages need fewer instructions beside the products; with f32
+ * parts the longest would spill registers. */
 static int takes_wide_tiles(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {
@@ -155,7 +157,7 @@ static int takes_wide_tiles(const clattn_problem *p, const clattn_device_info *d
     return 0;
 }
 
-/* The tile's columns, and stages that are copied in the background. */
+/* Chooses the tile's columns, and the stages that are copied in the background. */
 static void choose_stages(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     if (takes_wide_tiles(p, dev, values))
@@ -186,7 +188,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
     if (own == CA_DPAS_8 || own == CA_DPAS_16) /* its sub-groups have few lanes */
         values[SUB_GROUPS_M_INDEX] = values[SUB_GROUPS_N_INDEX] = 4;
-    if (own == CA_MMA_SYNC || own == CA_WMMA) /* a longer stage would spill the loads ahead */
+    /* a longer stage would spill the elements loaded ahead */
+    if (own == CA_MMA_SYNC || own == CA_WMMA)
         values[BLOCK_K_INDEX] = 16;
     values[COPIES_INDEX] = own == CA_MMA_SYNC && lies_in_pieces(p, 32);
     if (values[COPIES_INDEX])
@@ -201,7 +204,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
     values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
     if (own == CA_MMA_SYNC && values[SPLIT_K_INDEX] > 1 && *rows > 64 && *columns > 64) {
-        halve(values, 0); /* at 128 x 128 the registers that splits add would spill */
+        halve(values, 0); /* at 128 x 128 the registers for splits would spill */
         values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
     }
     while (reject(p, dev, values) && values[BLOCK_K_INDEX] > 16)

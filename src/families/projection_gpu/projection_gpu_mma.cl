@@ -62,7 +62,7 @@
 /* The number of 4 x 4 blocks that a thread loads of a tile of `block` rows or columns. */
 #define LOADS(block) (((block)*BLOCK_K / 16 + THREADS - 1) / THREADS)
 #define IS_IN_STAGE(t, block) ((block)*BLOCK_K / 16 % THREADS == 0 || (t) < (block)*BLOCK_K / 16)
-/* Row and column, in the block, of sum x of a fragment of rows that begins at `row`. */
+/* The row and column, in the block, of sum x of a fragment of rows that begins at `row`. */
 #define ROW(row, x) ((row) + lane_query(lane, SUM_QUERY((x) % FRAGMENT_SUMS)))
 #define COLUMN(column, x)                                                                          \
     ((column) + (x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(lane, (x) % FRAGMENT_SUMS))
@@ -72,16 +72,16 @@
 #elif !HAS_TILE_PRODUCTS
 /* ---- load ------------------------------------------------------------------------------------ */
 
-/* The place of block t of a tile: its row or column (across), and its depth (along). */
+/* The position of block t in a tile: its row or column (across), and its depth (along). */
 struct slot {
     int across, along;
-    int turn; /* the thread's i-th of four rows or columns is i ^ turn */
+    int turn; /* the thread's row or column number i of four is i ^ turn */
 };
 
-/* Neighbouring threads have neighbours along the depth: a sub-group reads whole sectors of 32 bytes
- * for either layout. Their stores have no bank conflicts (tests/offline/bank_conflicts.sh): rows of
- * two adjacent threads are eight apart where four would share banks, and with rows of 48 bytes
- * every second pair of threads stores its four from the third on. */
+/* Neighbouring threads load neighbours along the depth: a sub-group reads whole sectors of 32 bytes
+ * for either layout. Stores have no bank conflicts (tests/offline/bank_conflicts.sh): rows of two
+ * adjacent threads are eight apart where four would share banks. With rows of 48 bytes every second
+ * pair of threads stores its four from the third on. */
 INLINE struct slot block_slot(const int t)
 {
     const int four = t / (BLOCK_K / 4);
@@ -140,7 +140,7 @@ INLINE void load_blocks(const __global element *matrix, const int block, const b
     }
 }
 
-/* The i-th row that the thread stores, and the address of its i-th store. */
+/* The i-th row that the thread stores, and the address of that store. */
 #define TURNED(i) (s.turn && !depth_first ? loaded[n][i].zwxy : loaded[n][i])
 #define STAGE_FOUR(i) ((__local ushort4 *)(tile + (s.across + ((i) ^ s.turn)) * STRIDE + s.along))
 
@@ -164,7 +164,7 @@ INLINE void stage_blocks(ushort4 loaded[][4], const int block, const bool depth_
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* sums += the products of a stage; from the sub-group's first row and column on. */
+/* Adds the products of a stage to sums, from the sub-group's first row and column on. */
 INLINE void multiply_blocks(const __local ushort *x_rows, const __local ushort *w_columns,
                             float sums[M_FRAGMENTS][SUMS], const int lane, __local float *exchange)
 {
@@ -221,7 +221,7 @@ INLINE void store_part_of_fragments(const struct projection_arguments *args, con
     }
 }
 #else
-/* Finds the places of the tile's rows and columns in y. */
+/* Finds the offsets of the tile's rows and columns in y. */
 INLINE void find_results(const struct projection_arguments *args, const struct task *t,
                          __local long *y_rows, __local long *y_columns)
 {
@@ -236,7 +236,7 @@ INLINE void find_results(const struct projection_arguments *args, const struct t
 }
 
 #if KEYS_OF_SUMS % 2 == 0 && UNIT_Y_COLUMN && DTYPE != DTYPE_F32
-/* Whether two columns that are neighbours can be stored at once. */
+/* Returns whether two neighbouring columns can be stored at once. */
 INLINE bool stores_pairs(const struct projection_arguments *args)
 {
     return ((args->shape->y_dim | args->shape->y_stride[0] | args->shape->y_stride[1] |
@@ -290,7 +290,7 @@ INLINE void store_fragments(const struct projection_arguments *args, const struc
     }
 }
 
-/* Lanes have pairs of columns: four lanes' pairs of f32 fill a sector. */
+/* Lanes have pairs of columns: the f32 pairs of four lanes fill a sector. */
 #if BY_PARTS && UNIT_Y_COLUMN && !HAS_ACCUMULATE && KEYS_OF_SUMS % 2 == 0
 INLINE bool y_has_pairs(const struct projection_arguments *args)
 {
@@ -343,7 +343,7 @@ INLINE void store_pairs(const struct projection_arguments *args, const struct ta
 #else
 #define STORE_SUMS(first_row, first_column)                                                        \
     do {                                                                                           \
-        LOCAL_BARRIER(); /* places of x and w are read no more */                                  \
+        LOCAL_BARRIER(); /* the offsets of x and w are no longer read */                           \
         find_results(args, &t, x_rows, w_columns);                                                 \
         LEAVE_FLAGGED();                                                                           \
         LOCAL_BARRIER(); /* places of y are complete */                                            \
@@ -374,7 +374,7 @@ INLINE void store_pairs(const struct projection_arguments *args, const struct ta
         copies.left = pieces ? (int)clamp(t.end - ahead.k, 0L, (long)BLOCK_K) : 0;                 \
     } while (0)
 
-/* The pieces that are copied by the end of the n-th of `all` steps before the last. */
+/* The number of pieces that are copied by the end of step n of the `all` steps before the last. */
 #define PIECES_BY(n) ((X_COPIES + W_COPIES) * MIN(n, STEPS - 1) / (STEPS - 1))
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
@@ -472,7 +472,7 @@ projection_gpu_mma(PARAMETERS_projection_gpu_mma)
         stage_blocks(w_loaded, BLOCK_N, !UNIT_W_COLUMN, w_now);
         step_places(args, &t, next, x_depths[1 - now], w_depths[1 - now], x_depths[now],
                     w_depths[now], inner);
-        LOCAL_BARRIER(); /* the stage and the next one's places are complete */
+        LOCAL_BARRIER(); /* the stage and the next one's offsets are complete */
         if (next < t.end) {
             load_blocks(ELEMENTS_OF_X(args), BLOCK_M, UNIT_X_COLUMN, t.x_quads, x_rows,
                         x_depths[now], t.end - next, x_loaded);

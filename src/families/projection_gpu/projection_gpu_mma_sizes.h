@@ -13,7 +13,7 @@
 #define W_ELEMENTS (W_LINES * W_STRIDE)
 #define STAGE_ELEMENTS (BLOCK_M * STRIDE + W_ELEMENTS)
 
-/* Copies, and tiles that the tensor cores read, need the places of rows and columns alone. */
+/* Copies, and tiles that the tensor cores read, need only the offsets of rows and columns. */
 #define LOCAL_BYTES                                                                                \
     (STAGES * STAGE_ELEMENTS * ELEMENT_BYTES + (HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 0) +           \
      (COPIES || HAS_TILE_PRODUCTS ? (BLOCK_M + BLOCK_N) * LONG_BYTES : PLACES_BYTES) +             \

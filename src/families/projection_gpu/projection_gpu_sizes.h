@@ -4,19 +4,19 @@
 #define CLATTN_PROJECTION_GPU_SIZES_H
 #include "families/f32_part_sizes.h"
 
-/* Places in local memory: of the tile's rows of x and columns of w, of a stage's depths in x and w, twice, and of each
- * depth in its head. */
+/* The offsets in local memory: of the tile's rows of x and columns of w, and of two stages' depths
+ * in x, in w and in their heads. */
 #define PLACES_BYTES ((BLOCK_M + BLOCK_N + 5 * BLOCK_K) * LONG_BYTES)
 
-/* The sums of parts of the depth in the workspace, before what else it holds. */
+/* The sums of parts of the depth come first in the workspace. */
 #define SPLIT_SUM_BYTES(rows, columns)                                                             \
     (SPLIT_K > 1 ? ROUND_UP(SPLIT_K * (rows) * (columns)*FLOAT_BYTES, 16) : 0)
 
-/* Elements of a line of parts of f32 (cl/mma/projection_parts.h), a row of x or a column of w. */
+/* The elements of a line of f32 parts (cl/mma/projection_parts.h): a row of x or a column of w. */
 #define PART_DEPTH(depth) ROUND_UP(depth, 64)
-/* Behind the parts of w: whether it has a flag. */
+/* A word behind the parts of w tells whether w is flagged. */
 #define W_FLAG_BYTES 16
-/* Rows of y that a group computes at a time where they are flagged. */
+/* The number of flagged rows of y that a group computes at a time. */
 #define FLAGGED_ROWS 8
 
 #endif

@@ -60,7 +60,7 @@ static struct ca_ndrange parts_ndrange(const clattn_problem *p, const size_t *va
                : ca_groups(0, 1);
 }
 
-/* Groups look at eight rows each, and some at others after those. */
+/* Each group computes eight rows, and some take others after those. */
 static struct ca_ndrange flagged_ndrange(const clattn_problem *p, const size_t *values)
 {
     const size_t most = 512, rows = ca_projection_rows(p);
@@ -71,8 +71,9 @@ static struct ca_ndrange flagged_ndrange(const clattn_problem *p, const size_t *
                : ca_groups(0, 1);
 }
 
-/* The unit's preference, if it is `with` for 16 bits. The stage that splits x and w moves ten bytes for each element,
- * which a product of few rows or columns does not win back; launches take as long as a product of 2^30 terms. */
+/* The unit's preference, which is `with` for 16 bits. The stage that splits x and w moves ten bytes
+ * for each element, so a product of few rows or columns does not pay. Its launches take as long as
+ * a product of 2^30 terms. */
 static int preference_with(const clattn_problem *p, const clattn_device_info *dev, int with)
 {
     enum { BEHIND_OTHERS = 40 };
@@ -87,13 +88,13 @@ static int preference_with(const clattn_problem *p, const clattn_device_info *de
 }
 #endif
 
-/* The list, by what the first is called in cl/. */
+/* The list of stages, with the name of the first kernel in cl/. */
 #define PROJECTION_STAGES(kernel)                                                                  \
     {kernel, CA_PROJECTION_ARGUMENTS, tiles_ndrange},                                              \
     {                                                                                              \
         "projection_sum", CA_PROJECTION_SUM_ARGUMENTS, sum_ndrange                                 \
     }
-/* Those of a unit of matrix instructions. */
+/* The stages of a unit of matrix instructions. */
 #define PROJECTION_MMA_STAGES(kernel)                                                              \
     {"projection_parts", CA_PROJECTION_PARTS_ARGUMENTS, parts_ndrange}, PROJECTION_STAGES(kernel), \
     {                                                                                              \

@@ -53,14 +53,15 @@ static int spills(const clattn_problem *p, const size_t *values)
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
-/* The most parts of the depth, each of at least 256. */
+/* The largest number of parts of the depth, each at least 256 long. */
 static size_t most_splits(const clattn_problem *p)
 {
     return ca_larger(1, ca_smaller(32, ca_projection_depth(p) / 256));
 }
 
-/* The parts of the depth for f32, whose depth is six times as long: tiles keep their size, and work-groups come in whole
- * waves. A further part must be worth a tenth of the time, since sums pass through memory. */
+/* The number of parts of the depth for f32, which is six times as long. Tiles keep their size, and
+ * work-groups come in whole waves. One part more must save a tenth of the time, since sums pass
+ * through memory. */
 static size_t splits_of_f32(const clattn_problem *p, const clattn_device_info *dev, size_t tiles)
 {
     const size_t cores = ca_device_cores(dev);
@@ -101,7 +102,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
                                    : ca_projection_splits(p, dev, num_tiles(p, values));
 }
 
-/* Why x or w cannot be copied as they lie; NULL if they can. */
+/* Returns why x or w cannot be copied in their layout; NULL if they can. */
 static const char *layout_refusal(const clattn_projection_problem *p)
 {
     if (p->x_dim % PIECE || (p->x_heads > 1 && p->x_dim % STAGE))
@@ -118,7 +119,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 {
     const char *why = ca_mma_refusal(p);
 
-    if (!why) /* parts of f32 lie as they are wanted */
+    if (!why) /* parts of f32 already have the layout of tiles */
         why = p->projection.dtype == CLATTN_F32 ? ca_f32_parts_refusal(dev)
                                                 : layout_refusal(&p->projection);
     if (why)
@@ -128,8 +129,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return refusal_of_suggested(p, dev);
 }
 
-/* Never chosen where it would be emulated: that is for tests. Preferred to projection_gpu_mma, but
- * not for few rows, since a warpgroup has 64. */
+/* It is never chosen where it would be emulated, which is for tests. It is preferred to
+ * projection_gpu_mma, but not for few rows, since a warpgroup has 64. */
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     if (!ca_has_wgmma(dev))

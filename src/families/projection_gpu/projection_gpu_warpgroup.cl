@@ -23,7 +23,8 @@
 /* Lines of a stage, along the depth or rows across it, that the work-group copies at once in pieces. */
 #define LINES_AT_ONCE (THREADS / (BLOCK_K / 8))
 #define ROWS_AT_ONCE (THREADS / (BLOCK_N / 8))
-/* Loops over a thread's lines go to the more of x and w: see MAX_DIM_TILES in cl/mma/fragment_gradients.h. */
+/* Loops over a thread's lines go to the larger count of x and w: see MAX_DIM_TILES in
+ * cl/mma/fragment_gradients.h. */
 #define MOST_LINES ((BLOCK_M > BLOCK_N ? BLOCK_M : BLOCK_N) / LINES_AT_ONCE)
 
 /* A thread's addresses of its pieces of a stage at depth 0: one for each line along the depth of x
@@ -126,11 +127,11 @@ INLINE void load_across(const __global element *matrix, const __local long *plac
 }
 #endif
 
-/* The number of stages that are copied ahead. With three STAGES and more one stage is multiplied
- * while the products of the next one are asked for. */
+/* The number of stages that are copied ahead. With at least three STAGES one stage is multiplied
+ * while the products of the next are started. */
 #define AHEAD (STAGES > 2 ? STAGES - 2 : STAGES - 1)
 
-/* Copies the stage `ahead`, if there is one, to the n-th place, and moves ahead on by a stage. */
+/* Copies the stage `ahead`, if there is one, to buffer n, and advances `ahead` by a stage. */
 #define COPY_STAGE(n)                                                                              \
     if (ahead.k < t.end) {                                                                         \
         __local ushort *const to = (__local ushort *)tiles + (n)*STAGE_ELEMENTS;                   \
@@ -254,7 +255,7 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
     SUMS_HERE(sums[0], SUMS);
 #if STORES_ROWS
     if (y_has_pieces(args)) {
-        LOCAL_BARRIER(); /* places of x and w and the stages are read no more */
+        LOCAL_BARRIER(); /* the offsets and the stages of x and w are no longer read */
         find_results(args, &t, x_rows, w_columns);
         LOCAL_BARRIER(); /* places of y are complete */
         store_through(args, &t, first_row, lane, sums[0], x_rows, w_columns,

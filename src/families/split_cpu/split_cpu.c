@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The forward for few queries and many keys, on CPUs: the keys of a kv head are split over groups.
- * How it computes: src/families/split_cpu/split_cpu.cl. */
+ * src/families/split_cpu/split_cpu.cl says how. */
 #include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/family.h"
@@ -9,7 +9,7 @@
 #include "families/split.h"
 #include "families/split_cpu/split_cpu_sizes.h"
 
-/* The size is that with converted keys. */
+/* The size counts converted keys. */
 enum { STAGES_K = 1 };
 
 #define TUNABLES_DEF "families/split_cpu/split_cpu.def"
@@ -18,7 +18,7 @@ enum { STAGES_K = 1 };
 
 #include "families/split_cpu/split_cpu_stages.h"
 
-enum { TILE_BYTES = 32 << 10 }; /* the most bytes of a tile's keys as f32 */
+enum { TILE_BYTES = 32 << 10 }; /* the largest number of bytes for a tile's keys as f32 */
 
 static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
 {
@@ -58,9 +58,9 @@ static int is_quantized(const clattn_problem *p)
            ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
 }
 
-/* Register tiles for this many rows; many rows make a vector of sums of scores. Keys that vectors
- * of eight and fewer convert for one register tile are not kept as f32 (not measured for vectors of
- * 16). Eight sums of values hide the latency of a multiply-add. They cover as many rows as there
+/* Register tiles for this many rows; many rows make a vector of sums of scores. Vectors of eight
+ * and fewer do not keep converted keys of a single register tile as f32 (not measured for vectors
+ * of 16). Eight sums of values hide the latency of a multiply-add. They cover as many rows as there
  * are, so that fewer values are kept for the next rows, and whole turns: code for remaining columns
  * takes registers, and time to compile. If memory is the limit, small rows (quantized or in pages)
  * are prefetched from further ahead. One row of f32 by vectors of eight and fewer is not
@@ -74,7 +74,7 @@ static void block_registers(const clattn_problem *p, size_t *values)
     const int staged = converts_k || ca_problem_converts(p, CA_V);
     const int few_columns = width > 4 && rows >= width;
     const int square = rows >= 4 && (staged || width < 16);
-    /* Whether many rows are multiplied by few vectors of values at a time. */
+    /* Returns whether many rows are multiplied by few vectors of values at a time. */
     const int tall = width == 16 && staged && rows >= width;
     const int whole = ca_split_divide(p->dim_v, width) % 8 == 0;
 
@@ -86,7 +86,7 @@ static void block_registers(const clattn_problem *p, size_t *values)
     if (width < 16 && rows == 1 && !whole)
         values[PV_VECTORS_INDEX] = 4;
     values[BLOCK_N_INDEX] = tile_keys(p, width, rows, staged, quantized, tall);
-    /* Whether memory rather than arithmetic limits the speed. */
+    /* Returns whether memory rather than arithmetic limits the speed. */
     const int waits = rows < 16 && (width == 16 || !values[STAGE_K_INDEX]);
     const int in_order = rows == 1 && !staged && p->page_size % values[BLOCK_N_INDEX] == 0;
     values[PREFETCH_TILES_INDEX] = waits && (quantized || p->page_size) ? 2
@@ -103,7 +103,7 @@ enum { LEAST_PART = 512 }; /* keys of a work-item; its first tiles are not prefe
 static size_t heads_in_turn(const clattn_problem *p, const clattn_device_info *dev,
                             const size_t *values)
 {
-    enum { LEAST_BYTES = 1024 }; /* 768 bytes, six heads of twelve, were slower than one head */
+    enum { LEAST_BYTES = 1024 }; /* 768 bytes, or six heads of twelve, were slower than one head */
     const struct ca_tunable *tunable = &tunables[KV_HEADS_INDEX];
     const int quantized = is_quantized(p);
     const int interleaved = p->k.stride[1] < p->k.stride[2] && p->v.stride[1] < p->v.stride[2];

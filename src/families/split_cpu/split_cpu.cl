@@ -103,7 +103,7 @@ INLINE void start_rows(struct row_state *state)
         state->o[n] = 0.0f;
 }
 
-/* Sets the step from a kv head to the next in a key range, and its first head. */
+/* Sets the distance between kv heads in a key range, and its first head. */
 #if KV_HEADS > 1
 #define START_WITH_FIRST_HEAD(keys)                                                                \
     ((keys).k_head = K_PLACE(args->k, args->shape->k_stride[1]) - args->k,                         \
@@ -112,9 +112,9 @@ INLINE void start_rows(struct row_state *state)
 #define START_WITH_FIRST_HEAD(keys) ((void)0)
 #endif
 
-/* Computes partial results of the index'th block of rows of KV_HEADS kv heads, from the kv head
- * of `block` on, for the part'th range of their visible keys. The heads take turns at each tile,
- * in memory order where rows of all heads are adjacent. */
+/* Computes partial results of block number `index` of the rows of KV_HEADS kv heads, from the kv
+ * head of `block` on, for range number `part` of their visible keys. The heads take turns at each
+ * tile, in memory order if rows of all heads are adjacent. */
 NOINLINE void compute_part(const struct arguments *restrict args, struct row_block block,
                            const long index, const long part)
 {
@@ -258,7 +258,7 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
         seen += part_sum;
         row_sum = fma(part_sum, rescale[n], row_sum);
     }
-    const bool sees_none = seen == 0.0f; /* beside a high sink the row_sum may be 0 too */
+    const bool sees_none = seen == 0.0f; /* beside a large sink the row_sum may be 0 too */
 #if HAS_SINKS
     row_sum += EXPONENTIAL((lanes)(sink - base)).s0;
 #endif

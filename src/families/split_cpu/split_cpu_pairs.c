@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The forward for few queries and many keys by pairs of bf16: the keys of a kv head are split over groups.
- * split_cpu UNIT=amx multiplies them by tiles of AMX, split_cpu UNIT=pairs by the instruction for pairs. How they compute:
- * src/families/split_cpu/split_cpu.cl. */
+/* The forward for few queries and many keys by pairs of bf16: the keys of a kv head are split over
+ * groups. UNIT=amx multiplies them by tiles of AMX, UNIT=pairs by the instruction for pairs.
+ * src/families/split_cpu/split_cpu.cl says how. */
 #include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/family.h"
@@ -55,7 +55,8 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[BLOCK_N_INDEX] = 32;
 }
 
-/* Up to 8 rows leave half of a tile idle, and split_cpu reads keys faster: measured of AMX with 4 and 16. */
+/* Up to 8 rows leave half of a tile idle, and UNIT=vector reads keys faster: AMX was measured with
+ * 4 and 16 rows. */
 static int preference_where_fast(const clattn_problem *p)
 {
     if (!ca_is_for_split(p))

@@ -2,10 +2,10 @@
 /* Sizes of split_cpu's arrays, for the kernels and, with the names of families/names.h, for the host. */
 #include "families/operand_sizes.h"
 
-/* Operands of a key, where pairs are multiplied: whole tiles. */
+/* The operands of a key, where pairs are multiplied: whole tiles. */
 #define KEY_OPERANDS ROUNDED_TO_TILES(OPERANDS(DIM_QK))
 
-/* Vectors of a block's state between tiles: queries, outputs, a sum of each row, maxima. */
+/* The vectors of a block's state between tiles: queries, outputs, a sum of each row, maxima. */
 #define PACKED_Q_VECTORS (OPERAND_PAIRS ? KEY_OPERANDS * TILES(BLOCK_M) : BLOCK_M * VECTORS(DIM_QK))
 #define O_VECTORS (BLOCK_M * VECTORS(DIM_V))
 #define ROW_VECTORS DIVIDE_UP(BLOCK_M, SIMD_WIDTH)
@@ -24,7 +24,8 @@
      : K_CACHE     ? K_SCALES                                                                      \
                    : 1)
 #define V_SCALE_VECTORS (V_CACHE ? BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_V) : 1)
-/* Of units that multiply pairs: products before they are summed to scores, and weights and values as pairs. */
+/* For units that multiply pairs: products before they are summed to scores, and weights and values
+ * as pairs. */
 #define STEP_PRODUCTS (STEP_KEYS * TILES(BLOCK_M))
 #define PAIR_WEIGHTS (BLOCK_M * BLOCK_N / 2 / SIMD_WIDTH)
 #define PAIR_VALUES (BLOCK_N / 2 * VECTORS(DIM_V))

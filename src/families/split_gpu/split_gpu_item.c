@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The forward for few queries and many keys, on GPUs: the keys of a kv head are split over groups.
- * How it computes: src/families/split_gpu/split_gpu_item.cl. */
+ * src/families/split_gpu/split_gpu_item.cl says how. */
 #include "base/sizes.h"
 #include "device/capacity.h"
 #include "families/family_units.h"
@@ -15,8 +15,8 @@ static size_t most_registers(const clattn_device_info *dev);
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/expand.h"
 
-/* Returns whether keys or values have two bytes, so that eight are one load; queries are read once,
- * singly. */
+/* Returns whether keys or values have two bytes, so that one load reads eight; queries are read
+ * once, singly. */
 static int reads_halves(const clattn_problem *p)
 {
     return ca_problem_dtype(p, CA_K) != CLATTN_F32 || ca_problem_dtype(p, CA_V) != CLATTN_F32;
@@ -24,15 +24,15 @@ static int reads_halves(const clattn_problem *p)
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* Columns that an item has of a row of v, those beyond the last counted. */
+/* The columns that an item has of a row of v, including those beyond the last. */
 static size_t thread_columns(const clattn_problem *p, const size_t *values)
 {
 #include "families/names.h"
     return THREAD_COLUMNS;
 }
 
-/* register_floats() above which compilers for 255 (NVIDIA) or 256 registers (AMD) were seen to
- * spill some: see tests/offline.sh. */
+/* The number of register_floats() from which compilers for 255 (NVIDIA) or 256 registers (AMD) were
+ * seen to spill: see tests/offline.sh. */
 static size_t most_registers(const clattn_device_info *dev)
 {
     return ca_has_many_registers(dev) ? 150 : SIZE_MAX;
@@ -67,7 +67,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return NULL;
 }
 
-/* Rows of a group: all, if registers allow. Lanes: enough for one load each in a row. */
+/* A group has all rows, if registers allow, and lanes enough that each loads once from a row. */
 static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t rows = ca_split_rows_per_kv_head(p), dim = ca_larger(p->dim_qk, p->dim_v);
@@ -94,8 +94,9 @@ static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, s
                             values[THREAD_N_INDEX] * thread_columns(p, values) <= 32;
     if (register_floats(p, values) > most_registers(dev))
         values[EARLY_V_INDEX] = 0;
+    /* the offsets of paged keys and values take registers as well */
     while (values[BLOCK_M_INDEX] > 1 && register_floats(p, values) > most_registers(dev))
-        values[BLOCK_M_INDEX] /= 2; /* places of paged keys and values take registers as well */
+        values[BLOCK_M_INDEX] /= 2;
 }
 
 static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
@@ -118,7 +119,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
     const size_t rows = ca_split_rows_per_kv_head(p);
-    /* The number of work-groups that a family has which does not split keys. */
+    /* The number of work-groups of a family that does not split keys. */
     const size_t groups = p->batch * p->heads * ca_split_divide(p->seq_q, 32);
 
     if (!(dev->type & CL_DEVICE_TYPE_GPU))

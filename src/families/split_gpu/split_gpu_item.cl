@@ -47,8 +47,8 @@
 
 /* ---- load ----------------------------------------------------------------------------------- */
 
-/* The rows' queries: four columns of a thread, of a piece, of a chunk, of a row; 0 where there are
- * none. */
+/* The rows' queries, indexed by row, chunk, piece and thread, in fours of columns; 0 where there
+ * are none. */
 INLINE void load_group_queries(const struct arguments *args, const struct task *task,
                                __local float4 *q_tile)
 {
@@ -162,7 +162,7 @@ INLINE struct weigher find_weigher(const struct arguments *args, const struct ta
 }
 
 /* K and V of the kv head, from the first key of this thread's group in the range on. With pages
- * they begin with the first row of page 0, and rows_aligned() is asked of all pages. */
+ * they begin with the first row of page 0, and rows_aligned() tests all pages. */
 #if PAGE_SIZE
 #define FIRST_ROW(task, thread_n) 0
 #else

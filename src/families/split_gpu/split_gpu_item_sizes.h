@@ -4,7 +4,7 @@
 
 #define THREADS_N (THREADS / THREADS_D)
 #define BLOCK_N (THREADS_N * THREAD_N)
-#define PIECES (LOAD_WIDTH / 4) /* float4 of a thread in a chunk */
+#define PIECES (LOAD_WIDTH / 4) /* the float4 of a thread in a chunk */
 #define CHUNK (THREADS_D * LOAD_WIDTH)
 #define CHUNKS(dim) DIVIDE_UP(dim, CHUNK)
 #define QUADS (THREAD_N / 4)
@@ -16,7 +16,7 @@
 #define SUM_FLOAT4S (THREADS * CHUNKS(DIM_V) * PIECES) /* one row's sums of all thread groups */
 #define SHARED_FLOAT4S MAX(THREADS_D *THREAD_STRIDE, SUM_FLOAT4S)
 #define WEIGHT_FLOAT4S (BLOCK_M * QUADS * THREADS_N)
-/* Floats: of each row and thread group the maximum, the sum and the factor. */
+/* The floats of each row and thread group: the maximum, the sum and the factor. */
 #define GROUP_STATES (BLOCK_M * THREADS_N)
 #define SPLIT_BYTES                                                                                \
     ((Q_FLOAT4S + SHARED_FLOAT4S + WEIGHT_FLOAT4S) * FLOAT4_BYTES +                                \

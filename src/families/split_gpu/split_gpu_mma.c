@@ -21,7 +21,8 @@ static int spills(const clattn_problem *p, const size_t *values);
 #define MOST_REGISTERS(values) values[REGISTERS_INDEX]
 #include "families/fragment_unit.h"
 
-/* The least rows of a kv head for which matrix instructions pay. With background copies, which no
+/* The smallest number of rows of a kv head for which matrix instructions pay. With background
+ * copies, which no
  * other split family has, one row suffices: an H200 reads a cache of 4 rows a kv head at 97 % of
  * its bandwidth, of 1 row at 92 %; with split_gpu_item it is 49 and 85. */
 static size_t least_rows(const clattn_device_info *dev)
@@ -47,7 +48,8 @@ static size_t block_m(const size_t *values)
            (values[HALF_ROWS_INDEX] ? 2 : 1);
 }
 
-/* The least that all sub-groups multiply with together: keys in the first product, dims in the second. */
+/* The least keys of the first product, and dims of the second, that all sub-groups multiply
+ * together. */
 static size_t keys_at_once(const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
@@ -67,7 +69,7 @@ static size_t part_columns(const clattn_problem *p, const size_t *values)
     return PART_COLUMNS;
 }
 
-/* A work-item's words in registers for its rows: scores and outputs. */
+/* The words that a work-item keeps in registers for its rows: scores and outputs. */
 static size_t scores(const size_t *values)
 {
     return block_m(values) * values[BLOCK_N_INDEX] / work_items(values);
@@ -80,7 +82,7 @@ static size_t outputs(const clattn_problem *p, const size_t *values)
     return block_m(values) * padded_dim_v(p, values) / work_items(values);
 }
 
-/* The words of a part of the queries' columns, if queries stay in registers. */
+/* The words of the queries' columns of one part, if queries stay in registers. */
 static size_t queries(const clattn_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
@@ -133,7 +135,7 @@ static int fits(const clattn_problem *p, const clattn_device_info *dev, const si
     return reject(p, dev, values) == NULL;
 }
 
-/* Halves a tunable; returns 0 if its value was already the least. */
+/* Halves a tunable; returns 0 if its value was already the smallest. */
 static int halve(size_t *values, size_t index, size_t least)
 {
     if (values[index] <= least)
@@ -167,7 +169,8 @@ static int place_tiles(const clattn_problem *p, const clattn_device_info *dev, s
     return 0;
 }
 
-/* Has the next way of quantized keys and values that needs less; returns 0 if there is none. */
+/* Chooses a way to read quantized keys and values that needs less memory; returns 0 if there is
+ * none. */
 static int fewer_bytes(size_t *values)
 {
     values[HALF_ROWS_INDEX] = 0;
@@ -213,12 +216,12 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
                      SPLIT_K_INDEX, reject);
 }
 
-/* Never chosen where it would be emulated: that is for tests. */
+/* It is never chosen where it would be emulated, which is for tests. */
 static int preference(const clattn_problem *p, const clattn_device_info *dev)
 {
-    /* The number of work-groups that a family has which does not split keys. */
+    /* The number of work-groups of a family that does not split keys. */
     const size_t groups = p->batch * p->heads * ca_divide_up(p->seq_q, 64);
-    /* Other families multiply such long rows without matrix instructions. */
+    /* Such long rows are left to other families, without matrix instructions. */
     const int alone = ca_larger(p->dim_qk, p->dim_v) > 256;
 
     if (!ca_instruction_of(dev))

@@ -54,7 +54,8 @@
 #include "common/quantized.h"
 #define PLACES_IN_BYTES BYTES
 #if OWN_KEYS
-/* Key `column` of a tile: by the words of a row, neighbours are four or twelve banks apart, modulo 16. */
+/* Column `column` of a tile has this key: with the words of a row, neighbours are four or twelve
+ * banks apart, modulo 16. */
 #define WORDS_OF_ROW DIVIDE_UP(DIM_QK / BLOCK_VALUES * BLOCK_BYTES(K_CACHE), 4)
 #define KEY_SPACING                                                                                \
     MIN(WORDS_OF_ROW % 2 ? 4 : WORDS_OF_ROW % 4 ? 2 : 1, TILE_KEYS / FRAGMENT_OTHERS)
@@ -67,7 +68,7 @@
 #include "gpu/split_task.h"
 #include "gpu/split_combine.h"
 
-/* Quantized keys and values that arrive as bytes. */
+/* The state of quantized keys and values that are copied as bytes. */
 #if BYTES
 #include "mma/quantized_bytes.h"
 #if KV_PARTS != 1
@@ -90,7 +91,7 @@
 
 /* ---- what the parts of the kernel share ------------------------------------------------------ */
 
-/* The begins of a work-group's matrices. */
+/* The addresses of a work-group's matrices. */
 struct matrices {
     const __global storage *q;   /* the first row of the batch */
     const __global k_storage *k; /* the kv head's first key; paged: its first row in page 0 */
@@ -200,7 +201,7 @@ INLINE void load_q(const struct arguments *args, const struct task *task, const 
     UNROLL
     for (int d = 0; d < PART_DEPTHS; d++)
         load_queries(l->q_tile, d, q_words[d], lane);
-    LOCAL_BARRIER(); /* the place of Q may be overwritten */
+    LOCAL_BARRIER(); /* Q's local memory may be overwritten */
 #endif
 }
 
@@ -220,8 +221,8 @@ INLINE void load_q(const struct arguments *args, const struct task *task, const 
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-/* Makes scores of the products of the sub-group's keys; highest: the highest score of each row, of
- * this tile and earlier ones. */
+/* Turns the products of the sub-group's keys into scores; highest: the highest score of each row,
+ * of this tile and earlier ones. */
 INLINE void find_scores(const struct arguments *args, const struct task *task,
                         const struct keys *keys,
                         const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
@@ -254,7 +255,7 @@ INLINE void find_scores(const struct arguments *args, const struct task *task,
     }
 }
 
-/* Stores a number of each row of the sub-group to local memory. */
+/* Stores one number for each row of the sub-group to local memory. */
 INLINE void store_statistics(const struct shared *l, float x[M_FRAGMENTS][LANE_QUERIES],
                              const int lane)
 {
@@ -267,7 +268,7 @@ INLINE void store_statistics(const struct shared *l, float x[M_FRAGMENTS][LANE_Q
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-/* The scales of a fragment's rows. */
+/* The factors of a fragment's rows. */
 INLINE void find_scales(const struct arguments *args, const struct lane_row rows[LANE_QUERIES],
                         float scales[LANE_QUERIES])
 {
@@ -277,7 +278,7 @@ INLINE void find_scales(const struct arguments *args, const struct lane_row rows
 }
 
 #if !OWN_KEYS
-/* Scores become weights, relative to the highest that any sub-group found. */
+/* Turns scores into weights relative to the highest score that any sub-group found. */
 INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
                        const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
                        float s[M_FRAGMENTS][KEY_SUMS], struct fragment_state state[M_FRAGMENTS],
@@ -305,7 +306,7 @@ INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
 
 /* ---- store ----------------------------------------------------------------------------------- */
 
-/* The complete sum of the range's weights of a row. */
+/* Returns the sum of the range's weights of a row, over all sub-groups. */
 INLINE float total_of(const struct shared *l, const int row)
 {
     float total = 0.0f;
@@ -428,7 +429,9 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task,
                     STAGE_VALUES(keys, 0, again);
             }
             copies_wait();
-            LOCAL_BARRIER(); /* K is complete, without COPIES_AHEAD V; with it V may be overwritten */
+            /* K is complete; without COPIES_AHEAD V is complete, too, with it V may be overwritten
+             * */
+            LOCAL_BARRIER();
             if (COPIES_AHEAD)
                 STAGE_VALUES(keys, 0, again);
             multiply_qk(l.q_tile + part * PART_COLUMNS, l.k_tile, l.k_factors, q_words, s, lane,
@@ -439,7 +442,7 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task,
         find_scores(args, &task, &keys, rows, state, s, highest, lane, exchange);
         store_statistics(&l, highest, lane);
         copies_wait();
-        LOCAL_BARRIER(); /* maxima, V and the next places are complete, K may be overwritten */
+        LOCAL_BARRIER(); /* maxima, V and the next addresses are complete, K may be overwritten */
         if (COPIES_AHEAD && next.j0 < task.end)
             STAGE_KEYS(next, 0);
         if (KV_PARTS)
@@ -477,8 +480,8 @@ split(PARAMETERS_split)
     __local long q_places[BLOCK_M], places[PLACES];
     __local uint seen_tiles[SEEN_WORDS];
     DECLARE_BYTES();
-    __local int not_finite;  /* not 0 once an output is Inf or NaN */
-    __local int v_nonfinite; /* not 0 once an Inf or NaN of V became 0 */
+    __local int not_finite;  /* is nonzero once an output is Inf or NaN */
+    __local int v_nonfinite; /* is nonzero once an Inf or NaN of V became 0 */
     DECLARE_EXCHANGE(SUB_GROUPS);
     __local ushort *const q_tile = (__local ushort *)tiles;
     const struct shared l = {

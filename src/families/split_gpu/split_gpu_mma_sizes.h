@@ -9,8 +9,8 @@
 #define THREADS (FRAGMENT_LANES * SUB_GROUPS)
 #define COMBINE_THREADS ROUND_UP(THREADS, 32)
 
-/* Local memory, counted in elements. If Q stays in registers, it is loaded through the place of
- * K and V. */
+/* Local memory, counted in elements. If Q stays in registers, it is loaded through the buffer of K
+ * and V. */
 #define K_AT (Q_RESIDENT ? 0 : BLOCK_M * ROW_STRIDE)
 #define K_END (K_AT + BLOCK_N * K_STRIDE)
 #define V_AT (KV_PARTS ? K_AT : K_END)
@@ -19,8 +19,9 @@
 #define LOCAL_ELEMENTS MAX(KV_END, BLOCK_M *ROW_STRIDE)
 #define WEIGHT_ELEMENTS ((V_CACHE ? 2 : WEIGHT_PARTS) * BLOCK_M * P_STRIDE)
 
-/* With BYTES of 2 each sub-group has local memory of its own: the bytes of its keys and values, and what their scales
- * become. Q comes and sums leave through the place of all bytes; in between Q's operands are in local memory. */
+/* With BYTES of 2 each sub-group has local memory of its own: the bytes of its keys and values, and
+ * their scales in the order of lanes. Q and the final sums pass through the memory of all bytes; in
+ * between Q's operands are in local memory. */
 #define TILE_KEYS (BLOCK_N / SUB_GROUPS)
 #define TILE_K_BYTES ROUND_UP(TILE_KEYS *ROUND_UP(K_ROW_BYTES, 4), 16)
 #define TILE_V_BYTES ROUND_UP(TILE_KEYS *ROUND_UP(V_ROW_BYTES, 4), 16)
@@ -35,8 +36,8 @@
     ((GROUP_PIECES + SUB_GROUPS * TILE_FACTORS + Q_PIECES) * 16 + OWN_PLACES * LONG_BYTES +        \
      (EMULATE ? SUB_GROUPS * EXCHANGE_WORDS * FLOAT_BYTES : 0))
 
-/* Beside the tiles are a statistic of each row and sub-group, the places of the rows, and two
- * flags. */
+/* A statistic of each row and sub-group, the addresses of the rows, and two flags follow the tiles.
+ * */
 #define SPLIT_BYTES                                                                                \
     ((BYTES == 2 ? OWN_KEYS_BYTES                                                                  \
                  : (LOCAL_ELEMENTS + WEIGHT_ELEMENTS) * ELEMENT_BYTES + BESIDE_BYTES) +            \

@@ -4,7 +4,7 @@
 #define CLATTN_SPLIT_GPU_SIZES_H
 #include "families/sizes.h"
 
-/* Bits in local memory mark tiles of keys that a mask and a bias mask for all rows. */
+/* Bits in local memory mark tiles of keys that a mask and a bias hide from all rows. */
 #define MARKS_TILES (!HAS_BLOCKS && (HAS_MASK || HAS_BIAS))
 #define SEEN_WORDS (MARKS_TILES ? 32 : 1)
 

@@ -80,9 +80,9 @@ size_t ca_unfused_workspace_bytes(const clattn_problem *p, const size_t *values)
     return p->scores == CLATTN_SCORES_WEIGHTS ? 0 : scores_bytes(p);
 }
 
-/* One work-item per group, with vectors that fill the device's registers: on CPUs barriers between
- * work-items cost more than the arithmetic. K is transposed once for all queries of SWEEPS tiles,
- * if its tile takes whole rows. */
+/* One work-item forms a group, with vectors that fill the device's registers: on CPUs barriers
+ * between work-items cost more than the arithmetic. K is transposed once for all queries of SWEEPS
+ * tiles, if its tile takes whole rows. */
 static void adapt_cpu(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t width = dev->vector_width_float;

@@ -57,7 +57,7 @@ typedef float16 lanes;
 #else
 #define PLACE (args->workspace)
 #endif
-/* 1 if the scores of masked pairs are output too. */
+/* Is 1 if the scores of masked pairs are output too. */
 #define EVERY_PAIR (SCORES == SCORES_RAW || SCORES == SCORES_SOFTCAP)
 
 /* ---- moving data -------------------------------------------------------------------------- */
@@ -97,8 +97,8 @@ static inline void store_transposed(__local float4 *tile, const int width, const
     tile[(depth + 3) * width + column] = (float4)(r0.w, r1.w, r2.w, r3.w);
 }
 
-/* tile[d][r] = row r, element first + d, of `rows` rows of dim elements; cache as above. places: 0, or where
- * each row is from p on, negative if it is nowhere. */
+/* Stages tile[d][r] = row r, element first + d, of `rows` rows of dim elements; cache as above.
+ * places: 0, or the offset of each row from p, negative if it does not exist. */
 static inline void stage_storage(__local float4 *tile, const int size, const int cache,
                                  const int dtype, const __global void *p, const long stride,
                                  const __local long *places, const long step, const long rows,
@@ -135,7 +135,7 @@ static inline void stage_weights(__local float4 *tile, const struct arguments *a
                          load_float(row + 2 * stride, r + 2 < rows ? keys - d : 0),
                          load_float(row + 3 * stride, r + 3 < rows ? keys - d : 0));
 #if HAS_DROPOUT
-        float4 x[4]; /* x[c]: the factors of key j0 + d + c for four queries */
+        float4 x[4]; /* x[c]: the dropout factors of key j0 + d + c for four queries */
         dropout_factors(args, bh, (uint)(i0 + r) + (uint4)(0, 1, 2, 3), (uint4)(uint)((j0 + d) / 4),
                         x);
 #pragma unroll
@@ -159,7 +159,7 @@ static inline float weight_after_dropout(const struct arguments *args, const flo
 #endif
 }
 
-/* Loads VECTOR_WIDTH floats; `left` (at least 1) exist, the others are `outside`. */
+/* Loads VECTOR_WIDTH floats; `left` (at least 1) exist, the others are set to `outside`. */
 static inline lanes load_lanes(const __global float *p, const long left, const float outside)
 {
     float each[VECTOR_WIDTH];
@@ -347,8 +347,8 @@ static inline void clear_scores(__global float *row, const long begin, const lon
         store_lanes(0.0f, row + j, end - j);
 }
 
-/* One group per row (b, h, i). A thread returns to the same elements in each pass, so only `part`,
- * which shares maximum and sum, needs barriers. */
+/* One group computes each row (b, h, i). A thread returns to the same elements in each pass, so
+ * only `part`, which shares maximum and sum, needs barriers. */
 __kernel __attribute__((reqd_work_group_size(SOFTMAX_THREADS, 1, 1))) void
 softmax(PARAMETERS_softmax)
 {
@@ -367,7 +367,7 @@ softmax(PARAMETERS_softmax)
         tops = larger_scores(tops, load_lanes(row + j, end - j, -INFINITY));
     part[x] = largest_score(tops);
     for (int half_way = SOFTMAX_THREADS / 2; half_way > 0; half_way /= 2) {
-        LOCAL_BARRIER_OF(SOFTMAX_THREADS); /* the parts to be joined are there */
+        LOCAL_BARRIER_OF(SOFTMAX_THREADS); /* the values to be reduced are complete */
         if (x < half_way)
             part[x] = larger(part[x], part[x + half_way]);
     }
@@ -390,7 +390,7 @@ softmax(PARAMETERS_softmax)
     }
     part[x] = sum_of_lanes(sums);
     for (int half_way = SOFTMAX_THREADS / 2; half_way > 0; half_way /= 2) {
-        LOCAL_BARRIER_OF(SOFTMAX_THREADS); /* the parts to be joined are there */
+        LOCAL_BARRIER_OF(SOFTMAX_THREADS); /* the values to be reduced are complete */
         if (x < half_way)
             part[x] += part[x + half_way];
     }

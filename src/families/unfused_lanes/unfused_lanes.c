@@ -47,7 +47,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
     return why ? why : reject(p, dev, least);
 }
 
-/* Sums that fill the registers, in panels with few vectors beyond dim_v. */
+/* Chooses sums that fill the registers, in panels with few vectors beyond dim_v. */
 static void block_registers(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;

@@ -65,12 +65,12 @@
 #else
 #define LISTS_NONE(b, h, i, queries, j, end) ((bool)false)
 #endif
-/* 1 if the scores of masked pairs are output too. */
+/* Is 1 if the scores of masked pairs are output too. */
 #define EVERY_PAIR (SCORES == SCORES_RAW || SCORES == SCORES_SOFTCAP)
 
 /* ---- load and store ------------------------------------------------------------------------- */
 
-/* Loads at most SIMD_WIDTH floats; `left` (at least 1) exist, the others are `outside`. */
+/* Loads at most SIMD_WIDTH floats; `left` (at least 1) exist, the others are set to `outside`. */
 INLINE lanes load_floats(const __global float *p, const long left, const float outside)
 {
     float x[SIMD_WIDTH];
@@ -176,8 +176,8 @@ INLINE ints keys_in_no_page(const struct arguments *args, const long b, const lo
 }
 #endif
 
-/* Products of the row's query and keys n .. become scores. Stores these and, where the caller wants
- * them, those of an earlier step. */
+/* Turns products of the row's query and keys n .. into scores. Stores these and, where the caller
+ * wants them, those of an earlier step. */
 INLINE void store_scores(const struct arguments *args, const struct score_row row, const int n,
                          const lanes products)
 {
@@ -330,8 +330,8 @@ INLINE void clear(__global float *row, const long begin, const long end)
         store_floats(0.0f, row + j, end - j);
 }
 
-/* Scores first .. end - 1 become exp(score - row_max); returns their sum. next: the next row, to be
- * prefetched. */
+/* Turns scores first .. end - 1 into exp(score - row_max), and returns their sum. next: the next
+ * row, to be prefetched. */
 INLINE float exponentials_of_scores(__global float *row, const long first, const long end,
                                     const float row_max, const __global float *next)
 {
@@ -464,7 +464,7 @@ NOINLINE void load_weights(const struct arguments *restrict args, const __global
     }
 }
 
-/* sums += strip . panels, for count keys. */
+/* Adds strip . panels, for count keys, to sums. */
 NOINLINE void multiply_pv(const int rows, const int count, const strip_rows strip,
                           const lanes *panels, lanes *sums)
 {
@@ -492,7 +492,7 @@ INLINE float after_dropout(const struct arguments *args, const float p, const ui
 #endif
 }
 
-/* Columns c .. of o of query i, from its visible keys alone. */
+/* Computes columns c .. of o of query i, from its visible keys alone. */
 INLINE lanes visible_values(const struct arguments *args, const struct extent e,
                             const __global float *p, const __global v_storage *v, const long b,
                             const long h, const long i, const int c)
@@ -530,8 +530,8 @@ NOINLINE void compute_values(const struct arguments *restrict args, const struct
     weight_strip strip;
     const long b = bh / args->shape->heads, h = bh - b * args->shape->heads;
     const long i_end = min(i0 + BLOCK_M, args->shape->seq_q), used_end = min(i_end, e.queries);
-    /* The keys visible to some query of the group; with dropout from a multiple of four on, since
-     * weights before the first visible key are 0. */
+    /* The keys visible to some query of the group. With dropout they begin at a multiple of four,
+     * since weights before the first visible key are 0. */
     const long first = first_key(args, e, i0), begin = HAS_DROPOUT ? first / 4 * 4 : first;
     const long end = i0 < used_end ? end_key(args, e, used_end - 1) : 0;
     const __global float *p = SCORE_MATRIX + bh * args->shape->seq_q * args->shape->seq_kv;

@@ -9,12 +9,12 @@
 #define STRIPS DIVIDE_UP(BLOCK_M, REGISTER_ROWS)
 #define STRIP_ROW (MAX(DIM_QK, BLOCK_N) + 2 * SIMD_WIDTH)
 
-/* Vectors: packed keys, or packed values and the sums of all strips. */
+/* The vectors of packed keys, or of packed values and the sums of all strips. */
 #define K_PANEL_VECTORS (K_PANELS * DIM_QK * REGISTER_VECTORS)
 #define V_PANEL_VECTORS (V_PANELS * BLOCK_N * REGISTER_VECTORS)
 #define STRIP_SUMS (V_PANELS * REGISTER_ROWS * REGISTER_VECTORS)
 #define SUM_VECTORS (STRIPS * STRIP_SUMS)
-/* Floats of a strip of queries or weights that must be packed. */
+/* The floats of a strip of queries or weights that must be packed. */
 #define STRIP_FLOATS (REGISTER_ROWS * STRIP_ROW)
 
 #define PRIVATE_BYTES                                                                              \

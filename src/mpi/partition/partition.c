@@ -47,7 +47,7 @@ struct span *shard_chunks(struct shard *shard, const bool of_keys)
     return of_keys ? shard->kv : shard->q;
 }
 
-/* Where a share of n rows ends, a multiple of `grain`; all of them for a share of 1. */
+/* Returns the end of a share of n rows, a multiple of `grain`; all rows for a share of 1. */
 static size_t boundary(const size_t n, const double share, const size_t grain)
 {
     if (share >= 1.0)
@@ -73,7 +73,8 @@ static double sum_of(const double *x, const int count)
     return sum;
 }
 
-/* The rows before each of `count` pieces whose lengths are as weights say; at[count]: all rows. */
+/* The number of rows before each of `count` pieces whose lengths are proportional to weights;
+ * at[count]: all rows. */
 static void cut(const size_t rows, const double *weights, const int count, const size_t grain,
                 size_t *at)
 {
@@ -84,7 +85,7 @@ static void cut(const size_t rows, const double *weights, const int count, const
         at[n + 1] = n + 1 == count ? rows : boundary(rows, sum_of(weights, n + 1) / all, grain);
 }
 
-/* Where a boundary of the first half has its mirror image, behind that half. */
+/* Returns the mirror image of a boundary of the first half in the second half. */
 static size_t mirrored(const size_t rows, const size_t at, const size_t grain,
                        const size_t first_half)
 {
@@ -140,7 +141,8 @@ static void give_all_queries(struct shard *shards, const int count, const size_t
     }
 }
 
-/* Whether the work of a query grows so far along the sequence that equal ranges would not do. */
+/* Returns whether the work of a query grows so much along the sequence that equal ranges would be
+ * unbalanced. */
 static bool work_grows(const clattn_problem *whole)
 {
     const bool narrow =
@@ -166,7 +168,8 @@ bool partition_make(const clattn_problem *whole, const int ranks, const int head
     const bool ok = weights && at && partition->rank && partition->place;
     for (int n = 0; ok && n < places; n++)
         weights[n] = sum_of(speeds + n * heads_ranks, heads_ranks);
-    /* Keys lie where the queries of the same tokens do; those of other sequences are cut alike. */
+    /* Keys are cut as the queries of the same tokens are; keys of other sequences are cut by the
+     * same rule. */
     for (int of_keys = 0; ok && of_keys < 2; of_keys++) {
         cut_places(partition, of_keys ? whole_keys(whole) : queries, of_keys, weights, at);
         cut_members(partition, of_keys, speeds, at);

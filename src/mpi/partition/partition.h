@@ -36,8 +36,8 @@ size_t chunk_row(const struct span chunks[CHUNKS], int chunk);
 /* The ranges of queries of a shard, or of keys. */
 struct span *shard_chunks(struct shard *shard, bool of_keys);
 
-/* Rows that queries and keys of the whole are cut from: those of packed batches, where they are; and batches of their
- * tensors, of which these have one. */
+/* The rows of queries and keys of the whole problem that are cut: those of packed batches, if there
+ * are some; and the batches of their tensors, one if packed. */
 size_t whole_queries(const clattn_problem *whole);
 size_t whole_keys(const clattn_problem *whole);
 size_t whole_batches(const clattn_problem *whole, bool of_keys);

@@ -52,7 +52,7 @@ struct span sequence_keys(const clattn_problem *whole, const struct lengths *len
                          b);
 }
 
-/* Key i + diagonal is "now" for query i of the sequence, both counted from its first row. */
+/* Key i + diagonal is on the diagonal at query i; both count from the first row of the sequence. */
 static int64_t diagonal_of(const clattn_problem *whole, const struct span queries,
                            const struct span keys)
 {
@@ -102,8 +102,8 @@ size_t parts_room(const clattn_problem *whole)
     return at_least(whole->batch, 1);
 }
 
-/* Parts of several packed sequences that have one diagonal are one execution: between the first's and the
- * last's rows all belong to them, or see nothing. */
+/* Parts of several packed sequences that have one diagonal are one execution: all rows between the
+ * first and the last sequence belong to them, or see nothing. */
 static size_t packed_together(const clattn_problem *whole, const struct lengths *lengths,
                               const struct span q, const struct span kv, struct part *parts,
                               const size_t count)
@@ -157,8 +157,8 @@ size_t parts_of(const clattn_problem *whole, const struct lengths *lengths, cons
 
 /* ---- shards ------------------------------------------------------------------------------------- */
 
-/* Whether masking depends on the order of rows alone, and nothing else depends on their
- * positions. */
+/* Returns whether masking depends on the order of rows alone, and nothing else on their positions.
+ * */
 static bool only_order_counts(const clattn_problem *whole)
 {
     const bool from_first =
@@ -172,7 +172,7 @@ static bool only_order_counts(const clattn_problem *whole)
            whole->window_right == CLATTN_UNLIMITED;
 }
 
-/* The chunks that have rows, as bits. */
+/* Returns the chunks that have rows, as bits. */
 static unsigned chunks_in_use(const struct span chunks[CHUNKS])
 {
     return (chunks[0].count > 0 ? 1u : 0) | (chunks[1].count > 0 ? 2u : 0);
@@ -186,7 +186,8 @@ static bool same_rows(const struct span a[CHUNKS], const struct span b[CHUNKS])
     return true;
 }
 
-/* The chunks of queries and keys of which each sees all of each, where all other pairs see nothing; false if they are not so. */
+/* Finds the chunks of queries and of keys for which every chunk sees each other fully, while all
+ * other pairs see nothing; false otherwise. */
 static bool visible_chunks(const struct shard *q, const struct shard *kv, unsigned *seeing,
                            unsigned *seen)
 {
@@ -212,7 +213,7 @@ static bool visible_chunks(const struct shard *q, const struct shard *kv, unsign
     return true;
 }
 
-/* The rows of chunks that are bits, from the first of them on. */
+/* The rows of the chunks whose bits are set, from the first chunk on. */
 static struct span joined_rows(const struct span chunks[CHUNKS], const unsigned bits, int *first)
 {
     *first = bits == 2u;
@@ -261,7 +262,7 @@ clattn_problem part_shape(const clattn_problem *whole, const size_t heads, const
     }
     p.diagonal = depends_on_places(whole) ? CLATTN_OFFSET : CLATTN_TOP_LEFT;
     p.diagonal_offset = p.diagonal == CLATTN_OFFSET ? part->diagonal : 0;
-    p.sinks = p.dsinks = 0; /* they count once, at the end */
+    p.sinks = p.dsinks = 0; /* these count once, at the end */
     return p;
 }
 

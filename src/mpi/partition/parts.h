@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of a pair of a range of queries and a range of keys: rectangles of which each is one execution.
- * Pure: no MPI, no OpenCL. */
+/* The parts of a pair of a range of queries and a range of keys; each is a rectangle and one
+ * execution. Pure: no MPI, no OpenCL. */
 #ifndef MPI_PARTS_H
 #define MPI_PARTS_H
 
@@ -20,19 +20,19 @@ struct part {
     bool packed;           /* The part has several sequences, each with rows in both ranges. */
 };
 
-/* Whether masking depends on the positions of queries and keys; else the diagonal is 0 for all
- * parts. */
+/* Returns whether masking depends on the positions of queries and keys; else the diagonal is 0 for
+ * all parts. */
 bool depends_on_places(const clattn_problem *whole);
 
 /* Rows in use of sequence b: queries or keys of the whole's tensors. Unpacked: from 0 on. */
 struct span sequence_queries(const clattn_problem *whole, const struct lengths *lengths, size_t b);
 struct span sequence_keys(const clattn_problem *whole, const struct lengths *lengths, size_t b);
 
-/* The most parts that a pair of ranges can have. */
+/* The largest number of parts of a pair of ranges. */
 size_t parts_room(const clattn_problem *whole);
 
-/* The parts of a pair of ranges in which a query may see a key; how many there are. What masks and biases
- * hide is not looked at. */
+/* Lists the parts of a pair of ranges in which a query may see a key, and returns their number.
+ * Masks and biases are not considered. */
 size_t parts_of(const clattn_problem *whole, const struct lengths *lengths, struct span q,
                 struct span kv, struct part *parts);
 
@@ -53,15 +53,15 @@ struct chunk_pair {
 int chunk_pairs(const clattn_problem *whole, const struct shard *q, const struct shard *kv,
                 struct chunk_pair pairs[CHUNKS * CHUNKS]);
 
-/* The problem of a part of some of the heads, with layouts still those of the whole. */
+/* Makes the problem of a part of some heads, with the layouts of the whole problem. */
 clattn_problem part_shape(const clattn_problem *whole, size_t heads, size_t kv_heads,
                           const struct part *part);
 
-/* Whether forward's running output is kept in the caller's o, in f32: not where the state is sent
- * to other ranks, packed. */
+/* Returns whether forward's running output is kept in the caller's o, in f32. It is not if the
+ * state is sent to other ranks, packed. */
 bool state_in_o(const clattn_problem *whole, bool travels);
 
-/* Whether the queries of one place see keys of another. */
+/* Returns whether the queries of one place see keys of another. */
 bool shards_see(const clattn_problem *whole, const struct lengths *lengths, const struct shard *q,
                 const struct shard *kv, struct part *parts);
 

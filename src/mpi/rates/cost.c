@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Where there are more places than this, so many of them, evenly spread, are examined. */
+/* If there are more places than this, only that many, evenly spread, are examined. */
 #define SAMPLED_PLACES 16
 
 struct cost {
@@ -38,7 +38,7 @@ static double element_bytes_of(const clattn_problem *whole)
 
 /* ---- what a step computes ----------------------------------------------------------------------- */
 
-/* The slowest of a place's devices, as a share of the mean. */
+/* The slowest device of a place, as a share of the mean. */
 static double place_share(const struct cost *c, const int place)
 {
     const int members = c->partition->heads_ranks;
@@ -83,7 +83,7 @@ static double seconds_of_pair(const struct cost *c, const int place, const struc
     return seconds;
 }
 
-/* As ring.c: a place's queries against the keys of another. */
+/* Does so as ring.c does: a place's queries against the keys of another. */
 static double seconds_of_places(const struct cost *c, const int of_queries, const int of_keys)
 {
     const struct shard *q = &c->partition->place[of_queries], *kv = &c->partition->place[of_keys];
@@ -119,7 +119,8 @@ static bool one_node(const struct cost *c)
     return c->partition->ranks <= c->rates->node_ranks;
 }
 
-/* Every rank sends so many bytes to the one that is `stride` further on: of each node so many leave it. */
+/* Every rank sends that many bytes to the one that is `stride` further on; the same number of ranks
+ * of each node send to another node. */
 static double shift_seconds(const struct cost *c, const double bytes, const int stride)
 {
     const clattn_mpi_rates *r = c->rates;
@@ -153,7 +154,7 @@ static void add_copies(struct cost *c, const double bytes)
     c->sum.seconds += bytes / c->rates->copy_bandwidth;
 }
 
-/* A step that computes while messages travel. */
+/* The seconds of a step that computes while messages travel. */
 static void add_step(struct cost *c, const double computing, const double sending)
 {
     c->sum.seconds_computing += computing;
@@ -279,12 +280,13 @@ static struct span round_of_keys(const struct cost *c, const size_t first)
     return (struct span){first, keys - first < rows ? keys - first : rows};
 }
 
-/* What the sampled places compute, and how long they take together with messages. */
+/* The computations of the sampled places, and their time together with messages. */
 struct gather_steps {
     double computing[SAMPLED_PLACES], seconds[SAMPLED_PLACES];
 };
 
-/* Where ranks wait for each other: adds the steps of the slowest place, and sets all steps to 0. */
+/* At a point where ranks wait for each other, adds the steps of the slowest place, and sets all
+ * steps to 0. */
 static void add_slowest(struct cost *c, struct gather_steps *steps)
 {
     int slowest = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Seconds that an execution takes in a mode, by the rates of devices and network: what CLATTN_MPI_AUTO chooses
- * by. Pure: no MPI, no OpenCL. */
+/* The predicted seconds of an execution in a mode, by the rates of devices and network;
+ * CLATTN_MPI_AUTO chooses by them. Pure: no MPI, no OpenCL. */
 #ifndef MPI_COST_H
 #define MPI_COST_H
 

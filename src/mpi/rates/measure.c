@@ -11,7 +11,8 @@
 /* Queries and keys of the shortest execution, and of the longest; the seconds that are enough to tell a rate. */
 enum { FEWEST_ROWS = 64, MOST_ROWS = 8192, REPEATS = 3 };
 #define ENOUGH_SECONDS 0.02
-/* A speed is a mean over so long, in which a processor that others use as well takes turns with them. */
+/* A speed is a mean over that many seconds, during which a shared processor changes between
+ * processes. */
 #define SPEED_SECONDS 0.3
 
 struct trial {
@@ -206,7 +207,7 @@ static void close_trial(struct trial *trial)
         clReleaseCommandQueue(trial->queue);
 }
 
-/* How fast this rank's device computes and copies. */
+/* Measures how fast this rank's device computes and copies. */
 static void device_rates(struct trial *trial, const clattn_problem *whole, clattn_mpi_rates *rates)
 {
     double seconds;

@@ -12,9 +12,10 @@
 /* From this many queries on a problem does not count as decoding a few. */
 #define MANY_QUERIES 16
 
-/* All that distinguishes classes: whether it is defined to the compiler, so that classes that differ in it are not
- * alike; what a difference costs in ca_class_distance(), in doublings of seq_q; and what a factor of two costs
- * beside. Costs are estimates; only their order matters much. Each comment says why a difference changes the time. */
+/* The list of all that distinguishes classes. Each entry says whether it is defined to the
+ * compiler, so that classes that differ in it are not alike. It also says what a difference costs
+ * in ca_class_distance(), in doublings of seq_q, and what a factor of two costs besides. Costs are
+ * estimates; only their order matters much. Each comment says why a difference changes the time. */
 #define FACTS(FACT)                                                                                \
     FACT(OPERATION, 1, INFINITY, 0)     /* other kernels altogether */                             \
     FACT(SCORES_WANTED, 1, INFINITY, 0) /* most families cannot */                                 \
@@ -23,7 +24,7 @@
     FACT(ELEMENT_BYTES, 1, 0, 3)        /* memory traffic, width of loads */                       \
     FACT(K_CACHE, 1, 3, 0)              /* likewise */                                             \
     FACT(V_CACHE, 1, 3, 0)              /* likewise */                                             \
-    FACT(PAGED, 1, 2, 0)                /* a look-up for each tile or each key */                  \
+    FACT(PAGED, 1, 2, 0)                /* needs a look-up for each tile or each key */            \
     FACT(PAGE_SIZE, 1, 0.25, 0.25)      /* decides between these two kinds of look-up */           \
     FACT(DIM_QK, 1, 0.5, 2)             /* local tiles, loop over dims */                          \
     FACT(DIM_V, 1, 0.5, 2)              /* registers for the output, local tiles */                \
@@ -32,7 +33,7 @@
     FACT(UNIT_V, 1, 2, 0)               /* likewise */                                             \
     FACT(UNIT_O, 1, 0.5, 0)             /* written once */                                         \
     FACT(UNIT_DO, 1, 2, 0)              /* read by every block of keys */                          \
-    FACT(UNIT_DQ, 1, 0.5, 0)            /* written once, as the next two */                        \
+    FACT(UNIT_DQ, 1, 0.5, 0)            /* written once, like the next two */                      \
     FACT(UNIT_DK, 1, 0.5, 0)                                                                       \
     FACT(UNIT_DV, 1, 0.5, 0)                                                                       \
     FACT(SOFTCAP, 1, 1, 0)            /* a tanh per score outweighs the exponential */             \
@@ -89,7 +90,7 @@ static const struct {
 #undef FLAG
 };
 
-/* How many times the keys are as wide as a window's side. */
+/* The ratio of the keys to a window's side. */
 static size_t window_share(int64_t side, size_t seq_kv)
 {
     if (side == CLATTN_UNLIMITED)
@@ -97,7 +98,7 @@ static size_t window_share(int64_t side, size_t seq_kv)
     return side == 0 ? 2 * seq_kv : seq_kv / (size_t)side;
 }
 
-/* One in how many blocks is listed. */
+/* The ratio of all blocks to listed ones. */
 static size_t blocks_share(const clattn_problem *p)
 {
     const double blocks = (double)ca_block_rows(p) * (double)ca_block_columns(p);

@@ -8,8 +8,8 @@
 /* Rows, columns and terms of a sum in a representative. */
 enum { MOST_LENGTH = 65536 };
 
-/* Two axes that could not be merged, rounded so that the same is true of them: as many elements,
- * inner ones that are about as long. */
+/* Two axes that could not be merged, rounded so that this stays true: as many elements, and inner
+ * axes of about the same length. */
 static void round_pair(size_t *outer, size_t *inner, int mergeable)
 {
     const size_t all =

@@ -13,7 +13,7 @@
 
 enum { MOST_HEADS = 128, MOST_SEQ = 65536 };
 
-/* A window's side: 0 is one of its own, and what reaches beyond all keys may as well end there. */
+/* Rounds a window's side. 0 is a class of its own, and a window beyond all keys ends there. */
 static int64_t rounded_side(int64_t side, size_t seq_kv)
 {
     if (side == CLATTN_UNLIMITED || side == 0)
@@ -42,7 +42,7 @@ static clattn_layout simple_layout(int unit, const size_t sizes[4])
     return layout;
 }
 
-/* Whether the positions of queries among the keys matter. */
+/* Returns whether the positions of queries among the keys matter. */
 static int has_positions(const clattn_problem *p)
 {
     return p->causal || p->alibi || p->window_left != CLATTN_UNLIMITED ||

@@ -401,7 +401,7 @@ static clattn_status check_operation(uint64_t seen, clattn_operation operation, 
     return CLATTN_SUCCESS;
 }
 
-/* Checks that the required words are there, and that no two exclude each other. */
+/* Checks that the required words are present, and that no two exclude each other. */
 static clattn_status check_words(uint64_t seen, clattn_operation operation, char *reason,
                                  size_t reason_bytes)
 {
@@ -444,7 +444,7 @@ static size_t enough_pages(size_t batch, size_t table_pages)
     return pages ? pages : 1;
 }
 
-/* Fills in what is not given, but follows from the words that are. */
+/* Derives values that are not given from the words that are. */
 static void complete(clattn_problem *p, uint64_t seen)
 {
     clattn_append_problem *a = &p->append;

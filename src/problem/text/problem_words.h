@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What printing and parsing of text forms share. */
+/* Declarations that printing and parsing of text forms share. */
 #ifndef CA_PROBLEM_WORDS_H
 #define CA_PROBLEM_WORDS_H
 

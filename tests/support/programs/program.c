@@ -56,7 +56,8 @@ void program_must(const char *program, const int status, const char *words, cons
     cr_assert(program_said(words), "%s: '%s', which lacks '%s'", command, program_text, words);
 }
 
-/* Whether a text begins with the words; a line break and what indents the next line is a blank. */
+/* Returns whether a text begins with the words; a line break and what indents the next line is a
+ * blank. */
 static bool begins_with(const char *text, const char *words)
 {
     for (; *words; words++, text++) {

@@ -19,7 +19,7 @@ int program_run(const char *program, const char *arguments, ...)
 void program_must(const char *program, int status, const char *words, const char *arguments, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Whether a text has the words, wherever its lines break. */
+/* Returns whether a text has the words, wherever its lines break. */
 bool text_says(const char *text, const char *words);
 
 /* The same of what the last one printed; program_expect() fails the test, which goes on, if not. */

@@ -14,7 +14,7 @@ void scratch_close(void);
 /* The path of a file in it, whose name is given by a format; valid until some calls later. */
 const char *scratch_path(const char *name, ...) __attribute__((format(printf, 1, 2)));
 
-/* How many entries a folder has, but for itself and its parent; 0 if there is none. */
+/* Returns how many entries a folder has, but for itself and its parent; 0 if there is none. */
 size_t scratch_entries(const char *path);
 
 /* A whole file, anywhere, in a folder that is made if need be. The text that is read is to be freed;

@@ -23,7 +23,7 @@ void store_again(void);
 /* A log callback that adds to a struct store_warnings. */
 void store_warn(clattn_log_level level, const char *message, void *warnings);
 
-/* How many files the scratch folder has of stores. */
+/* Returns how many files the scratch folder has of stores. */
 size_t store_files(void);
 
 /* Takes the lock of the one store that is there, as a writer does, and never gives it up. */
