@@ -153,6 +153,8 @@ static void sum_row(const struct reference *r, const struct query *query, struct
             tensor_locate_key(p, r->view, query->b, j, &block, &row);
             load(r, TENSOR_K, block, query->kv_head, row, rows->k);
             const struct bounded s = score_in_f32(r, query, rows, j).s;
+            if (s.value == -(double)INFINITY)
+                continue; /* hidden by a function */
             if (pass == 0) {
                 highest = fmax(highest, s.value);
                 continue;
@@ -252,8 +254,9 @@ static struct pair make_pair(const struct reference *r, const struct query *quer
     const double rounding = p->dropout > 0.0f ? 3.0 * a->value : 0.0;
     const struct score score = rows->summed ? score_in_f32(r, query, rows, j)
                                             : reference_score(r, query, j, rows->q, rows->k);
-    const struct bounded weight =
-        rows->summed ? weigh_summed(r, rows, score.s) : weigh(r, rows, score.s);
+    const struct bounded weight = score.s.value == -(double)INFINITY ? bounded_exactly(0.0)
+                                  : rows->summed ? weigh_summed(r, rows, score.s)
+                                                 : weigh(r, rows, score.s);
     struct pair pair = {.ds = derive(r, rows, weight, w)};
 
     pair.dropped = (struct bounded){
