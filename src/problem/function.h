@@ -51,10 +51,6 @@ struct ca_function_type {
 };
 const struct ca_function_type *ca_function_type_of(clattn_function_type type);
 
-/* The function that a problem string names: one that was made, or the file's. */
-clattn_status ca_function_of_name(const char *name, const clattn_function **function, char *reason,
-                                  size_t reason_bytes);
-
 /* The functions of a problem in the order of their operands and parameters: that of scores, then that of masks. NULL
  * where there is none. */
 enum { CA_FUNCTIONS = 2 };

@@ -209,6 +209,11 @@ static int lets_through(const struct ca_trust_case *c, const struct ca_trust_row
                                                            j + ca_mask_keys(p) - without)] != 0;
 }
 
+static struct ca_function_pair pair_of(const struct ca_trust_row *row, size_t j)
+{
+    return (struct ca_function_pair){row->b, row->h, row->i, j, row->queries, row->keys};
+}
+
 /* Returns whether the row's query sees key j, but for a bias of -inf. */
 int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j)
 {
@@ -221,7 +226,7 @@ int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *
            ca_trust_locate_key(c, row->b, j, &block, &place) &&
            (p->window_left == CLATTN_UNLIMITED || key >= now - p->window_left) &&
            (p->window_right == CLATTN_UNLIMITED || key <= now + p->window_right) &&
-           (said == 2 || (lets_through(c, row, j) && ca_function_sees(c, row, j)));
+           (said == 2 || (lets_through(c, row, j) && ca_function_sees(c, pair_of(row, j))));
 }
 
 double ca_trust_distance(const clattn_problem *p, const struct ca_trust_row *row, size_t j)
@@ -265,7 +270,7 @@ struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_tr
     if (p->scores == CLATTN_SCORES_SOFTCAP)
         *shown = s;
     struct ca_bounded derivative;
-    s = ca_function_scores(c, row, j, s, &derivative);
+    s = ca_function_scores(c, pair_of(row, j), s, &derivative);
     row->slope.bound = row->slope.bound * (fabs(derivative.value) + derivative.bound) +
                        fabs(row->slope.value) * derivative.bound;
     row->slope.value *= derivative.value;

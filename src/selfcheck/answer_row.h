@@ -7,8 +7,6 @@
 
 #include <stdint.h>
 
-#define CA_TRUST_ROUNDOFF 0x1p-24
-
 /* One row's way through the formula of clattn/problem.h; arrays are reused from row to row. */
 struct ca_trust_row {
     size_t b, h, i;

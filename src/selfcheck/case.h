@@ -10,6 +10,9 @@
 #include "families/candidate.h"
 #include "families/family.h"
 
+/* Half a distance between neighbours of f32, relative to the number. */
+#define CA_TRUST_ROUNDOFF 0x1p-24
+
 /* A right answer and how far a result may lie from it. NaN and infinities are expected as such. */
 struct ca_bounded {
     double value, bound;

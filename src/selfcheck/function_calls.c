@@ -159,11 +159,11 @@ static void collect(struct ca_function_calls *calls, const float record[RECORD])
 
 /* The results of a call; while calls are collected, those of a function that changes nothing. A pair that turns out
  * to be hidden has no further calls, so that some are skipped. */
-static void call(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j, float s,
+static void call(const struct ca_trust_case *c, const struct ca_function_pair pair, float s,
                  float error, float record[RECORD])
 {
-    const int places[NUM_PLACES] = {(int)row->b, (int)row->h,       (int)row->i,
-                                    (int)j,      (int)row->queries, (int)row->keys};
+    const int places[NUM_PLACES] = {(int)pair.b, (int)pair.h,       (int)pair.i,
+                                    (int)pair.j, (int)pair.queries, (int)pair.keys};
     struct ca_function_calls *calls = c->calls;
 
     memset(record, 0, RECORD * sizeof *record);
@@ -186,18 +186,19 @@ static void call(const struct ca_trust_case *c, const struct ca_trust_row *row, 
         record[VALUE] = NAN; /* a mistake of this file: no result is right */
 }
 
-int ca_function_sees(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j)
+int ca_function_sees(const struct ca_trust_case *c, const struct ca_function_pair pair)
 {
     float record[RECORD];
 
     if (!c->calls || !c->problem.mask_function)
         return 1;
-    call(c, row, j, 0.0f, 0.0f, record);
+    call(c, pair, 0.0f, 0.0f, record);
     return record[VISIBLE] != 0.0f;
 }
 
-struct ca_bounded ca_function_scores(const struct ca_trust_case *c, const struct ca_trust_row *row,
-                                     size_t j, struct ca_bounded s, struct ca_bounded *derivative)
+struct ca_bounded ca_function_scores(const struct ca_trust_case *c,
+                                     const struct ca_function_pair pair, struct ca_bounded s,
+                                     struct ca_bounded *derivative)
 {
     /* Rounding in the function, which may be compiled otherwise in another kernel. */
     const double rounding = 64.0 * CA_TRUST_ROUNDOFF;
@@ -206,7 +207,7 @@ struct ca_bounded ca_function_scores(const struct ca_trust_case *c, const struct
     *derivative = (struct ca_bounded){1.0, 0.0};
     if (!c->calls || !c->problem.score_function)
         return s;
-    call(c, row, j, (float)s.value, (float)(s.bound + CA_TRUST_ROUNDOFF * fabs(s.value)), record);
+    call(c, pair, (float)s.value, (float)(s.bound + CA_TRUST_ROUNDOFF * fabs(s.value)), record);
     const double value = (double)record[VALUE], slope = (double)record[DERIVATIVE];
     *derivative = (struct ca_bounded){slope, (double)record[DERIVATIVE_ERROR] +
                                                  rounding * (1.0 + fabs(slope))};

@@ -5,9 +5,14 @@
 #ifndef CA_FUNCTION_CALLS_H
 #define CA_FUNCTION_CALLS_H
 
-#include "selfcheck/answer_row.h"
+#include "selfcheck/case.h"
 
 struct ca_function_calls;
+
+/* A pair, and the queries and keys of its batch that are in use. */
+struct ca_function_pair {
+    size_t b, h, i, j, queries, keys;
+};
 
 /* Begins to collect calls; 0 without memory. Frees them; NULL is allowed. */
 int ca_function_calls_begin(struct ca_trust_case *c);
@@ -16,11 +21,11 @@ void ca_function_calls_free(struct ca_function_calls *calls);
 /* Computes what was collected, and begins to look it up. Without device and without calls it does nothing. */
 clattn_status ca_function_calls_compute(clattn_context *ctx, struct ca_trust_case *c);
 
-/* Whether the mask function lets the row see key j. */
-int ca_function_sees(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j);
+/* Returns whether the mask function leaves the pair visible. */
+int ca_function_sees(const struct ca_trust_case *c, struct ca_function_pair pair);
 
 /* The score after the function of scores, from that before, and its derivative. */
-struct ca_bounded ca_function_scores(const struct ca_trust_case *c, const struct ca_trust_row *row,
-                                     size_t j, struct ca_bounded s, struct ca_bounded *derivative);
+struct ca_bounded ca_function_scores(const struct ca_trust_case *c, struct ca_function_pair pair,
+                                     struct ca_bounded s, struct ca_bounded *derivative);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
-#include "problem/function.h"
+#include "problem/function_source.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
 #include "problem/tensors.h"
