@@ -92,11 +92,11 @@ typedef struct clattn_forward_tensors {
     clattn_buffer
         function_0; /**< Read: operands of functions, in the order of their declarations, those of
                                      score_function first (clattn/function.h). */
-    clattn_buffer function_1;
-    clattn_buffer function_2;
-    clattn_buffer function_3;
-    clattn_buffer function_4;
-    clattn_buffer function_5;
+    clattn_buffer function_1; /**< Read: the next operand of the functions. */
+    clattn_buffer function_2; /**< Read: the next operand of the functions. */
+    clattn_buffer function_3; /**< Read: the next operand of the functions. */
+    clattn_buffer function_4; /**< Read: the next operand of the functions. */
+    clattn_buffer function_5; /**< Read: the next operand of the functions. */
     /** Values of the functions' parameters; NULL: those that their sources give. */
     const clattn_function_values *function_values;
 } clattn_forward_tensors;
@@ -135,11 +135,11 @@ typedef struct clattn_backward_tensors {
     clattn_buffer
         function_0; /**< Read: operands of functions, in the order of their declarations, those of
                                      score_function first (clattn/function.h). */
-    clattn_buffer function_1;
-    clattn_buffer function_2;
-    clattn_buffer function_3;
-    clattn_buffer function_4;
-    clattn_buffer function_5;
+    clattn_buffer function_1; /**< Read: the next operand of the functions. */
+    clattn_buffer function_2; /**< Read: the next operand of the functions. */
+    clattn_buffer function_3; /**< Read: the next operand of the functions. */
+    clattn_buffer function_4; /**< Read: the next operand of the functions. */
+    clattn_buffer function_5; /**< Read: the next operand of the functions. */
     /** Values of the functions' parameters; NULL: those that their sources give. */
     const clattn_function_values *function_values;
 } clattn_backward_tensors;
@@ -244,11 +244,11 @@ typedef struct clattn_host_forward_tensors {
     const void
         *function_0; /**< Read: operands of functions, in the order of their declarations, those of
                                      score_function first (clattn/function.h). */
-    const void *function_1;
-    const void *function_2;
-    const void *function_3;
-    const void *function_4;
-    const void *function_5;
+    const void *function_1; /**< Read: the next operand of the functions. */
+    const void *function_2; /**< Read: the next operand of the functions. */
+    const void *function_3; /**< Read: the next operand of the functions. */
+    const void *function_4; /**< Read: the next operand of the functions. */
+    const void *function_5; /**< Read: the next operand of the functions. */
     /** Values of the functions' parameters; NULL: those that their sources give. */
     const clattn_function_values *function_values;
 } clattn_host_forward_tensors;
@@ -286,11 +286,11 @@ typedef struct clattn_host_backward_tensors {
     const void
         *function_0; /**< Read: operands of functions, in the order of their declarations, those of
                                      score_function first (clattn/function.h). */
-    const void *function_1;
-    const void *function_2;
-    const void *function_3;
-    const void *function_4;
-    const void *function_5;
+    const void *function_1; /**< Read: the next operand of the functions. */
+    const void *function_2; /**< Read: the next operand of the functions. */
+    const void *function_3; /**< Read: the next operand of the functions. */
+    const void *function_4; /**< Read: the next operand of the functions. */
+    const void *function_5; /**< Read: the next operand of the functions. */
     /** Values of the functions' parameters; NULL: those that their sources give. */
     const clattn_function_values *function_values;
 } clattn_host_backward_tensors;

@@ -63,8 +63,9 @@
 
 CLATTN_BEGIN
 
-/** Most operands that the functions of one problem have together; most parameters of each type likewise. */
+/** Most operands that the functions of one problem have together. */
 #define CLATTN_FUNCTION_OPERANDS 6
+/** Most parameters of each type that the functions of one problem have together. */
 #define CLATTN_FUNCTION_PARAMETERS 4
 
 /** A function of the caller's. Equal sources are one function: creating it again gives the same pointer. It lives as long as
@@ -110,8 +111,8 @@ typedef struct clattn_function_parameter {
  * source declares them, then those of the mask function.
  */
 typedef struct clattn_function_values {
-    int32_t ints[CLATTN_FUNCTION_PARAMETERS];
-    float floats[CLATTN_FUNCTION_PARAMETERS];
+    int32_t ints[CLATTN_FUNCTION_PARAMETERS]; /**< Those of type int. */
+    float floats[CLATTN_FUNCTION_PARAMETERS]; /**< Those of type float. */
 } clattn_function_values;
 
 /**
