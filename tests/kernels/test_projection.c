@@ -25,7 +25,7 @@ TestSuite(projection, .timeout = 300);
 
 /* ---- the sweep ----------------------------------------------------------------------------- */
 
-enum { PARTS_PER_FAMILY = 2, KINDS = 1, SHAPES = 12 };
+enum { PARTS_PER_FAMILY = 2, KINDS = 1, SHAPES = 12, EMULATED_SHAPES = 4 };
 
 struct part {
     size_t family, number;
@@ -68,10 +68,13 @@ ParameterizedTest(struct part *part, projection, sweep) {
     struct fixture f;
     size_t passed = 0;
 
-    if (family_takes_f32(ca_family_at(part->family)->full_name))
+    const int emulates = !family_takes_f32(ca_family_at(part->family)->full_name);
+    const uint64_t shapes = emulates ? EMULATED_SHAPES : SHAPES; /* emulated ones take long */
+
+    if (!emulates)
         mostly_unoptimised(part->family + part->number, 4);
     else
-        unoptimised(); /* emulated instructions */
+        unoptimised();
     fixture_open(&f);
     fixture_need_groups_of(&f, ca_family_at(part->family)->full_name);
     if (!family_projects_on(ca_family_at(part->family)->full_name,
@@ -80,7 +83,7 @@ ParameterizedTest(struct part *part, projection, sweep) {
     for (uint64_t k = 0; k < kinds; k++) {
         const struct projection_kind kind = random_projection_kind(
             &r, ca_family_at(part->family), clattn_context_device(f.context));
-        for (uint64_t n = 0; n < SHAPES; n++) {
+        for (uint64_t n = 0; n < shapes; n++) {
             struct trial t = {.family = kind.family->full_name};
             memcpy(t.tunables, kind.tunables, sizeof t.tunables);
             if (!draw_problem(&r, &f, &kind, &t.problem))
@@ -91,8 +94,8 @@ ParameterizedTest(struct part *part, projection, sweep) {
             passed++;
         }
     }
-    cr_assert(passed >= kinds * SHAPES / 2, "only %zu of %zu problems were taken", passed,
-              (size_t)kinds * SHAPES);
+    cr_assert(passed >= kinds * shapes / 2, "only %zu of %zu problems were taken", passed,
+              (size_t)(kinds * shapes));
     fixture_close(&f);
 }
 
