@@ -47,6 +47,8 @@
  *
  * and nothing checks n. A parameter is o.NAME. Its value may change with each execution, without a compilation.
  *
+ * Multi-head layers (clattn/multihead.h) and attention of several ranks (clattn/mpi.h) refuse functions.
+ *
  * Names of a source's own helpers must not be those of OpenCL C or of clattn's kernels; a prefix avoids that. A source
  * may not include files.
  *

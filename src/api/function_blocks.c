@@ -25,14 +25,6 @@ static const struct ca_family function_blocks = {
                             CA_BIT(CA_WORKSPACE)}),
 };
 
-static clattn_status trust(clattn_context *ctx, const struct ca_candidate *candidate,
-                           const struct ca_problem *p, cl_program program, double *launch_seconds,
-                           char why[CA_REASON_BYTES])
-{
-    (void)ctx, (void)candidate, (void)p, (void)program, (void)launch_seconds, (void)why;
-    return CLATTN_SUCCESS;
-}
-
 /* The functions and the lengths of a problem alone, so that problems of other sizes and dims share the program. */
 static struct ca_problem of_program(const clattn_problem *p)
 {
@@ -129,7 +121,8 @@ static clattn_status evaluate(clattn_context *ctx, const clattn_problem *p, cons
     struct buffers buffers = {{NULL}};
     cl_program program;
 
-    const clattn_status status = ca_program_get(ctx, &candidate, &small, trust, &program);
+    const clattn_status status =
+        ca_program_get(ctx, &candidate, &small, ca_program_unchecked, &program);
     if (status != CLATTN_SUCCESS)
         return status;
     cl_int err = upload(ctx, p, host, global[0] * global[1] * global[2], &buffers);

@@ -156,9 +156,10 @@ clattn_status ca_host_call(clattn_context *context, const clattn_problem *proble
                            struct ca_transfer transfers[CA_WORKSPACE],
                            const struct ca_tensors *with)
 {
-    const struct ca_tensors device = {
-        .seed = with->seed, .stream = with->stream, .place = with->place,
-        .function_values = with->function_values};
+    const struct ca_tensors device = {.seed = with->seed,
+                                      .stream = with->stream,
+                                      .place = with->place,
+                                      .function_values = with->function_values};
     clattn_plan *plan;
 
     clattn_status status = ca_context_need_device(context);

@@ -9,7 +9,8 @@ static size_t lists(const clattn_problem *p)
 /* The layout of the bits is that of cl/score/blocks.h. */
 size_t ca_block_bits_bytes(const clattn_problem *p)
 {
-    const size_t words = (ca_block_columns(p) + 31) / 32, planes = p->mask || p->mask_function ? 2 : 1;
+    const size_t words = (ca_block_columns(p) + 31) / 32,
+                 planes = p->mask || p->mask_function ? 2 : 1;
 
     return p->block_q ? lists(p) * ca_block_rows(p) * planes * words * sizeof(cl_uint) : 0;
 }

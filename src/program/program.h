@@ -22,6 +22,9 @@ enum { CA_PROGRAMS_UNUSED = 128 };
 clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *candidate,
                              const struct ca_problem *p, ca_self_check *check, cl_program *program);
 
+/* The self-check of programs that compute nothing but functions of the caller's, which nobody else can. */
+ca_self_check ca_program_unchecked;
+
 /* Returns a program of ca_program_get() to the context, which releases unused ones, the least
  * recently used first. NULL is allowed. */
 void ca_program_put_back(clattn_context *ctx, cl_program program);
