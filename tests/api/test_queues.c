@@ -20,7 +20,7 @@ TestSuite(queues, .init = unoptimised, .timeout = 300);
 
 /* By operation. */
 static const char *const problem_texts[] = {
-    "fwd f32 b2 h4/2 q37 k70 d24 causal=br lse",
+    "fwd f32 b2 h4/2 q37 k70 d24 causal=br lse keysums",
     "bwd f32 b2 h4/2 q37 k70 d24 causal=br bias=f32:hqk sinks dbias dsinks",
 };
 

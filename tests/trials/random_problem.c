@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/random_problem.h"
+#include "problem/problem.h"
 
 #include <math.h>
 #include <string.h>
@@ -61,6 +62,11 @@ static void draw_results(struct rng *r, clattn_problem *p)
         const int may_show = p->total_q == 0 && p->total_kv == 0;
         p->scores = rng_one_in(r, 3) && may_show ? (clattn_scores)(1 + rng_below(r, 4))
                                                  : CLATTN_SCORES_NONE;
+        if (p->block_q == 0 && rng_one_in(r, 8)) {
+            p->lse = 1;
+            p->key_sums = !may_show || rng_one_in(r, 2);
+            p->scores = p->key_sums ? p->scores : CLATTN_SCORES_MEAN;
+        }
     }
 }
 
@@ -139,8 +145,12 @@ struct problem_kind random_kind(struct rng *r, const struct ca_family *family,
     struct problem_kind kind = {.family = family};
 
     kind.base = draw_options(r, family->operation);
-    for (int n = 0; n < 100 && family->unsupported(&kind.base, device) != NULL; n++)
+    for (int n = 0; n < 100; n++) {
+        const struct ca_problem drawn = {kind.base, kind.base}, chosen = ca_problem_chosen(&drawn);
+        if (family->unsupported(&chosen.normal, device) == NULL)
+            break;
         kind.base = draw_options(r, family->operation);
+    }
     for (int n = 0; n < NUM_UNITS; n++)
         kind.unit[n] = !rng_one_in(r, 8);
     kind.unit[1] = kind.unit[1] || is_quantized(kind.base.k_cache);
