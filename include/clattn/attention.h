@@ -142,6 +142,8 @@ typedef struct clattn_backward_tensors {
     clattn_buffer function_5; /**< Read: the next operand of the functions. */
     /** Values of the functions' parameters; NULL: those that their sources give. */
     const clattn_function_values *function_values;
+    /** Written; the gradients of the score function's operands, floats (clattn_problem_function_gradient()). */
+    clattn_buffer dfunction;
 } clattn_backward_tensors;
 
 /**
@@ -293,6 +295,8 @@ typedef struct clattn_host_backward_tensors {
     const void *function_5; /**< Read: the next operand of the functions. */
     /** Values of the functions' parameters; NULL: those that their sources give. */
     const clattn_function_values *function_values;
+    /** Written; the gradients of the score function's operands (clattn_problem_function_gradient()). */
+    float *dfunction;
 } clattn_host_backward_tensors;
 
 /**

@@ -42,6 +42,8 @@ static struct problem_kind draw_kind(struct rng *r, const struct ca_family *fami
     kind.base.mask_function = kind.base.score_function && rng_one_in(r, 2)
                                   ? NULL
                                   : trial_function(CLATTN_MASK_FUNCTION, 0);
+    kind.base.dfunction = kind.base.operation == CLATTN_BACKWARD && kind.base.score_function &&
+                          !rng_one_in(r, 3);
     random_functions(r, &kind.base);
     return kind;
 }

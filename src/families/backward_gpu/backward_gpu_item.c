@@ -45,7 +45,8 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
  * no sums but dq. */
 static int refuses_stored(const clattn_problem *p)
 {
-    return p->bias || p->mask || p->block_q || p->dslopes || p->total_q || p->total_kv;
+    return p->bias || p->mask || p->block_q || p->dslopes || p->dfunction || p->total_q ||
+           p->total_kv;
 }
 
 /* The bytes of all pairs' gradients. */

@@ -9,7 +9,9 @@
 #include "base/sizes.h"
 #include "families/backward_gpu/backward_gpu_sizes.h"
 #include "families/block_bits.h"
+#include "families/function_sums.h"
 #include "families/pair_marks.h"
+#include "problem/function.h"
 
 static size_t mark_rows(const size_t *values)
 {
@@ -81,6 +83,25 @@ static struct ca_ndrange sums_ndrange(const clattn_problem *p, const size_t *val
     return ca_groups(head_sums + elements, work_items(values));
 }
 
+/* The groups that share the pairs for dfunction, each with an array of sums. */
+static size_t function_groups(const clattn_problem *p)
+{
+    const size_t blocks = p->batch * p->heads * ca_divide_up(p->seq_q, LOAD_ROWS);
+
+    return FUNCTION_SUMS(FUNCTION_GROUPS(blocks), ca_function_gradients(p));
+}
+
+static struct ca_ndrange loads_ndrange(const clattn_problem *p, const size_t *values)
+{
+    return ca_groups(p->dfunction ? function_groups(p) : 0, work_items(values));
+}
+
+static struct ca_ndrange function_ndrange(const clattn_problem *p, const size_t *values)
+{
+    (void)values;
+    return ca_any_groups(p->dfunction ? ca_smaller(ca_function_gradients(p), 1 << 16) : 0);
+}
+
 /* The words of the parts of q, do, k and v. */
 static size_t parts_words(const clattn_problem *p)
 {
@@ -94,7 +115,8 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
 {
     const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->heads * p->seq_kv;
     const size_t words = ROW_STATISTICS * rows + (p->dslopes ? rows : 0) +
-                         (sums_keys(p) ? rows : 0) + (sums_queries(p) ? keys : 0);
+                         (sums_keys(p) ? rows : 0) + (sums_queries(p) ? keys : 0) +
+                         (p->dfunction ? function_groups(p) * ca_function_gradients(p) : 0);
 
     return (words + parts_words(p)) * sizeof(cl_float) +
            ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
@@ -108,6 +130,10 @@ static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
         {"backward_keys", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV), keys_ndrange},    \
         {"backward_queries", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DQ), queries_ndrange},              \
         {"backward_bias", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DBIAS) | CA_READ_ONLY, bias_ndrange},  \
+        {"backward_loads", CA_BACKWARD_ARGUMENTS, loads_ndrange},                                  \
+        {"backward_function",                                                                      \
+         CA_FUNCTION_BITS | CA_BIT(CA_DFUNCTION) | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,            \
+         function_ndrange},                                                                        \
     {                                                                                              \
         "backward_sums",                                                                           \
             CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DBIAS) | CA_BIT(CA_DSLOPES) |            \
