@@ -152,6 +152,8 @@ ParameterizedTestParameters(reference_backward, finite_differences) {
         {"bwd f32 b3 h2 q4 k6 d2 qlen klen diagonal=br alibi dslopes window=3,*"},
         {"bwd f32 b2 h2/1 q3 k6 d2 dropout=0.4 sinks dsinks bias=f32:bqk dbias"},
         {"bwd f32 h2 q4 k4 d2 dropout=0.25 softcap=1 alibi dslopes mask=hqk klen scale=-0.7"},
+        {"bwd f32 b2 h2/1 q3 k14 d2 klen score=t5 dfunction"},
+        {"bwd f32 b2 h3 q4 k5 d2 softcap=2 causal=br dropout=0.2 score=temperature dfunction"},
     };
     return cr_make_param_array(struct text, texts, sizeof texts / sizeof *texts);
 }
@@ -168,6 +170,7 @@ ParameterizedTest(struct text *text, reference_backward, finite_differences) {
     compare(&x, TENSOR_BIAS, TENSOR_DBIAS, &gradients);
     compare(&x, TENSOR_SLOPES, TENSOR_DSLOPES, &gradients);
     compare(&x, TENSOR_SINKS, TENSOR_DSINKS, &gradients);
+    compare(&x, TENSOR_FUNCTION_0, TENSOR_DFUNCTION, &gradients);
     reference_gradients_close(&gradients);
     close_data(&x);
 }
