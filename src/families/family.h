@@ -49,9 +49,9 @@ enum { CA_MAX_STAGES = 8, CA_ONLY_IF_FORCED = -1 };
 #define CA_BACKWARD_ARGUMENTS                                                                      \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_DO) | CA_STARTS | \
      CA_BIT(CA_WORKSPACE))
-/* These operands, and the results of forward. */
+/* These operands, the results of forward, and the gradient of lse. */
 #define CA_BACKWARD_ROWS_ARGUMENTS                                                                 \
-    (CA_BACKWARD_ARGUMENTS | CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_SINKS))
+    (CA_BACKWARD_ARGUMENTS | CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DLSE) | CA_BIT(CA_SINKS))
 
 /* A flag beside the workspace's bit: the stage only reads the workspace. */
 #define CA_READ_ONLY CA_BIT(CA_NUM_ARGUMENTS)

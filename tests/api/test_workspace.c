@@ -36,7 +36,7 @@ static const char *const of_backward[] = {
     "bias=f32:k dbias",
     "bias=f32:q dbias",
     "alibi dslopes",
-    "sinks dsinks",
+    "sinks dsinks dlse",
 };
 
 /* Returns whether both have a bias, or slopes, or sinks. */

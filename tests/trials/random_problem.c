@@ -48,6 +48,7 @@ static void draw_results(struct rng *r, clattn_problem *p)
         p->dbias = p->bias && p->total_q == 0 && p->total_kv == 0 && rng_one_in(r, 2);
         p->dslopes = p->alibi && rng_one_in(r, 2);
         p->dsinks = p->sinks && rng_one_in(r, 2);
+        p->dlse = rng_one_in(r, 4);
     } else {
         p->lse = rng_one_in(r, 2);
         p->k_cache = draw_cache(r, p->dim_qk);
