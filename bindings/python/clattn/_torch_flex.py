@@ -49,15 +49,13 @@ class _Attention(torch.autograd.Function):
     @once_differentiable  # type: ignore[untyped-decorator,unused-ignore]
     def backward(ctx: Any, d_o: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
         query, key, value, o, lse = ctx.saved_tensors
-        if dlse is not None:
-            raise Refused("lse of flex_attention() is derived, whose gradient clattn does not compute: detach it, or call "
-                          "PyTorch's own function")
         learned = ctx.call.learned
-        if d_o is None:
+        if d_o is None and dlse is None:
             return (None,) * (4 + len(learned))
+        d_o = torch.zeros_like(o) if d_o is None else d_o.contiguous()
+        dlse = None if dlse is None else dlse.contiguous()
         wanted = ["score_mod"] if any(ctx.needs_input_grad[4:]) else []
-        dq, dk, dv, *further = attention_backward(d_o.contiguous(), query, key, value, o, lse, gradients=wanted,
-                                                  **ctx.call.options)
+        dq, dk, dv, *further = attention_backward(d_o, query, key, value, o, lse, dlse=dlse, gradients=wanted, **ctx.call.options)
         of_learned = [further[0][name].to(x.dtype) if further else None for name, x in learned.items()]
         return (dq, dk, dv, None, *of_learned)
 
