@@ -3,7 +3,6 @@
 #ifndef CA_FUNCTION_H
 #define CA_FUNCTION_H
 
-#include "families/function_values.h"
 #include "problem/function_types.def"
 
 #include <clattn/function.h>
@@ -14,7 +13,7 @@ enum {
     CA_FUNCTION_NAME = 200,
     CA_FUNCTION_WORD = 40,
     CA_FUNCTION_EXTENTS = 8,
-    CA_FUNCTION_LOADS = MOST_LOADS /* of floats, whose gradients are wanted */
+    CA_FUNCTION_LOADS = 8 /* of floats, whose gradients are wanted */
 };
 enum { CA_FUNCTION_REASON = 200 };
 

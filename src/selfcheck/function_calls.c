@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert((int)MOST_LOADS == (int)CA_FUNCTION_LOADS, "a record has room for all loads");
+
 enum { NUM_PLACES = 6, SCORE = NUM_PLACES, SCORE_ERROR, FIRST_CALLS = 1024 };
 
 struct ca_function_calls {
