@@ -132,7 +132,7 @@ Test(program_parameters, are_as_many_as_arguments) {
         for (size_t s = 0; s < family->num_stages; s++) {
             const unsigned arguments = family->stages[s].arguments;
             size_t want = 2, got = 1;
-            if (!ca_stage_exists(&family->stages[s], &p.normal)) /* no marks beside block lists */
+            if (!ca_stage_exists(&family->stages[s], &p)) /* no marks beside block lists */
                 continue;
             for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++)
                 want += (arguments & CA_BIT(n)) && (n == CA_WORKSPACE || tensors[n].present);
