@@ -188,6 +188,14 @@ static clattn_status check_gradients(const clattn_problem *p, char *reason, size
     return CLATTN_SUCCESS;
 }
 
+int ca_function_asks_for(const clattn_function *f, int dimension)
+{
+    for (size_t n = 0; n < f->num_operands; n++)
+        if (strpbrk(f->operands[n].extents_text, dimension ? "hg" : "b"))
+            return 1;
+    return strstr(f->compiled, dimension ? "head" : "batch") != NULL;
+}
+
 clattn_status ca_functions_check(const clattn_problem *p, char *reason, size_t reason_bytes)
 {
     const clattn_function *s = p->score_function, *m = p->mask_function;
