@@ -3,6 +3,7 @@
  * host writes before the source (src/program/program_function.h). */
 #pragma once
 #include "common/common.h"
+#include "families/function_sums.h"
 
 #define HAS_FUNCTIONS (HAS_SCORE_FUNCTION || HAS_MASK_FUNCTION)
 
@@ -58,13 +59,20 @@ INLINE struct function_pair function_pair_after(struct function_pair p, const in
 #endif
 
 #if HAS_SCORE_FUNCTION
+/* The operands of the score function. A loop over lanes takes them from here once: its stores might change what
+ * `args` points to, as far as compilers know. */
+INLINE struct score_function_operands score_operands(const struct arguments *args)
+{
+    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
+
+    return o;
+}
+
 /* The score of a pair from its score s after softcap. */
 INLINE float function_score(const struct arguments *args, const struct function_pair p,
                             const float s)
 {
-    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
-
-    return score_function(s, p, o);
+    return score_function(s, p, score_operands(args));
 }
 
 #ifdef UNIT_DO /* only programs of gradients define it */
@@ -72,19 +80,58 @@ INLINE float function_score(const struct arguments *args, const struct function_
 INLINE float function_derivative(const struct arguments *args, const struct function_pair p,
                                  const float s)
 {
+    return score_function_derivative(s, p, score_operands(args));
+}
+#endif
+
+#if HAS_DFUNCTION
+/* The element of dfunction that load number `load` of the score function has loaded for a pair at its score s after softcap, -1
+ * if none; and the derivative of the pair's score by it. */
+INLINE int function_place(const struct arguments *args, const int load,
+                          const struct function_pair p, const float s)
+{
     const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
 
-    return score_function_derivative(s, p, o);
+    return score_function_place(load, s, p, o);
+}
+
+INLINE float function_by_load(const struct arguments *args, const int load,
+                              const struct function_pair p, const float s)
+{
+    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
+
+    return score_function_by_load(load, s, p, o);
+}
+
+/* The elements of dfunction. */
+INLINE long function_gradients(const struct arguments *args)
+{
+    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
+
+    return score_function_gradients(o);
+}
+
+/* In the workspace there are as many arrays of sums as work-groups share the pairs, each of all elements of dfunction: at most
+ * `items` of them. */
+INLINE long function_sums(const struct arguments *args, const long items)
+{
+    return FUNCTION_SUMS(items, function_gradients(args));
 }
 #endif
 #endif
 
 #if HAS_MASK_FUNCTION
-/* Returns whether the mask function leaves a pair visible. */
-INLINE bool function_visible(const struct arguments *args, const struct function_pair p)
+/* The operands of the mask function, as score_operands(). */
+INLINE struct mask_function_operands mask_operands(const struct arguments *args)
 {
     const struct mask_function_operands o = MASK_FUNCTION_OPERANDS(args);
 
-    return mask_function(p, o);
+    return o;
+}
+
+/* Returns whether the mask function leaves a pair visible. */
+INLINE bool function_visible(const struct arguments *args, const struct function_pair p)
+{
+    return mask_function(p, mask_operands(args));
 }
 #endif

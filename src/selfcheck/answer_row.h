@@ -4,6 +4,7 @@
 #define CA_TRUST_CASE_ROW_H
 
 #include "selfcheck/case.h"
+#include "selfcheck/function_calls.h"
 
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ struct ca_trust_row {
     double *slack;           /* seq_kv: the error of a score, then the relative error of a weight */
     double *errors;          /* dim_v */
     struct ca_bounded slope; /* the derivative of softcap and score function at the last score */
+    struct ca_function_loads loads; /* what the score function has loaded for it */
 };
 
 /* 0 without memory; to be closed in any case. */
@@ -27,8 +29,7 @@ void ca_trust_row_close(struct ca_trust_row *row);
 /* The elements of a tensor; NULL if the problem has no such tensor. */
 unsigned char *ca_trust_elements(const struct ca_trust_case *c, unsigned argument);
 
-/* Queries and keys that batch b has: all, or those of its sequence in a packed batch. */
-size_t ca_trust_queries(const struct ca_trust_case *c, size_t b);
+/* The keys that batch b has in memory: all, or those of its sequence in a packed batch. */
 size_t ca_trust_keys(const struct ca_trust_case *c, size_t b);
 
 /* The batch and the row of q and o that hold query i of batch b; 0 if its sequence is shorter. */

@@ -106,10 +106,26 @@ static clattn_problem draw_options(struct rng *r, const clattn_operation operati
     return p;
 }
 
+/* The options as they are: layouts, which make a problem normal, are drawn with the shapes. */
+static struct ca_problem drawn(const clattn_problem *base)
+{
+    return (struct ca_problem){*base, *base};
+}
+
+/* Returns whether the family takes the options. */
+static int takes(const struct ca_family *family, const clattn_problem *base,
+                 const clattn_device_info *device)
+{
+    const struct ca_problem given = drawn(base), p = ca_problem_chosen(&given);
+
+    return family->unsupported(&p, device) == NULL;
+}
+
 /* Some of the tunables changed at random; values are left alone where nothing passes. */
 static int draw_tunables(struct rng *r, struct problem_kind *kind, const clattn_device_info *device)
 {
     const struct ca_family *family = kind->family;
+    const struct ca_problem base = drawn(&kind->base);
 
     for (int attempt = 0; attempt < 50; attempt++) {
         size_t values[CA_MAX_TUNABLES];
@@ -119,7 +135,7 @@ static int draw_tunables(struct rng *r, struct problem_kind *kind, const clattn_
             if (rng_one_in(r, 2))
                 values[n] = t->candidates[rng_below(r, t->num_candidates)];
         }
-        if (family->reject(&kind->base, device, values) == NULL) {
+        if (family->reject(&base, device, values) == NULL) {
             memcpy(kind->values, values, sizeof values);
             return 1;
         }
@@ -131,9 +147,10 @@ void random_tunables(struct rng *r, struct problem_kind *kind, const clattn_devi
                      const int others)
 {
     const struct ca_family *family = kind->family;
+    const struct ca_problem base = drawn(&kind->base);
 
     ca_tunables_default(family->tunables, family->num_tunables, kind->values);
-    family->adapt(&kind->base, device, kind->values);
+    family->adapt(&base, device, kind->values);
     if (family->num_tunables > 0 && others && draw_tunables(r, kind, device))
         ca_tunables_print(family->tunables, family->num_tunables, kind->values, kind->tunables,
                           sizeof kind->tunables);
@@ -145,12 +162,8 @@ struct problem_kind random_kind(struct rng *r, const struct ca_family *family,
     struct problem_kind kind = {.family = family};
 
     kind.base = draw_options(r, family->operation);
-    for (int n = 0; n < 100; n++) {
-        const struct ca_problem drawn = {kind.base, kind.base}, chosen = ca_problem_chosen(&drawn);
-        if (family->unsupported(&chosen.normal, device) == NULL)
-            break;
+    for (int n = 0; n < 100 && !takes(family, &kind.base, device); n++)
         kind.base = draw_options(r, family->operation);
-    }
     for (int n = 0; n < NUM_UNITS; n++)
         kind.unit[n] = !rng_one_in(r, 8);
     kind.unit[1] = kind.unit[1] || is_quantized(kind.base.k_cache);

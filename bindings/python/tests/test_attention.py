@@ -117,7 +117,7 @@ def test_sums_and_means_of_weights(rng):
     pages = np.arange(2, dtype=np.int32)[:, None]  # one of each batch
     close(clattn.attention(q, k, v, page_table=pages, causal="br", return_key_sums=True)[1], sums)
     with pytest.raises(clattn.InvalidProblem, match="block lists exclude key_sums"):
-        clattn.attention(q, k, v, blocks=clattn.blocks_window(5, 9, (4, 4), (None, None)), return_key_sums=True)
+        clattn.attention(q, k, v, blocks=clattn.blocks_window((5, 9), (4, 4)), return_key_sums=True)
 
 
 def test_dropout_repeats_by_its_seed(rng):

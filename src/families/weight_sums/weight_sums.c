@@ -17,25 +17,26 @@ static struct ca_ndrange groups(const size_t *values, size_t seq_kv, size_t y, s
     return (struct ca_ndrange){{ca_divide_up(seq_kv, keys) * items, y, z}, {items, 1, 1}};
 }
 
-static struct ca_ndrange key_sums_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange key_sums_ndrange(const struct ca_problem *p, const size_t *values)
 {
-    return groups(values, p->key_sums ? p->seq_kv : 0, p->kv_heads, p->batch);
+    return groups(values, p->normal.key_sums ? p->normal.seq_kv : 0, p->normal.kv_heads,
+                  p->normal.batch);
 }
 
-static struct ca_ndrange mean_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange mean_ndrange(const struct ca_problem *p, const size_t *values)
 {
-    return groups(values, p->scores == CLATTN_SCORES_MEAN ? p->seq_kv : 0,
-                  ca_divide_up(p->seq_q, MEAN_ROWS), p->batch);
+    return groups(values, p->normal.scores == CLATTN_SCORES_MEAN ? p->normal.seq_kv : 0,
+                  ca_divide_up(p->normal.seq_q, MEAN_ROWS), p->normal.batch);
 }
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)p;
     (void)dev;
     return NULL;
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t width = dev->vector_width_float;
 
