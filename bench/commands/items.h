@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run is to time: the arguments of the command line, workloads and files taken apart. */
+/* The problems of a run, taken from the arguments of the command line, workloads and files. */
 #ifndef CLATTN_BENCH_ITEMS_H
 #define CLATTN_BENCH_ITEMS_H
 

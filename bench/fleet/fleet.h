@@ -6,7 +6,7 @@
 #include "bench/fleet/fleet_child.h"
 #include "bench/records/results.h"
 
-/* How the children are to be run. */
+/* Options of the children. */
 struct fleet {
     struct fleet_child child; /* Each of them, but for its device and its file. */
     const char *devices;      /* "all", or indices and parts of names, separated by commas. */

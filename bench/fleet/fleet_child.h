@@ -6,7 +6,7 @@
 #include "cli/message.h"
 #include "os/process.h"
 
-/* How a child ended. */
+/* The end of a child. */
 struct fleet_end {
     struct ca_child_end end;
     bool silent;     /* It gave no heartbeat for too long and was ended. */

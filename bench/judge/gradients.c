@@ -303,7 +303,7 @@ static void add(const struct arithmetic *a, struct gradient_sum *to, struct boun
     }
 }
 
-/* What a visible pair adds; n counts from the first key of the range. */
+/* Adds the share of a visible pair; n counts from the first key of the range. */
 static void add_pair(const struct gradient_work *work, const struct query *query,
                      const struct rows *rows, size_t j, size_t n, const struct gradient_sums *sums)
 {

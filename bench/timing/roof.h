@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a problem costs at least on a device of given peaks. */
+/* The least time that a problem takes on a device of given peaks. */
 #ifndef CLATTN_BENCH_ROOF_H
 #define CLATTN_BENCH_ROOF_H
 
@@ -20,9 +20,10 @@ double case_bytes(const struct attention_case *attention);
 /* Bytes of one set of tensors in memory, whether an execution touches them or not, without the reserve. */
 double case_set_bytes(const struct attention_case *attention);
 
-/* How many sets of tensors take turns so that a problem which memory limits is not measured from
- * the caches: as many as cover `cover` bytes where the bytes take longer than the operations at
- * these peaks, else 1; at most 64, and never more than `most` bytes in all, of `set` bytes each. */
+/* Returns how many sets of tensors take turns, so that a problem which memory limits is not
+ * measured from the caches. Where the bytes take longer than the operations at these peaks, the
+ * sets cover `cover` bytes; otherwise one is enough. They are at most 64, and at most `most`
+ * bytes in all, of `set` bytes each. */
 size_t roof_copies(double flops, double bytes, double gflops, double gigabytes, double cover,
                    double set, double most);
 

@@ -4,7 +4,7 @@
 #include "base/structs.h"
 #include "execute/execute.h"
 
-/* What a call takes besides buffers, of its public struct t. */
+/* Members of struct ca_tensors that are no buffers, from the public struct t. */
 #define CALL_VALUES                                                                                \
     .seed = t->dropout_seed, .stream = t->dropout_offset, .place = t->dropout_place,               \
     .function_values = t->function_values

@@ -37,7 +37,8 @@ static struct ca_problem of_program(const clattn_problem *p)
     return ca_problem_own(&small);
 }
 
-/* Whether what a function gives may depend on the batch or the head: its source or its operands name one. */
+/* Returns whether a function's result may depend on the batch or the head. Its source or its
+ * operands name one then. */
 static int asks_for_heads(const clattn_function *f)
 {
     for (size_t n = 0; n < f->num_operands; n++)

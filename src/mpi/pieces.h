@@ -52,7 +52,8 @@ struct tensor packed_in_pool(clattn_mpi_plan *plan, const enum pool_id id, const
                              const size_t heads, const size_t rows, const size_t dim,
                              const size_t bytes);
 
-/* Whether a piece has all of the place's queries. Then its lse, which is packed, is that of the place. */
+/* Returns whether a piece has all of the place's queries. Then its lse, which is packed, is that
+ * of the place. */
 bool piece_has_all_queries(const clattn_mpi_plan *plan, const struct piece *piece);
 
 struct tensor part_lse(clattn_mpi_plan *plan, const struct piece *piece);
@@ -78,7 +79,8 @@ bool next_rows(const clattn_mpi_plan *plan, const struct lengths *lengths, const
     .dropout_seed = (of)->dropout_seed, .dropout_offset = (of)->dropout_offset,                    \
     .dropout_place = piece_dropout_place(plan, (piece)->part)
 
-/* Whether the piece is the first of its queries in this execution, whose result need not be joined with another. */
+/* Returns whether the piece is the first of its queries in this execution. Its result then needs
+ * no merge with another. */
 bool piece_begins_queries(clattn_mpi_plan *plan, const struct piece *piece);
 
 #endif

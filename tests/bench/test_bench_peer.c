@@ -108,7 +108,7 @@ static void nothing_is_left(void)
     cr_assert(eq(sz, all_files_of(getpid()), 0), "files are left");
 }
 
-/* How far a peer came, and what it came to. */
+/* The stage that a peer reached, and its answer. */
 struct course {
     enum peer_answer answer;
     char stage[8];

@@ -33,7 +33,8 @@ static const float embedded[WORDS][EMBEDDING] = {
      -0.797928214f, 0.183831245f, 0.229347393f},
 };
 
-/* What draw_numbers() fills, as torch.rand() does one after the other after torch.manual_seed(123). */
+/* Tensors that draw_numbers() fills, as torch.rand() does one after the other after
+ * torch.manual_seed(123). */
 static float w_query[DIM_QK][EMBEDDING], w_key[DIM_QK][EMBEDDING], w_value[DIM_V][EMBEDDING];
 static float other_embedded[OTHER_WORDS][EMBEDDING];
 

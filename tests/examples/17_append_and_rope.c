@@ -45,7 +45,7 @@ static void fill(float *x, size_t heads, const cl_int *lengths)
     }
 }
 
-/* What a key is at its place: halves turned by its position. */
+/* Returns an element of a key at its place: its halves are turned by its position. */
 static double turned(size_t b, size_t h, size_t t, size_t d)
 {
     const size_t i = d % (DIM / 2), other = d < DIM / 2 ? d + DIM / 2 : d - DIM / 2;

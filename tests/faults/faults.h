@@ -59,7 +59,8 @@ void faults_no_locks(int error);
 /* Returns how often fsync() was called so far, which does nothing. */
 long faults_syncs(void);
 
-/* How many OpenCL objects of the program are alive; text receives how many of which kind. */
+/* Returns how many OpenCL objects of the program are alive; text receives the number of each
+ * kind. */
 long faults_objects_alive(char *text, size_t text_bytes);
 
 /* Returns how many allocations of the program are alive. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must hold of gradients on every family: exact zeros, the smallest sizes, sums and symmetries.
- * Random problems are the sweep's. */
+/* Properties of gradients that hold for every family: exact zeros, the smallest sizes, sums and
+ * symmetries. Random problems are the sweep's. */
 #include "tests/support/families.h"
 #include "tests/support/storage.h"
 #include "tests/support/unoptimised.h"

@@ -223,7 +223,7 @@ static void free_pair(struct pair *p)
     free(p->cache);
 }
 
-/* What the device makes of it has every bit of what the host makes, between the blocks too. */
+/* The device writes the same bits as the host, between the blocks too. */
 static void expect_equal(struct fixture *f, cl_command_queue queue, struct pair *p)
 {
     unsigned char *got = malloc(p->cache_bytes);
@@ -351,7 +351,7 @@ Test(quantize, empty) {
 
 /* ---- mistakes -------------------------------------------------------------------------------- */
 
-/* What is wrong with a description, host and device agree on. */
+/* Host and device refuse a wrong description alike. */
 static void misdescribed(struct fixture *f, const clattn_quantization *q,
                          const clattn_status status, const char *words)
 {

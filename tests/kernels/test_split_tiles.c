@@ -224,7 +224,7 @@ Test(fused_cpu_vector, copies_rows_that_share_cache_sets) {
                                 sizeof rows / sizeof *rows);
 }
 
-/* What it cannot do it says. */
+/* Problems that it cannot compute are refused with a sentence. */
 Test(split_gpu_item, refusals) {
     static const struct family_refusal refused[] = {
         {"fwd f32 q3 k5 d8 scores=raw", NULL, "never lie in memory"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether what a device computes and what travels between ranks keep apart: a checker of hazards (read after write, write after
- * read, write after write) that does not wait for one to happen. hazards_calls.c stands before OpenCL's calls and MPI's in the
+/* Checks that computing on a device and messages between ranks do not race. It finds hazards (read after write, write after
+ * read, write after write) without waiting for one to happen. hazards_calls.c stands before OpenCL's calls and MPI's in the
  * program that it is linked with and tells what each reads and writes; accesses that no call has put in an order, and of which
  * one writes, are a hazard, however they came out this time.
  *

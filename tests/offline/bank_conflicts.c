@@ -168,7 +168,7 @@ static struct total fill_rows(const int columns, const int stride, const int row
     return total;
 }
 
-/* What wgmma reads of a tile: eight rows' pieces of 16 bytes for eight terms or dims at a time. */
+/* Reads of wgmma from a tile: eight rows' pieces of 16 bytes for eight terms or dims at a time. */
 static struct total read_tile(const int stride, const int rows, int *bytes)
 {
     struct total total = {0, 0};

@@ -148,7 +148,7 @@ static void write_source(const struct output *out, const struct ca_family *famil
     fclose(file);
 }
 
-/* What stands before the source in the program of case `number`. */
+/* Writes the text before the source in the program of case `number`. */
 static void write_parameters(const struct output *out, size_t number,
                              const struct ca_family *family, const struct ca_problem *p)
 {
@@ -191,7 +191,7 @@ static void write_case(struct output *out, const struct device *d, const struct 
     fprintf(out->cases, "\t%s\n", options);
 }
 
-/* What a driver would say of the target: its profile in the folder. */
+/* Reads the facts that a driver would state of the target: its profile in the folder. */
 static clattn_device_info read_profile(const char *folder, const struct target *target)
 {
     static char text[65536];

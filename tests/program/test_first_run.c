@@ -110,7 +110,7 @@ static void make_and_die(enum place place)
     cr_assert(begun() == 1);
 }
 
-/* What was begun is made without a warning, and leaves no mark. */
+/* A plan whose first run was only begun is made without a warning, and leaves no mark. */
 static void expect_tried_again(void)
 {
     char family[NAME];
@@ -166,7 +166,8 @@ Test(first_run, what_died_twice_is_set_aside_until_it_is_forgotten) {
     clattn_context_release(context);
 }
 
-/* Whether the family that processes died at is passed over, which a warning and the reason of the plan say. */
+/* Checks whether the family in which processes died is passed over. A warning and the plan's
+ * reason say so. */
 static void expect_set_aside(int aside)
 {
     const clattn_problem problem = fixture_problem(problem_text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a test on a device needs: a context with its sentences kept, a queue, and the count of
- * OpenCL objects that must be back at zero in the end. */
+/* The fixture of a test on a device: a context whose log is kept, a queue, and the count of
+ * OpenCL objects, which must be zero again in the end. */
 #ifndef TEST_FIXTURE_H
 #define TEST_FIXTURE_H
 
@@ -115,7 +115,8 @@ void fixture_expect_lists(struct fixture *f, const clattn_plan *plan,
                           const struct fixture_lists *lists, const cl_int *first,
                           const cl_int *second, const char *words);
 
-/* What is tried while a call of it fails. It checks itself what it gives besides a status, and releases it. */
+/* An attempt in which one call fails. It checks its results besides the status itself, and
+ * releases them. */
 typedef clattn_status fixture_attempt(struct fixture *f, void *user);
 
 /* Each allocation and each OpenCL call of the attempt fails once, with each error that the headers promise a status

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the units compute that multiply pairs, tiles, fragments and a warpgroup's: the programs of unit_programs.c, by
- * the device's instruction where it has one, and emulated. The sweeps draw more; CLATTN_TEST_FAMILY="fused_cpu UNIT=amx"
- * leaves the other families out. */
+/* Results of the units that multiply pairs, tiles, fragments and a warpgroup's tiles: the
+ * programs of unit_programs.c. They use the device's instruction where it has one, and are
+ * emulated elsewhere. The sweeps draw more; CLATTN_TEST_FAMILY="fused_cpu UNIT=amx" leaves the
+ * other families out. */
 #include "bench/judge/row.h"
 #include "context/context.h"
 #include "tests/support/families.h"
