@@ -71,9 +71,10 @@ struct layer_answers {
     bool made;
 };
 
-/* For layers of any size, whose attention has the operation. whole: all of y, or of backward of all gradients of what
- * the products read and of their parameters. Else y, dx and the gradients of context and values in the last batch, and
- * the parameters' gradients of the first kv head in all batches. Sets `made`; false without memory. */
+/* For layers of any size, whose attention has the operation. With `whole` it gives all of y, or
+ * in backward all gradients of the products' inputs and of their parameters. Otherwise it gives
+ * y, dx and the gradients of context and values in the last batch, and the parameters' gradients
+ * of the first kv head in all batches. Sets `made`; false without memory. */
 bool layer_answers_make(const clattn_multihead *layer, const struct layer_inputs *in,
                         enum precision precision, bool whole, struct layer_answers *answers);
 

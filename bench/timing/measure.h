@@ -19,7 +19,7 @@ struct measurement {
     size_t enqueued;
 };
 
-/* Makes the plan, copies the data to the device so many times and executes once, which also
+/* Makes the plan, copies the data to the device `copies` times, and executes once. That also
  * compiles what the driver leaves to the first launch. */
 bool measurement_open(struct measurement *measurement, const struct target *target,
                       const struct attention_case *attention, const clattn_plan_options *options,

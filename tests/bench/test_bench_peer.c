@@ -499,8 +499,8 @@ Test(bench_peer, beside_a_gpu_the_host_is_no_match) {
     cr_assert(eq(int, c.answer, PEER_OK), "%s", c.why.text);
 }
 
-/* A program by path has no argument, and asks the environment, in which a variable of its kind is set unless the user has
- * set it. */
+/* A program given by its path has no argument and reads the environment. A variable of its kind
+ * is set there unless the user has set it. */
 Test(bench_peer, the_environment_is_the_users_and_the_kinds) {
     struct peer_kind kind = peer_kind_path(FAKE_PEER);
 

@@ -106,8 +106,8 @@ FOR_EACH_FAMILY(options)
     fixture_close(&f);
 }
 
-/* Gradients on CPUs take keys from the beginning of a column of blocks on, which may lie anywhere between two
- * multiples of four, whose keys share random numbers. */
+/* Gradients on CPUs process keys from the beginning of a column of blocks. It may lie anywhere
+ * between two multiples of four, whose keys share random numbers. */
 Test(dropout, columns_between_fours) {
     static const struct {
         const char *family, *tunables, *problem;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantizing keys and values: blocks computed by hand, the host against formulas of ggml's, the
- * device against the host, caches that grow, and everything that a caller can do wrong. */
+/* Quantizing keys and values: blocks computed by hand, the host against formulas of ggml's, and
+ * the device against the host. Caches grow, and every mistake of a caller is refused. */
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"

@@ -181,8 +181,8 @@ Test(split_cpu_vector, preference) {
     }
 }
 
-/* Kv heads take turns where a key's rows of all heads follow each other and reading bounds decoding, as many as leave
- * each unit two parts of the keys. */
+/* Kv heads take turns where a key's rows of all heads follow each other and reading bounds
+ * decoding. There are as many turns as leave each unit two parts of the keys. */
 Test(split_cpu_vector, heads_take_turns) {
     static const struct family_suggestion rows[] = {
         {"fwd f16 h32/8 q1 k32768 d128 k=bshd v=bshd", 2, 8},

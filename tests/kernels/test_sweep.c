@@ -123,8 +123,8 @@ ParameterizedTest(struct part *part, sweep, part) {
     fixture_close(&f);
 }
 
-/* Every pair of options that a family takes alone is in its array, whatever the seed, and an array is
- * not much longer than it must be. No device but facts of several. */
+/* Every pair of options that a family takes alone is in its array, whatever the seed. An array
+ * is not much longer than it must be. No device is needed, only facts of several. */
 Test(sweep, every_pair_has_its_row) {
     static const char *const profiles[] = {"sm_90", "minimum"};
     static struct problem_kind rows[PAIRS_MOST_ROWS];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes what is to be compiled: offline_cases FOLDER PROFILES SAMPLES SEED all|some. The lines of
- * FOLDER/cases are those that table.py reads, FOLDER/sources has the begin of each source's hash,
- * FOLDER/<family>.cl is a family's source, FOLDER/<number>.h what stands before it in the program of a
- * case. PROFILES is the folder of the devices' facts; SAMPLES says how many programs with tunables at
- * random there are of each family and target. */
+/* offline_cases FOLDER PROFILES SAMPLES SEED all|some: writes the programs that are to be
+ * compiled. The lines of FOLDER/cases are those that table.py reads, and FOLDER/sources has the
+ * begin of each source's hash. FOLDER/<family>.cl is a family's source, and FOLDER/<number>.h
+ * the text before it in the program of a case. PROFILES is the folder of the devices' facts.
+ * SAMPLES is the number of programs with random tunables for each family and target. */
 #include "families/candidate.h"
 #include "families/limits.h"
 #include "families/registry.h"

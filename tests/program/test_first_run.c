@@ -226,8 +226,8 @@ Test(first_run, an_interruption_is_no_death) {
     expect_tried_again();
 }
 
-/* A death before an interruption still counts. (A test of its own, since some drivers do not work in the child
- * of a process that has used them.) */
+/* A death before an interruption still counts. This is a test of its own, since some drivers do
+ * not work in the child of a process that has used them. */
 Test(first_run, an_interruption_excuses_no_death_before_it) {
     char family[NAME];
     struct fixture f;

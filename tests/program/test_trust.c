@@ -187,8 +187,8 @@ static size_t unstored(const clattn_context *context)
     return count;
 }
 
-/* Binaries that a driver compiles once more for are written when the context ends, and those that are
- * too many for it by a later process that builds them again. */
+/* Some drivers compile once more for a binary. Such binaries are written when the context ends;
+ * those that are too many for it are written by a later process that builds them again. */
 Test(trust, storing_programs_has_an_end) {
     static const size_t left[] = {2, 1, 0}; /* before each run */
     struct fixture f;

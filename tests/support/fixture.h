@@ -64,7 +64,7 @@ void fixture_need_groups_of(const struct fixture *f, const char *name);
 void fixture_close(struct fixture *f);
 
 /* A test with a fixture f of its own, from fixture_open() before it to fixture_close() after it.
- * (Criterion does not count what fails in a suite's .fini.) */
+ * Criterion does not count failures in a suite's .fini. */
 #define DeviceTest(...) DEVICE_TEST_(__VA_ARGS__, .disabled = 0)
 #define DEVICE_TEST_(suite, name, ...)                                                             \
     static void suite##_##name##_on_device(struct fixture *f);                                     \

@@ -219,8 +219,8 @@ static double poison(const clattn_problem *p, struct rng *r)
     return shown ? (double)NAN : values[rng_below(r, 5)];
 }
 
-/* Which rows of q and of k and v are used by some pair, and which elements of the bias are looked
- * at by some pair that nothing else hides. */
+/* The rows of q and of k and v that some pair uses, and the elements of the bias that some pair
+ * reads which nothing else hides. */
 struct seen {
     unsigned char *q, *kv, *bias;
 };

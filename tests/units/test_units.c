@@ -257,8 +257,8 @@ Test(units, infinities_in_gradients) {
     fixture_close(&f);
 }
 
-/* Where a key is infinite the scores of all that see it are, some of them -Inf with a weight of 0, and 0
- * times Inf is NaN; who does not see it has finite gradients. */
+/* Where a key is infinite, all scores of that key are. Some are -Inf with a weight of 0, and 0
+ * times Inf is NaN. Queries that do not see the key have finite gradients. */
 Test(units, infinite_key) {
     static const char *const problems[] = {"bwd f16 h1 q40 k70 d16 window=8,4",
                                            "bwd f32 h1 q40 k70 d16 window=8,4"};
