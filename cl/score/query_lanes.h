@@ -16,8 +16,9 @@
 #include "cpu/fused_prefetch.h"
 #include "score/blocks.h"
 #include "score/function.h"
+#include "score/mark_sizes.h"
 #define MARK_M BLOCK_M
-#define MARK_N BLOCK_N
+#define MARK_N (HAS_MASK_FUNCTION ? FUNCTION_MARK_KEYS : BLOCK_N)
 #define MARKS_BEGIN(args) 0
 #define MARK_ITEMS 1
 #define MARK_SHARERS FORWARD_MARK_SHARERS
@@ -60,6 +61,14 @@ struct query_block {
 #define DEFERS_SCALE                                                                               \
     (OPERAND_TILES && !HAS_SOFTCAP && !HAS_SCORE_FUNCTION && !HAS_BIAS && !HAS_ALIBI)
 
+#if HAS_FUNCTIONS
+/* The pairs of some queries and keys. */
+struct function_pairs {
+    struct function_pair first; /* the first query and the first key */
+    int queries, keys;          /* the numbers that exist */
+};
+#endif
+
 /* A block of queries and a tile of keys; keys are counted from the tile's first one. */
 struct score_tile {
     ints begin[BLOCK_VECTORS], last[BLOCK_VECTORS]; /* keys in the window of each query */
@@ -81,8 +90,11 @@ struct score_tile {
     const ints *mask;  /* four keys' bytes in an int: mask_of() */
 #if HAS_FUNCTIONS
     const struct arguments *args;
-    struct function_pair first; /* the block's first query and key 0 */
-    int queries, keys;          /* the numbers that exist */
+    struct function_pairs pairs; /* those of the block and the tile */
+#if HAS_MARKS
+    const __global uchar *marks; /* the marks of the block's queries; null if none were made */
+    int key;                     /* key 0 */
+#endif
 #if HAS_BLOCKS
     struct block_bits bits; /* the bits of the head's block list */
     long i, j;              /* the first query and key */
@@ -135,9 +147,13 @@ INLINE struct score_tile score_tile_of_block(const struct arguments *args,
 #endif
 #if HAS_FUNCTIONS
     tile.args = args;
-    tile.first = function_pair_of(args, block.b, block.h, block.i, j);
-    tile.queries = block.queries;
-    tile.keys = (int)min(args->shape->seq_kv - j, (long)BLOCK_N);
+    tile.pairs.first = function_pair_of(args, block.b, block.h, block.i, j);
+    tile.pairs.queries = block.queries;
+    tile.pairs.keys = (int)min(args->shape->seq_kv - j, (long)BLOCK_N);
+#if HAS_MARKS
+    tile.marks = block.marks ? block.marks + marks_of_block(args, block.b, block.h, block.i) : 0;
+    tile.key = (int)j;
+#endif
 #if HAS_BLOCKS
     tile.bits = block.bits;
     tile.i = block.i;
@@ -477,13 +493,11 @@ INLINE void softcap_scores(const struct score_tile *tile, lanes (*s)[BLOCK_VECTO
 
 #if HAS_FUNCTIONS
 /* The pair of key n and the query in lane c of vector m; beyond the last ones it is that of the last. */
-INLINE struct function_pair function_pair_at(const struct score_tile *tile, const int n,
+INLINE struct function_pair function_pair_at(const struct function_pairs pairs, const int n,
                                              const int m, const int c)
 {
-    const int query = m * SIMD_WIDTH + c;
-
-    return function_pair_after(tile->first, query < tile->queries ? query : tile->queries - 1,
-                               n < tile->keys ? n : tile->keys - 1);
+    return function_pair_after(pairs.first, min(m * SIMD_WIDTH + c, pairs.queries - 1),
+                               min(n, pairs.keys - 1));
 }
 #endif
 
@@ -492,13 +506,16 @@ INLINE struct function_pair function_pair_at(const struct score_tile *tile, cons
 NOINLINE void apply_score_function(const struct score_tile *restrict tile, const int n0,
                                    lanes (*s)[BLOCK_VECTORS])
 {
+    const struct score_function_operands o = score_operands(tile->args);
+    const struct function_pairs pairs = tile->pairs;
+
     for (int n = 0; n < QK_KEYS; n++) {
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             lanes x = s[n][m];
             float *const each = (float *)&x;
             EACH_LANE
             for (int c = 0; c < SIMD_WIDTH; c++)
-                each[c] = function_score(tile->args, function_pair_at(tile, n0 + n, m, c), each[c]);
+                each[c] = score_function(each[c], function_pair_at(pairs, n0 + n, m, c), o);
             s[n][m] = x;
         }
     }
@@ -514,10 +531,22 @@ INLINE ints listed_as_full(const struct score_tile *tile, const int n, const int
     int *const each = (int *)&full;
 
     for (int c = 0; c < SIMD_WIDTH; c++)
-        each[c] =
-            -(block_at(tile->bits, (tile->i + min(m * SIMD_WIDTH + c, tile->queries - 1)) / BLOCK_Q,
-                       (tile->j + min(n, tile->keys - 1)) / BLOCK_KV) == BLOCK_FULL);
+        each[c] = -(block_at(tile->bits,
+                             (tile->i + min(m * SIMD_WIDTH + c, tile->pairs.queries - 1)) / BLOCK_Q,
+                             (tile->j + min(n, tile->pairs.keys - 1)) / BLOCK_KV) == BLOCK_FULL);
     return full;
+}
+#endif
+
+#if HAS_MARKS
+/* Returns whether the mask function hides none of the keys n .. end - 1 from any query. */
+INLINE bool are_marked_full(const struct score_tile *tile, const int n, const int end)
+{
+    int mark = tile->marks ? MARK_FULL : 0;
+
+    for (int x = (tile->key + n) / MARK_N; mark && x * MARK_N < tile->key + end; x++)
+        mark &= tile->marks[x];
+    return mark;
 }
 #endif
 
@@ -526,13 +555,16 @@ INLINE ints listed_as_full(const struct score_tile *tile, const int n, const int
 NOINLINE void apply_mask_function(const struct score_tile *restrict tile, const int n0,
                                   lanes (*s)[BLOCK_VECTORS])
 {
+    const struct mask_function_operands o = mask_operands(tile->args);
+    const struct function_pairs pairs = tile->pairs;
+
     for (int n = 0; n < QK_KEYS; n++) {
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             ints sees;
             int *const each = (int *)&sees;
             EACH_LANE
             for (int c = 0; c < SIMD_WIDTH; c++)
-                each[c] = -function_visible(tile->args, function_pair_at(tile, n0 + n, m, c));
+                each[c] = -mask_function(function_pair_at(pairs, n0 + n, m, c), o);
 #if HAS_BLOCKS
             if (tile->mixed)
                 sees |= listed_as_full(tile, n0 + n, m);
@@ -610,6 +642,8 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
 #if HAS_MASK_FUNCTION
 #if HAS_BLOCKS
     if (!tile->listed_full)
+#elif HAS_MARKS
+    if (!are_marked_full(tile, n0, min(n0 + QK_KEYS, count)))
 #endif
         apply_mask_function(tile, n0, s);
 #endif

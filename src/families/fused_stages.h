@@ -7,6 +7,7 @@
  * Before including this: block_m(values), the queries of a block, and the tunable BLOCK_N. Where a
  * work-group owns a block, work_items(values), those of a group; where a work-item does (on CPUs),
  * QUERIES_PER_ITEM(values), those of its blocks together, and the tunable BALANCE_CAUSAL. */
+#include "cl/score/mark_sizes.h"
 #include "families/block_bits.h"
 #include "families/block_sizes.h"
 #include "families/pair_marks.h"
@@ -60,13 +61,23 @@ static struct ca_ndrange fused_ndrange(const struct ca_problem *p, const size_t 
 #endif
 }
 
+/* The keys of a mark. */
+static size_t mark_n(const struct ca_problem *p, const size_t *values)
+{
+#ifdef QUERIES_PER_ITEM
+    if (p->normal.mask_function)
+        return FUNCTION_MARK_KEYS;
+#endif
+    (void)p;
+    return values[BLOCK_N_INDEX];
+}
+
 static struct ca_ndrange marks_ndrange(const struct ca_problem *p, const size_t *values)
 {
 #ifdef QUERIES_PER_ITEM
     return ca_pair_marks_ndrange(p, block_m(values));
 #else
-    return ca_pair_marks_group_ndrange(p, block_m(values), values[BLOCK_N_INDEX],
-                                       work_items(values));
+    return ca_pair_marks_group_ndrange(p, block_m(values), mark_n(p, values), work_items(values));
 #endif
 }
 
@@ -77,7 +88,7 @@ static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
         parts_bytes(p) +
 #endif
         ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
-        ca_pair_marks_bytes(p, block_m(values), values[BLOCK_N_INDEX]);
+        ca_pair_marks_bytes(p, block_m(values), mark_n(p, values));
 }
 
 /* The list of stages, with the name of the last kernel in the .cl file. */

@@ -2,6 +2,7 @@
 #include "families/pair_marks.h"
 #include "base/sizes.h"
 #include "cl/score/mark_sizes.h"
+#include "problem/function.h"
 
 /* The number of batches (dimension 0) or heads (1) with marks of their own. */
 static size_t maps(const struct ca_problem *p, int dimension)
@@ -9,6 +10,10 @@ static size_t maps(const struct ca_problem *p, int dimension)
     const int own = (p->normal.mask && p->normal.mask_layout.stride[dimension]) ||
                     (p->normal.bias && p->normal.bias_layout.stride[dimension]);
 
+    if (p->normal.mask_function && ca_function_asks_for(p->normal.mask_function, dimension))
+        return dimension ? p->normal.heads : p->normal.batch;
+    if (p->normal.mask_function && dimension == 0 && (p->normal.q_lengths || p->normal.kv_lengths))
+        return p->normal.batch;
     return !own ? 1 : dimension ? p->normal.heads : p->normal.batch;
 }
 
@@ -16,16 +21,16 @@ static size_t maps(const struct ca_problem *p, int dimension)
  * begin at multiples of their length. */
 int ca_has_pair_marks(const struct ca_problem *p)
 {
-    return (p->normal.mask || p->normal.bias) && !p->normal.block_q && !p->normal.page_size &&
-           !p->normal.mask_keys && !p->normal.total_q && !p->normal.total_kv &&
-           p->normal.window_left == CLATTN_UNLIMITED && !p->normal.score_function &&
-           !p->normal.mask_function;
+    return (p->normal.mask || p->normal.bias || p->normal.mask_function) && !p->normal.block_q &&
+           !p->normal.page_size && !p->normal.mask_keys && !p->normal.total_q &&
+           !p->normal.total_kv && p->normal.window_left == CLATTN_UNLIMITED;
 }
 
 /* The rule is that of cl/score/mark_pairs.h. */
 int ca_marks_pairs(const struct ca_problem *p)
 {
     const int pairs =
+        p->normal.mask_function ||
         (p->normal.mask && p->normal.mask_layout.stride[2] && p->normal.mask_layout.stride[3]) ||
         (p->normal.bias && p->normal.bias_layout.stride[2] && p->normal.bias_layout.stride[3]);
     const size_t sharers =
@@ -33,7 +38,8 @@ int ca_marks_pairs(const struct ca_problem *p)
 
     return ca_has_pair_marks(p) && pairs && p->normal.seq_q >= LEAST_MARKED_QUERIES &&
            p->normal.seq_kv >= LEAST_MARKED_KEYS &&
-           (p->normal.heads * p->normal.batch >= sharers * maps(p, 0) * maps(p, 1) ||
+           (p->normal.mask_function ||
+            p->normal.heads * p->normal.batch >= sharers * maps(p, 0) * maps(p, 1) ||
             p->normal.seq_q * p->normal.seq_kv <= FEW_MARKED_PAIRS);
 }
 

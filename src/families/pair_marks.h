@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The marks that a family's first stage makes of masks and biases (cl/score/mark_pairs.h). */
+/* The marks that a family's first stage makes of masks, biases and mask functions (cl/score/mark_pairs.h). */
 #ifndef CA_PAIR_MARKS_H
 #define CA_PAIR_MARKS_H
 
@@ -22,7 +22,9 @@ struct ca_ndrange ca_pair_marks_group_ndrange(const struct ca_problem *p, size_t
 /* The stage that makes marks, for a family's list of stages; the family gives its ndrange. */
 #define CA_MARK_PAIRS(ndrange)                                                                     \
     {                                                                                              \
-        "mark_pairs", CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_BIT(CA_WORKSPACE) | CA_OF_MARKS,      \
+        "mark_pairs",                                                                              \
+            CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_FUNCTION_BITS | CA_BIT(CA_Q_LENGTHS) |          \
+                CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_WORKSPACE) | CA_OF_MARKS,                        \
             ndrange                                                                                \
     }
 

@@ -32,8 +32,9 @@ Test(program_parameters, are_what_the_problem_has) {
     expect("fused_cpu UNIT=vector", "fwd f16 q9 k9 d8 bias=f32:qk klen lse",
            "#define PARAMETERS_mark_pairs const struct attention_shape a, "
            "const struct attention_offsets at, const __global bias_storage *restrict bias, "
-           "__global float *restrict workspace\n"
+           "const __global int *restrict kv_lengths, __global float *restrict workspace\n"
            "#define ARGUMENTS_mark_pairs {&a, &at, .bias = bias + at.bias, "
+           ".kv_lengths = kv_lengths + at.kv_lengths, "
            ".workspace = (__global float *)workspace + at.workspace}\n"
            "#define PARAMETERS_fused_cpu const struct attention_shape a, "
            "const struct attention_offsets at, const __global storage *restrict q, "
