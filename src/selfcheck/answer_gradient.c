@@ -2,7 +2,6 @@
 /* Right answers of the backward direction, each with the error that f32 may leave on it: the rules
  * of answer.c, carried through the formulas of clattn/problem.h. */
 #include "problem/function.h"
-#include "problem/philox.h"
 #include "problem/problem.h"
 #include "selfcheck/answer_row.h"
 #include "selfcheck/case_parts.h"
