@@ -11,7 +11,7 @@
 
 enum { TOKENS = 10, LENGTH = 8, BATCH = 32, MODEL = 32, STEPS = 40, ALL_ROWS = BATCH * LENGTH };
 
-/* Where a model's parameters begin, and those of its layer behind them. */
+/* The first of a model's parameters, and of those of its layer behind them. */
 enum { TOKEN = 0, PLACE = TOKEN + TOKENS * MODEL, LAYER = PLACE + LENGTH * MODEL };
 
 struct places {
