@@ -44,9 +44,18 @@ INLINE void add_load_gradients(const struct score_vector s, const lanes gradient
             runs[load].place = place[0];
             runs[load].sum = terms;
         } else {
-            for (int c = 0; c < SIMD_WIDTH; c++)
-                if (place[c] >= 0)
-                    sums[place[c]] += term[c];
+            float sum = term[0];
+            for (int c = 1; c < SIMD_WIDTH; c++) {
+                if (place[c] == place[c - 1]) {
+                    sum += term[c];
+                } else {
+                    if (place[c - 1] >= 0)
+                        sums[place[c - 1]] += sum;
+                    sum = term[c];
+                }
+            }
+            if (place[SIMD_WIDTH - 1] >= 0)
+                sums[place[SIMD_WIDTH - 1]] += sum;
         }
     }
 }
