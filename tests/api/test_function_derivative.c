@@ -93,7 +93,7 @@ Test(function_derivative, sentences) {
     }
 }
 
-/* What is derived of a load: which element it is of, and the score's derivative by it. */
+/* The derivative of a load: the element that it reads, and the score's derivative by it. */
 Test(function_derivative, texts_of_loads) {
     static const struct {
         const char *body, *index, *derivative;
@@ -179,7 +179,7 @@ static void gradients(struct fixture *f, const char *source, float dq[HEADS * QU
                  "%s", f->log.last);
 }
 
-/* What is derived agrees with derivatives worked out by hand. */
+/* Derived sources agree with derivatives worked out by hand. */
 DeviceTest(function_derivative, by_hand)
 {
     static const struct {

@@ -1,34 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 17: appending. A decoder keeps the keys and values of what it has read. Each new token's are appended
- * to the cache: rotated to their position, as Llama's models do it, rounded or quantized to the cache's
- * format, and written to the place behind those that are there, for all requests of a batch at once.
- * The query is rotated in the same call. Here: two requests of different lengths decode four tokens. */
+/* 17: appending. A decoder keeps the keys and values of all tokens that it has read. Those of
+ * each new token are appended to the cache. They are rotated to their position, as Llama's
+ * models do it, and rounded or quantized to the cache's format. Then they are written to the
+ * next free place, for all requests of a batch at once. The query is rotated in the same call.
+ * Here: two requests of different lengths decode four tokens. */
 #include "example.h"
 #include <math.h>
 
 enum { REQUESTS = 2, HEADS = 4, KV_HEADS = 2, DIM = 32, CAPACITY = 16, STEPS = 4 };
 enum { Q = REQUESTS * HEADS * DIM, KV = REQUESTS * KV_HEADS * DIM, CACHE = KV * CAPACITY };
-
-static clattn_problem problem_of(const char *text)
-{
-    clattn_problem problem;
-    char reason[256];
-
-    if (clattn_problem_parse(text, &problem, reason, sizeof reason) != CLATTN_SUCCESS) {
-        fprintf(stderr, "'%s': %s\n", text, reason);
-        exit(1);
-    }
-    return problem;
-}
-
-static clattn_plan *plan_of(const struct device *d, const char *text)
-{
-    const clattn_problem problem = problem_of(text);
-    clattn_plan *plan;
-
-    check(clattn_plan_create(d->context, &problem, NULL, &plan) == CLATTN_SUCCESS, text);
-    return plan;
-}
 
 /* A number of request b's token t; what is the same for all tokens would not show a wrong place. */
 static float number(size_t b, size_t h, size_t t, size_t d)
@@ -45,7 +25,7 @@ static void fill(float *x, size_t heads, const cl_int *lengths)
     }
 }
 
-/* What a key is at its place: halves turned by its position. */
+/* Returns an element of a key at its place: its halves are turned by its position. */
 static double turned(size_t b, size_t h, size_t t, size_t d)
 {
     const size_t i = d % (DIM / 2), other = d < DIM / 2 ? d + DIM / 2 : d - DIM / 2;

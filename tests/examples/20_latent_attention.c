@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 20: latent attention (MLA). A cache of one kv head holds for each token a latent vector of 512 numbers and
- * 64 rotated ones behind it; queries of all heads, multiplied beforehand with the matrix that makes keys of
- * latents, are compared with all 576, and what they weigh are the 512. So v is the first columns of k: the
- * same buffer, k's strides, and dim_v 512. A tile's values are then in the processor's cache since its keys
- * were read. */
+/* 20: latent attention (MLA). A cache of one kv head holds for each token a latent vector of 512
+ * numbers and 64 rotated ones behind it. Queries of all heads are multiplied beforehand with the
+ * matrix that makes keys of latents, and compared with all 576. The weights then sum the 512. So
+ * v is the first columns of k: the same buffer, k's strides, and dim_v 512. A tile's values are
+ * then in the processor's cache since its keys were read. */
 #include "example.h"
 #include <math.h>
 #include <string.h>
@@ -15,11 +15,10 @@ static float q[REQUESTS][HEADS][DIM], cache[REQUESTS][KEYS][DIM], values[REQUEST
 static void attend(clattn_context *context, const char *text, const void *v, float *o)
 {
     static const cl_int lengths[REQUESTS] = {KEYS, 61};
-    clattn_problem problem;
     const clattn_host_forward_tensors tensors = {
         .struct_size = sizeof tensors, .q = q, .k = cache, .v = v, .o = o, .kv_lengths = lengths};
 
-    check(clattn_problem_parse(text, &problem, NULL, 0) == CLATTN_SUCCESS, "parse");
+    const clattn_problem problem = problem_of(text);
     check(clattn_attention_forward_host(context, &problem, NULL, &tensors) == CLATTN_SUCCESS,
           "attention");
 }

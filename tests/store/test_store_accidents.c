@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may befall a store: many writers lose nothing, a killed one leaves a good file, and damaged
+/* Accidents of a store: many writers lose nothing, a killed one leaves a good file, and damaged
  * files are set aside and not lost. */
 #define _XOPEN_SOURCE 700 /* fork, kill, nanosleep, symlink */
 #include "os/clock.h"
@@ -254,7 +254,7 @@ static void end_holder(pid_t child)
     cr_assert(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
 }
 
-/* Who writes waits for seconds, says whose lock it is, and loses nothing. */
+/* A writer waits for seconds, says whose lock it is, and loses nothing. */
 Test(store_accidents, a_lock_that_is_held_is_waited_for_with_an_end) {
     struct store_warnings others;
     size_t removed;
@@ -284,7 +284,7 @@ Test(store_accidents, a_lock_that_is_held_is_waited_for_with_an_end) {
     ca_store_destroy(other);
 }
 
-/* What nobody waited for is written in the end. */
+/* Changes for which nobody waited are written in the end. */
 Test(store_accidents, the_end_of_a_store_writes_what_could_not_be) {
     struct store_warnings others;
 
@@ -299,7 +299,7 @@ Test(store_accidents, the_end_of_a_store_writes_what_could_not_be) {
     ca_store_destroy(other);
 }
 
-/* Who reads never waits: a damaged file is ignored until somebody writes. */
+/* A reader never waits: a damaged file is ignored until somebody writes. */
 Test(store_accidents, readers_wait_for_no_lock) {
     store_put(the_store, class, 1, 1.0);
     const pid_t child = hold_lock();
@@ -387,7 +387,7 @@ Test(store_accidents, an_old_file_in_place_of_a_lock) {
     faults_no_locks(0);
 }
 
-/* What a link in the lock's place leads to is not made. */
+/* The target of a link in the lock's place is not made. */
 Test(store_accidents, a_lock_that_is_a_link) {
     cr_assert(mkdir(scratch_path("tuning"), 0700) == 0);
     cr_assert(symlink(scratch_path("precious"), the_store->lock_path) == 0);

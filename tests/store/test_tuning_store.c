@@ -2,7 +2,6 @@
 /* The public verbs of clattn/tuning.h on the store: every status that the header promises. */
 #define _POSIX_C_SOURCE 200809L /* mkfifo, umask */
 #include "context/context.h"
-#include "problem/classes/problem_class.h"
 #include "store/store.h"
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
@@ -51,7 +50,7 @@ static void ban(struct fixture *f, const char *problem_class, size_t config)
     cr_assert(ca_store_ban(f->context->store, &banned) == CLATTN_SUCCESS);
 }
 
-/* What a listing visits, a line each; ends it after `left` of them. */
+/* The entries that a listing visits, a line each. It ends the listing after `left` of them. */
 struct listing {
     char text[2048];
     size_t left;

@@ -38,7 +38,8 @@ Test(session_race, it_goes_on_where_it_was) {
     }
 }
 
-/* What is known for one problem only is built for the others, and is no new evaluation. */
+/* A configuration known for one problem only is built for the others, and counts as no new
+ * evaluation. */
 Test(session_race, what_another_problem_knows_is_no_new_evaluation) {
     static struct ca_known known[ALL];
 
@@ -118,7 +119,7 @@ static size_t wins(struct lab_device device, size_t config, size_t evaluations, 
     return count;
 }
 
-/* Who wins in how many of twenty runs, or of more. */
+/* The winners in twenty runs or more, with the number of their wins. */
 Test(session_race, who_wins) {
     /* Ended at the last of 8 readings, after 16 rounds of noise, it has no race. */
     static const struct {
