@@ -24,6 +24,7 @@ clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue
         .stream = t->dropout_offset,
         .place = t->dropout_place,
         .function_values = t->function_values,
+        .function_version = t->function_version,
     };
     return ca_execute(plan, queue, &operands, num_wait, wait, done);
 }
@@ -48,6 +49,7 @@ clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queu
         .stream = t->dropout_offset,
         .place = t->dropout_place,
         .function_values = t->function_values,
+        .function_version = t->function_version,
     };
     return ca_execute(plan, queue, &operands, num_wait, wait, done);
 }
