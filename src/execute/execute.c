@@ -42,21 +42,21 @@ static clattn_status enqueue_stage(const clattn_plan *plan, size_t s, cl_kernel 
                                    size_t offsets_bytes, const struct ca_tensors *tensors,
                                    cl_uint num_wait, const cl_event *wait, cl_event *event)
 {
-    const char *name = plan->candidate.family->stages[s].kernel;
+    const struct ca_stage *stage = &plan->candidate.family->stages[s];
     const struct ca_ndrange *range = &plan->range[s];
-    const int keeps = ca_marks_can_be_kept(plan, s, tensors);
+    const int keeps = ca_marks_can_be_kept(plan->kept, stage, tensors);
 
-    if (keeps && ca_kept_marks_copy(plan, queue, tensors, num_wait, wait, event))
+    if (keeps && ca_kept_marks_copy(plan->kept, queue, tensors, num_wait, wait, event))
         return CLATTN_SUCCESS;
     cl_int err = set_arguments(plan, s, kernel, offsets, offsets_bytes, tensors);
     if (err != CL_SUCCESS)
-        return ca_fail_cl(&plan->context->log, err, "clSetKernelArg for %s", name);
+        return ca_fail_cl(&plan->context->log, err, "clSetKernelArg for %s", stage->kernel);
     err = clEnqueueNDRangeKernel(queue, kernel, 3, NULL, range->global, range->local, num_wait,
                                  wait, event);
     if (err != CL_SUCCESS)
-        return ca_fail_cl(&plan->context->log, err, "clEnqueueNDRangeKernel for %s", name);
+        return ca_fail_cl(&plan->context->log, err, "clEnqueueNDRangeKernel for %s", stage->kernel);
     if (keeps)
-        ca_kept_marks_add(plan, queue, tensors, event);
+        ca_kept_marks_add(plan->kept, queue, tensors, event);
     return CLATTN_SUCCESS;
 }
 

@@ -30,6 +30,8 @@ struct entry {
 };
 
 struct ca_kept_marks {
+    cl_context opencl;
+    const clattn_problem *problem;
     struct ca_mutex lock; /* guards the entries; never held while a device computes */
     struct entry entries[KEPT];
     size_t oldest;
@@ -40,24 +42,25 @@ struct ca_kept_marks {
 
 /* ---- making and releasing -------------------------------------------------------------------- */
 
-struct ca_kept_marks *ca_kept_marks_make(const clattn_plan *plan)
+struct ca_kept_marks *ca_kept_marks_make(cl_context opencl, const struct ca_candidate *candidate,
+                                         const struct ca_problem *problem, size_t workspace_bytes)
 {
-    const struct ca_family *family = plan->candidate.family;
-    const clattn_problem *p = &plan->problem.normal;
-    struct ca_problem without = plan->problem;
+    const clattn_problem *p = &problem->normal;
+    struct ca_problem without = *problem;
 
-    if (plan->empty || !plan->workspace_bytes || !ca_has_functions(p) || !p->mask_function ||
-        p->mask || p->bias)
+    if (!workspace_bytes || !ca_has_functions(p) || !p->mask_function || p->mask || p->bias)
         return NULL;
     without.normal.mask_function = NULL;
-    const size_t begin = family->workspace_bytes(&without, plan->candidate.values);
-    struct ca_kept_marks *kept = begin < plan->workspace_bytes ? calloc(1, sizeof *kept) : NULL;
+    const size_t begin = candidate->family->workspace_bytes(&without, candidate->values);
+    struct ca_kept_marks *kept = begin < workspace_bytes ? calloc(1, sizeof *kept) : NULL;
     if (!kept || !ca_mutex_init(&kept->lock)) {
         free(kept);
         return NULL;
     }
+    kept->opencl = opencl;
+    kept->problem = p;
     kept->begin = begin;
-    kept->bytes = plan->workspace_bytes - begin;
+    kept->bytes = workspace_bytes - begin;
     kept->needs_version =
         p->mask_function->num_operands > 0 || p->q_lengths != 0 || p->kv_lengths != 0;
     return kept;
@@ -83,16 +86,15 @@ void ca_kept_marks_release(struct ca_kept_marks *kept)
 
 /* ---- executions ------------------------------------------------------------------------------ */
 
-int ca_marks_can_be_kept(const clattn_plan *plan, size_t stage, const struct ca_tensors *tensors)
+int ca_marks_can_be_kept(const struct ca_kept_marks *kept, const struct ca_stage *stage,
+                         const struct ca_tensors *tensors)
 {
-    return plan->kept && strcmp(plan->candidate.family->stages[stage].kernel, "mark_pairs") == 0 &&
-           tensors->at[CA_WORKSPACE].buffer &&
-           (tensors->function_version != 0 || !plan->kept->needs_version);
+    return kept && strcmp(stage->kernel, "mark_pairs") == 0 && tensors->at[CA_WORKSPACE].buffer &&
+           (tensors->function_version != 0 || !kept->needs_version);
 }
 
-static struct key key_of(const clattn_plan *plan, const struct ca_tensors *tensors)
+static struct key key_of(const clattn_problem *p, const struct ca_tensors *tensors)
 {
-    const clattn_problem *p = &plan->problem.normal;
     const unsigned first =
         CA_FUNCTION_0 + (p->score_function ? (unsigned)p->score_function->num_operands : 0);
     struct key key;
@@ -139,13 +141,12 @@ static cl_mem find(struct ca_kept_marks *kept, const struct key *key, cl_event *
     return marks;
 }
 
-int ca_kept_marks_copy(const clattn_plan *plan, cl_command_queue queue,
+int ca_kept_marks_copy(struct ca_kept_marks *kept, cl_command_queue queue,
                        const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
                        cl_event *event)
 {
-    struct ca_kept_marks *kept = plan->kept;
     const clattn_buffer *workspace = &tensors->at[CA_WORKSPACE];
-    const struct key key = key_of(plan, tensors);
+    const struct key key = key_of(kept->problem, tensors);
     cl_int err = CL_SUCCESS;
     cl_event made;
 
@@ -164,15 +165,14 @@ int ca_kept_marks_copy(const clattn_plan *plan, cl_command_queue queue,
     return err == CL_SUCCESS;
 }
 
-void ca_kept_marks_add(const clattn_plan *plan, cl_command_queue queue,
+void ca_kept_marks_add(struct ca_kept_marks *kept, cl_command_queue queue,
                        const struct ca_tensors *tensors, cl_event *made)
 {
-    struct ca_kept_marks *kept = plan->kept;
     const clattn_buffer *workspace = &tensors->at[CA_WORKSPACE];
-    struct entry entry = {.key = key_of(plan, tensors)};
+    struct entry entry = {.key = key_of(kept->problem, tensors)};
     cl_int err;
 
-    entry.marks = clCreateBuffer(plan->context->cl, CL_MEM_READ_WRITE, kept->bytes, NULL, &err);
+    entry.marks = clCreateBuffer(kept->opencl, CL_MEM_READ_WRITE, kept->bytes, NULL, &err);
     if (err != CL_SUCCESS)
         return;
     err = clEnqueueCopyBuffer(queue, workspace->buffer, entry.marks,

@@ -146,7 +146,8 @@ clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *c
     if (status == CLATTN_SUCCESS)
         status = create_kernels(made, program);
     if (status == CLATTN_SUCCESS)
-        made->kept = ca_kept_marks_make(made);
+        made->kept =
+            ca_kept_marks_make(context->cl, candidate, &made->problem, made->workspace_bytes);
     if (status != CLATTN_SUCCESS) {
         clattn_plan_release(made);
         return status;
