@@ -154,7 +154,7 @@ cl_int __wrap_clBuildProgram(cl_program program, cl_uint num_devices, const cl_d
     choose(options, faulty);
     /* What a fault costs does not depend on the code, and a slow machine is no fault. */
     snprintf(quickly, sizeof quickly, "%s%s", options,
-             getenv("TUNE_FAULTS") ? " -cl-opt-disable" : "");
+             getenv("TUNE_FAULTS") ? " -cl-opt-disable -Dalways_inline=" : "");
     if (program == fresh)
         note("TUNE_FAULTS_COMPILED", options);
     if (faulty->fault == ENDLESS)
@@ -192,7 +192,7 @@ cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, c
                                                 num_wait, wait, event);
 }
 
-/* What is read are whole blocks: results between guard bands. */
+/* Reads are of whole blocks: results between guard bands. */
 cl_int __wrap_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
                                   size_t offset, size_t size, void *pointer, cl_uint num_wait,
                                   const cl_event *wait, cl_event *event)
