@@ -2,7 +2,6 @@
 /* Changes of the store: lock, read anew, change a copy, write it, take it over. */
 #include "base/file_lock.h"
 #include "families/candidate.h"
-#include "problem/classes/problem_class.h"
 #include "store/store_entry.h"
 #include "store/store_state.h"
 

@@ -20,7 +20,6 @@
 #include "tests/trials/tensors.h"
 #include <clattn/clattn.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
