@@ -13,7 +13,7 @@
 struct change {
     struct ca_store *store;
     struct ca_file_lock lock; /* the lock that guards the file among all processes */
-    int waits;                /* not 0: waits for the lock if need be */
+    int waits;                /* not 0: the change waits for the lock */
     clattn_status status;
     char why[2 * CA_REASON_BYTES]; /* why the file cannot be written */
 };
