@@ -358,7 +358,7 @@ INLINE void weights_of_scores(const int fragment_row, const int lane,
         const int here = SUM_QUERY(x % TILE_SUMS);
         s[x] = EXP2_OF(x, exponent_of(s[x], scale[here], -base[here]));
         state->row_sum[here] += s[x];
-#if HAS_DROPOUT && !PRODUCER /* with a producer these hold words for drop_weights() */
+#if HAS_DROPOUT && !PRODUCER /* with a producer these hold words for drop_rounded_weights() */
         if (!is_kept(kept, BLOCK_M, ROW(here), KEY(x)))
             s[x] = 0.0f;
 #endif

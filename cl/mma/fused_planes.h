@@ -58,10 +58,10 @@ INLINE void begin_plane_sums(uint weights[][QUERY_WORDS], const __local ushort *
 
 #if !EMULATE
 /* The producer's whole work, in both passes if there are two. */
-INLINE void produce(const struct arguments *args, const struct query_block block,
-                    const struct task t, __local ushort *q_tile, volatile __local int *not_finite,
-                    volatile __local int *v_nonfinite, const kept_rows kept,
-                    __local ulong *barriers)
+INLINE void produce_planes(const struct arguments *args, const struct query_block block,
+                           const struct task t, __local ushort *q_tile,
+                           volatile __local int *not_finite, volatile __local int *v_nonfinite,
+                           const kept_rows kept, __local ulong *barriers)
 {
     struct use u = {0, 0};
     bool again = false;
@@ -96,12 +96,12 @@ INLINE void produce(const struct arguments *args, const struct query_block block
 
 /* Attends to the tiles whose planes the producer copies. At the end stream->next is the use that
  * follows the last one. */
-INLINE void attend_produced(const struct arguments *args, const struct query_block block,
-                            const struct task t, const int first_row, __local ushort *q_tile,
-                            uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool again,
-                            volatile __local int *v_nonfinite, const kept_rows kept,
-                            struct fragment_state state[M_FRAGMENTS], struct stream *stream,
-                            const int lane, __local float *exchange)
+INLINE void attend_planes(const struct arguments *args, const struct query_block block,
+                          const struct task t, const int first_row, __local ushort *q_tile,
+                          uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS], const bool again,
+                          volatile __local int *v_nonfinite, const kept_rows kept,
+                          struct fragment_state state[M_FRAGMENTS], struct stream *stream,
+                          const int lane, __local float *exchange)
 {
     const __local ushort *const own_q = OWN_Q;
     __local ulong *const barriers = stream->barriers;

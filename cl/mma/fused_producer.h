@@ -67,7 +67,7 @@ INLINE void load_kept(const __local uint4 *kept, const int first_row, const int 
     } while (0)
 
 /* Zeroes rounded weights that dropout drops. */
-INLINE void drop_weights(TILE_WEIGHTS(weights), const uint kept_words[LANE_QUERIES])
+INLINE void drop_rounded_weights(TILE_WEIGHTS(weights), const uint kept_words[LANE_QUERIES])
 {
     UNROLL
     for (int slab = 0; slab < PART_SLABS; slab++)
@@ -81,7 +81,7 @@ INLINE void drop_weights(TILE_WEIGHTS(weights), const uint kept_words[LANE_QUERI
 }
 #define DROP_WEIGHTS(u)                                                                            \
     do {                                                                                           \
-        drop_weights(weights, kept_words);                                                         \
+        drop_rounded_weights(weights, kept_words);                                                 \
         HALF_READ(u, 2);                                                                           \
     } while (0)
 #else
@@ -125,7 +125,6 @@ INLINE void produce(const struct arguments *args, const struct query_block block
     } while (again);
 }
 
-#if DRAWERS == 2
 /* The whole work of the warpgroup that only draws random numbers. */
 INLINE void draw(const struct arguments *args, const struct query_block block,
                  volatile __local int *not_finite, const kept_rows kept, __local ulong *barriers)
@@ -143,19 +142,25 @@ INLINE void draw(const struct arguments *args, const struct query_block block,
         again = !again && *not_finite;
     } while (again);
 }
-#define SERVE()                                                                                    \
-    do {                                                                                           \
-        if (THIS_THREAD >= COMPUTING + FILL_THREADS)                                               \
-            draw(args, block, &not_finite, kept, barriers);                                        \
-        else                                                                                       \
-            produce(args, block, t, q_tile, &not_finite, &v_nonfinite, kept, barriers);            \
-    } while (0)
-#endif
 #endif
 
 #endif
-#ifndef SERVE
-#define SERVE() produce(args, block, t, q_tile, &not_finite, &v_nonfinite, kept, barriers)
+
+#if !EMULATE
+/* The whole work of a thread that does not compute. */
+INLINE void serve(const struct arguments *args, const struct query_block block, const struct task t,
+                  __local ushort *q_tile, volatile __local int *not_finite,
+                  volatile __local int *v_nonfinite, const kept_rows kept, __local ulong *barriers)
+{
+#if PLANES > 1
+    produce_planes(args, block, t, q_tile, not_finite, v_nonfinite, kept, barriers);
+#else
+    if (DRAWERS == 2 && THIS_THREAD >= COMPUTING + FILL_THREADS)
+        draw(args, block, not_finite, kept, barriers);
+    else
+        produce(args, block, t, q_tile, not_finite, v_nonfinite, kept, barriers);
+#endif
+}
 #endif
 
 /* Each warpgroup loads its queries to a tile of their own. With Q_RESIDENT the whole work-group
@@ -168,7 +173,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
     const int first = first_row / 64 * 64;
 
     if (THIS_THREAD < COMPUTING && t->block.begin < t->block.end)
-        FILL_QUERIES(own_q, 64, first);
+        fill_queries(args, t, first, own_q, 64);
     copies_wait();
 #if Q_RESIDENT
     LOCAL_BARRIER(); /* q is complete */
@@ -185,7 +190,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
 
 #define LOAD_OWN_QUERIES() load_own_queries(args, &t, first_row, OWN_Q, q_words, lane)
 
-/* Loads queries for attend_produced(). The producer then does all of its work, and returns. */
+/* Loads queries for the computing threads. The producer then does all of its work, and returns. */
 #if EMULATE
 #define LOAD_QUERIES() LOAD_OWN_QUERIES()
 #else
@@ -198,7 +203,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
         LOCAL_BARRIER(); /* the mbarriers are there */                                             \
     if (THIS_THREAD >= COMPUTING) {                                                                \
         FEWER_REGISTERS();                                                                         \
-        SERVE();                                                                                   \
+        serve(args, block, t, q_tile, &not_finite, &v_nonfinite, kept, barriers);                  \
         return;                                                                                    \
     }                                                                                              \
     MORE_REGISTERS();                                                                              \

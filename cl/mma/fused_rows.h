@@ -24,16 +24,14 @@
 #endif
 
 /* Fills a tile of `rows` rows with queries from `first` of the task's block on. */
-#define FILL_QUERIES(tile, rows, first)                                                            \
-    for (int plane = 0; plane < PLANES; plane++)                                                   \
-    fill_rows((tile) + plane * BLOCK_M * ROW_STRIDE, ROW_STRIDE, rows, COLUMNS,                    \
-              STAGED_Q(*t, plane) + (first)*Q_ROW_STEP, Q_ROW_STEP, 0, FILL_STEP(Q_STEP),          \
-              t->block.queries - (first), FILL_DIM(DIM_QK), FILL_WIDTH(UNIT_Q, DIM_QK),            \
-              t->q_aligned, false)
-INLINE void stage_queries(const struct arguments *args, const struct task *t, const int first,
-                          __local ushort *q_tile)
+INLINE void fill_queries(const struct arguments *args, const struct task *t, const int first,
+                         __local ushort *tile, const int rows)
 {
-    FILL_QUERIES(q_tile, STAGED_ROWS, first);
+    for (int plane = 0; plane < PLANES; plane++)
+        fill_rows(tile + plane * BLOCK_M * ROW_STRIDE, ROW_STRIDE, rows, COLUMNS,
+                  STAGED_Q(*t, plane) + first * Q_ROW_STEP, Q_ROW_STEP, 0, FILL_STEP(Q_STEP),
+                  t->block.queries - first, FILL_DIM(DIM_QK), FILL_WIDTH(UNIT_Q, DIM_QK),
+                  t->q_aligned, false);
 }
 
 /* Loads Q to local memory and, with Q_RESIDENT, on to registers. */
@@ -43,7 +41,7 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
 {
     for (int first = 0; first < BLOCK_M; first += STAGED_ROWS) {
         if (t->block.begin < t->block.end && (first == 0 || first < t->block.queries))
-            stage_queries(args, t, first, q_tile);
+            fill_queries(args, t, first, q_tile, STAGED_ROWS);
         copies_wait();
         LOCAL_BARRIER(); /* q is complete */
 #if Q_RESIDENT

@@ -408,11 +408,12 @@ INLINE void attend_own_keys(const struct arguments *args, const struct task task
 /* ---- store ----------------------------------------------------------------------------------- */
 
 /* Adds the sums of all sub-groups, in their order, and stores the partial results of all rows. */
-INLINE void store_sums(const struct arguments *args, const struct task *task,
-                       const struct shared *l,
-                       const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
-                       struct fragment_state *state, __local float *sums, __global float *results,
-                       const float weight_exponent, const int lane, __local float *exchange)
+INLINE void store_row_eights(const struct arguments *args, const struct task *task,
+                             const struct shared *l,
+                             const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
+                             struct fragment_state *state, __local float *sums,
+                             __global float *results, const float weight_exponent, const int lane,
+                             __local float *exchange)
 {
     float scales[LANE_QUERIES], highest[M_FRAGMENTS][LANE_QUERIES], columns[ROW_EIGHTS][2];
 
@@ -514,8 +515,8 @@ split(PARAMETERS_split)
     } while (again);
 
     __global float *const results = args->workspace;
-    store_sums(args, &task, &l, rows, state, (__local float *)pieces, results,
-               weight_exponent_of(not_finite), lane, exchange);
+    store_row_eights(args, &task, &l, rows, state, (__local float *)pieces, results,
+                     weight_exponent_of(not_finite), lane, exchange);
     barrier(CLK_GLOBAL_MEM_FENCE); /* the partial results are complete */
     if (v_nonfinite)               /* only non-finite values count here */
         add_nonfinite_to_results(args, &task, &m, &l, results);

@@ -128,7 +128,7 @@ INLINE void add_tile(const int partial, const struct arguments *args,
 
 /* Finishes rows in SIMD lanes: returns the factors of their sums. A sink becomes a part of row_max
  * and row_sum. */
-INLINE lanes finish_row(const struct arguments *args, const long h, lanes *row_max, lanes *row_sum)
+INLINE lanes finish_rows(const struct arguments *args, const long h, lanes *row_max, lanes *row_sum)
 {
 #if HAS_SINKS
     const lanes sink = args->sinks[h] * SCORE_UNIT;
@@ -153,7 +153,7 @@ NOINLINE void finish_block(const struct arguments *restrict args, const struct q
     for (int m = 0; m < BLOCK_VECTORS; m++) {
         const ints sees_none =
             row_sum[m] == 0.0f | COUNT_UP + (float)(m * SIMD_WIDTH) >= (float)block.queries;
-        const lanes outputs = finish_row(args, block.h, row_max + m, row_sum + m);
+        const lanes outputs = finish_rows(args, block.h, row_max + m, row_sum + m);
         factor[m] = sees_none ? (lanes)(-1.0f) : outputs;
 #if HAS_LSE
         const lanes sums =

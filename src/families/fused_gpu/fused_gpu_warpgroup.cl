@@ -96,7 +96,10 @@ fused_gpu_warpgroup(PARAMETERS_fused_gpu_warpgroup)
     do {
         const float weight_exponent = weight_exponent_of(again);
         clear_rows(state);
-#if PRODUCER
+#if PRODUCER && PLANES > 1
+        attend_planes(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, kept, state,
+                      &stream, lane, exchange);
+#elif PRODUCER
         attend_produced(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, kept,
                         state, &stream, lane, exchange);
 #elif OVERLAP

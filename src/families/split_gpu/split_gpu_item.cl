@@ -202,8 +202,8 @@ INLINE void store_products(float products[BLOCK_M][THREAD_N], __local float4 *to
 }
 
 /* Rescales earlier sums to the new weights. */
-INLINE void rescale_sums(const __local float *rescales,
-                         float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES])
+INLINE void rescale_outputs(const __local float *rescales,
+                            float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES])
 {
     const int thread_n = THIS_THREAD / THREADS_D;
 
@@ -340,7 +340,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void split(PARAMET
             rescales[get_local_id(0)] =
                 weigh_keys(args, row, w.r, w.n, j0, l.products, weights, &row_max, &row_sum);
         LOCAL_BARRIER(); /* weights are complete; nobody reads products any more */
-        rescale_sums(rescales, sums);
+        rescale_outputs(rescales, sums);
 
         /* values */
 #pragma unroll
