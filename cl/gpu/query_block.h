@@ -42,7 +42,10 @@ struct query_block {
 };
 
 /* The number of blocks of queries in the longest sequence. */
-#define QUERY_BLOCKS(args) ((longest_q(args) + BLOCK_M - 1) / BLOCK_M)
+INLINE long query_blocks(const struct arguments *args)
+{
+    return (longest_q(args) + BLOCK_M - 1) / BLOCK_M;
+}
 
 /* Finds the work-group's block and its range of keys. Both limits grow with the query: no row sees
  * keys outside of the range, and each row sees those from seen_by_all_from to seen_by_all_to. With
@@ -50,7 +53,7 @@ struct query_block {
 __attribute__((always_inline)) static inline struct query_block
 find_query_block(const struct arguments *args)
 {
-    const long blocks = QUERY_BLOCKS(args);
+    const long blocks = query_blocks(args);
     struct query_block p;
 
     p.bh = get_group_id(0) / blocks;

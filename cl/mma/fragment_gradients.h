@@ -455,8 +455,8 @@ INLINE void add_fragment_rows(const bool again, const __local ushort *tile, cons
 #if HAS_TILE_PRODUCTS
 #define SUMS_COMPLETE(sums, dim)                                                                   \
     do {                                                                                           \
-        PRODUCTS_WAIT(0);                                                                          \
-        SUMS_HERE(sums, DIM_SUMS(dim));                                                            \
+        products_wait(0);                                                                      \
+        sums_here(sums, DIM_SUMS(dim));                                                            \
     } while (0)
 #else
 #define SUMS_COMPLETE(sums, dim)

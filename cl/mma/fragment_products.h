@@ -136,7 +136,7 @@ INLINE void multiply_qk_planes(const __local ushort *q_rows, const __local ushor
             uint q_words[PLANES][M_FRAGMENTS][QUERY_WORDS];
             UNROLL
             for (int part = 0; part < PLANES; part++)
-                if (part < PLANE_PARTS(plane))
+                if (part < plane_parts(plane))
                     load_queries(q_rows + part * Q_TILE_PLANE, d, q_words[part], lane);
             UNROLL
             for (int n = 0; n < KEY_TILES; n += OTHERS_AT_ONCE) {
@@ -151,7 +151,7 @@ INLINE void multiply_qk_planes(const __local ushort *q_rows, const __local ushor
                 for (int m = 0; m < OTHERS_AT_ONCE; m++)
                     UNROLL
                 for (int f = 0; f < M_FRAGMENTS; f++)
-                    if (part < PLANE_PARTS(plane))
+                    if (part < plane_parts(plane))
                         multiply_add(s[f] + (n + m) * FRAGMENT_SUMS, q_words[part][f],
                                      k_words + m * OTHER_WORDS, lane, exchange);
             }
@@ -192,7 +192,7 @@ INLINE void multiply_pv_planes(const __local ushort *v_tile, float p[M_FRAGMENTS
                 for (int m = 0; m < OTHERS_AT_ONCE; m++)
                     UNROLL
                 for (int f = 0; f < M_FRAGMENTS; f++)
-                    if (part < PLANE_PARTS(plane))
+                    if (part < plane_parts(plane))
                         multiply_add(sums[f] + (n + m) * FRAGMENT_SUMS, weights[f][slab][part],
                                      v_words + m * OTHER_WORDS, lane, exchange);
             }

@@ -27,7 +27,7 @@
 #define MARK_ITEMS THREADS
 #define HAS_PARTS (DTYPE == DTYPE_F32)
 #include "mma/attention_parts.h"
-#define BLOCK_BITS_BEGIN(args) (HAS_PARTS ? PARTS_END(args) / FLOAT_BYTES : 0)
+#define BLOCK_BITS_BEGIN(args) (HAS_PARTS ? attention_parts_end(args) / FLOAT_BYTES : 0)
 #include "gpu/query_block.h"
 #include "gpu/fused_task.h"
 #include "gpu/row_end.h"

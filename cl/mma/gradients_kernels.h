@@ -11,11 +11,11 @@
         start_barriers(barriers);                                                                  \
     LOCAL_BARRIER(); /* the mbarriers are there */                                                 \
     if (THIS_THREAD >= COMPUTING) {                                                                \
-        FEWER_REGISTERS();                                                                         \
+        take_fewer_registers();                                                                    \
         call;                                                                                      \
         return;                                                                                    \
     }                                                                                              \
-    MORE_REGISTERS()
+    take_more_registers()
 #else
 #define PRODUCE(call)
 #endif

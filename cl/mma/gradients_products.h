@@ -52,9 +52,9 @@ INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float d
 #if HAS_TILE_PRODUCTS
 #define FINISH_BOTH(s, dp)                                                                         \
     do {                                                                                           \
-        PRODUCTS_WAIT(0);                                                                          \
-        SUMS_HERE(s, STREAMED_SUMS);                                                               \
-        SUMS_HERE(dp, STREAMED_SUMS);                                                              \
+        products_wait(0);                                                                      \
+        sums_here(s, STREAMED_SUMS);                                                               \
+        sums_here(dp, STREAMED_SUMS);                                                              \
     } while (0)
 #else
 #define FINISH_BOTH(s, dp)
@@ -64,8 +64,8 @@ INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float d
 #if HAS_TILE_PRODUCTS
 #define FINISH(sums, latest)                                                                       \
     do {                                                                                           \
-        PRODUCTS_WAIT(latest);                                                                     \
-        SUMS_HERE(sums, STREAMED_SUMS);                                                            \
+        products_wait(latest);                                                                     \
+        sums_here(sums, STREAMED_SUMS);                                                            \
     } while (0)
 #else
 #define FINISH(sums, latest)

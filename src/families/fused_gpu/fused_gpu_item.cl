@@ -363,7 +363,7 @@ fused_gpu_item(PARAMETERS_fused_gpu_item)
 {
     struct arguments arguments = ARGUMENTS_fused_gpu_item;
     ENTER_SEQUENCE(args, &arguments,
-                   get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
+                   get_group_id(0) / query_blocks(&arguments) / arguments.shape->heads);
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int v_nonfinite;
     __local float4 row_max[BLOCK_M / 4], rescale[BLOCK_M / 4];

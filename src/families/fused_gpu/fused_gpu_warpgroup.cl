@@ -67,7 +67,7 @@ fused_gpu_warpgroup(PARAMETERS_fused_gpu_warpgroup)
 {
     struct arguments arguments = ARGUMENTS_fused_gpu_warpgroup;
     ENTER_SEQUENCE(args, &arguments,
-                   get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
+                   get_group_id(0) / query_blocks(&arguments) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     __local long places[PLACES];
@@ -125,7 +125,7 @@ fused_gpu_warpgroup(PARAMETERS_fused_gpu_warpgroup)
                      exchange);
             STAGE_BESIDE();
             /* scores */
-            FINISH_QK(q_words, s, 0);
+            finish_qk(q_words, s, 0);
 #if STAGES == 1
 #if HAS_DROPOUT
             draw_kept_pairs(args, dropout_head(args, block.b, block.h), block.i0, keys.j0, BLOCK_M,

@@ -249,11 +249,11 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
             COPY_STAGE((now + AHEAD) % STAGES);
             copies_begin();
         }
-        PRODUCTS_WAIT(STAGES > 2 ? 1 : 0);
+        products_wait(STAGES > 2 ? 1 : 0);
         now = now + 1 == STAGES ? 0 : now + 1;
     }
-    PRODUCTS_WAIT(0);
-    SUMS_HERE(sums[0], SUMS);
+    products_wait(0);
+    sums_here(sums[0], SUMS);
 #if STORES_ROWS
     if (y_has_pieces(args)) {
         LOCAL_BARRIER(); /* the offsets and the stages of x and w are no longer read */
