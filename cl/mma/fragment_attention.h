@@ -232,7 +232,7 @@ INLINE void score_products(const struct arguments *args, const struct score_tile
 #endif
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
-        const int here = SUM_QUERY(x % TILE_SUMS);
+        const int here = sum_query(x % TILE_SUMS);
 #if HAS_ALIBI && HAS_TILE_PRODUCTS && DTYPE != DTYPE_F32 && !HAS_ALIBI_SYMMETRIC &&                \
     !HAS_STRICT /* two instructions */
         const float slope = QUERY_TILE(here).slope;
@@ -267,7 +267,7 @@ INLINE void finish_scores(const struct arguments *args, const struct score_tile 
     if (partial) {
         UNROLL
         for (int x = 0; x < KEY_SUMS; x++) {
-            const int here = SUM_QUERY(x % TILE_SUMS);
+            const int here = sum_query(x % TILE_SUMS);
             struct score y = {s[x], 1.0f, 0.0f};
             const bool sees =
                 hide(args, QUERY_TILE(here), STEP(x) >= see_from[here] && STEP(x) < see_to[here],
@@ -285,7 +285,7 @@ INLINE void finish_scores(const struct arguments *args, const struct score_tile 
         odd[n] = -INFINITY;
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
-        const int here = SUM_QUERY(x % TILE_SUMS);
+        const int here = sum_query(x % TILE_SUMS);
         float *const chain = x / TILE_SUMS % 2 ? odd : highest;
         chain[here] = fmax(chain[here], s[x]);
     }
@@ -321,10 +321,10 @@ INLINE void scale_rows(const float scale[LANE_QUERIES], struct fragment_state *s
 INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
                          float out[DIM_SUMS])
 {
-    if (ANY_LANE(rescales)) {
+    if (any_in_sub_group(rescales)) {
         UNROLL
         for (int x = 0; x < DIM_SUMS; x++)
-            out[x] *= rescale[SUM_QUERY(x % FRAGMENT_SUMS)];
+            out[x] *= rescale[sum_query(x % FRAGMENT_SUMS)];
     }
 }
 
@@ -355,7 +355,7 @@ INLINE void weights_of_scores(const int fragment_row, const int lane,
 {
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
-        const int here = SUM_QUERY(x % TILE_SUMS);
+        const int here = sum_query(x % TILE_SUMS);
         s[x] = EXP2_OF(x, exponent_of(s[x], scale[here], -base[here]));
         state->row_sum[here] += s[x];
 #if HAS_DROPOUT && !PRODUCER /* with a producer these hold words for drop_rounded_weights() */
@@ -373,7 +373,7 @@ INLINE void store_weights(const int fragment_row, const int lane, const float p[
 {
     UNROLL
     for (int x = 0; x < KEY_SUMS; x += KEYS_OF_SUMS) {
-        __local float *const to = p_tile + ROW(SUM_QUERY(x % TILE_SUMS)) * P_STRIDE + KEY(x);
+        __local float *const to = p_tile + ROW(sum_query(x % TILE_SUMS)) * P_STRIDE + KEY(x);
 #if KEYS_OF_SUMS == 4
         *(__local float4 *)to = vload4(0, p + x);
 #elif KEYS_OF_SUMS == 2
@@ -396,14 +396,14 @@ INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SU
     for (int x = 0; x < KEY_SUMS; x += MAX(KEYS_OF_SUMS, 2)) {
         const uint word = take_pair(&p[x], &p[x + 1]);
         __local ushort *const rows = p_tile + part * TILE_ROWS * P_STRIDE;
-        __local ushort *const to = rows + ROW(SUM_QUERY(x % TILE_SUMS)) * P_STRIDE + KEY(x);
+        __local ushort *const to = rows + ROW(sum_query(x % TILE_SUMS)) * P_STRIDE + KEY(x);
 #if KEYS_OF_SUMS == 4
         *(__local uint2 *)to = (uint2)(word, take_pair(&p[x + 2], &p[x + 3]));
 #elif KEYS_OF_SUMS == 2
         *(__local uint *)to = word;
 #else
         *to = (ushort)word;
-        rows[ROW(SUM_QUERY((x + 1) % FRAGMENT_SUMS)) * P_STRIDE + KEY(x + 1)] =
+        rows[ROW(sum_query((x + 1) % FRAGMENT_SUMS)) * P_STRIDE + KEY(x + 1)] =
             (ushort)(word >> 16);
 #endif
     }

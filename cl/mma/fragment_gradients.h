@@ -165,11 +165,11 @@ INLINE void multiply_fragment_rows(const int parts, const __local ushort *owned,
                           STREAMED_STRIDE(dim), lane);
             multiply_parts(parts, products + n * FRAGMENT_SUMS, owned_words, words, lane, exchange);
         }
-        IN_ORDER();
+        in_order();
     }
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++)
-        SUM_HERE(products[x]);
+        sum_here(&products[x]);
 }
 #endif
 
@@ -234,7 +234,7 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
     hide(args, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n], row, key, s)
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
-        const int n = SUM_QUERY(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
+        const int n = sum_query(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
         const int row = owns_keys ? other : own, key = owns_keys ? own : other;
         struct score s = score_of(args, tile, row, key, p[x]);
         bool sees = true;
@@ -261,7 +261,7 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
     if (HIDES_AT_END && partial) {
         UNROLL
         for (int x = 0; x < STREAMED_SUMS; x++) {
-            const int n = SUM_QUERY(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
+            const int n = sum_query(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
             struct score unused;
             const bool sees = SEES(x, n, owns_keys ? other : own, owns_keys ? own : other, &unused);
             p[x] = sees ? p[x] : 0.0f;
@@ -286,7 +286,7 @@ INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct 
 
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
-        const int n = SUM_QUERY(x % FRAGMENT_SUMS), other = STREAMED_ROW(x);
+        const int n = sum_query(x % FRAGMENT_SUMS), other = STREAMED_ROW(x);
         const float minus_lse = owns_keys ? streamed[other].s0 : owned[n].s0;
         const float power = owns_keys ? streamed[other].s2 : owned[n].s2;
 #if HAS_ALIBI
@@ -301,7 +301,7 @@ INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct 
     find_visible(owns_keys, tile, first_row, lane, see_from, see_to);
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
-        const int n = SUM_QUERY(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
+        const int n = sum_query(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
         struct score unused;
         if (!hide(args, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n],
                   owns_keys ? other : own, owns_keys ? own : other, &unused))
@@ -316,7 +316,7 @@ INLINE void weigh_gradients(const bool owns_keys, const bool partial, const floa
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
         const float minus_delta =
-            owns_keys ? streamed[STREAMED_ROW(x)].s1 : owned[SUM_QUERY(x % FRAGMENT_SUMS)].s1;
+            owns_keys ? streamed[STREAMED_ROW(x)].s1 : owned[sum_query(x % FRAGMENT_SUMS)].s1;
         ds[x] = p[x] * (ds[x] + minus_delta);
     }
     if (partial) {
@@ -406,7 +406,7 @@ INLINE void add_infinite_weights(const __local ushort *tile, const int dim, cons
             if (EMULATE || n < tiles) /* no barrier in an `if` */
                 add_tiles(1, tile, dim, slab, (dim_group * tiles + n) * FRAGMENT_OTHERS, words,
                           sums + n * FRAGMENT_SUMS, lane, exchange);
-        IN_ORDER();
+        in_order();
     }
 #endif
 }
@@ -447,7 +447,7 @@ INLINE void add_fragment_rows(const bool again, const __local ushort *tile, cons
             if (EMULATE || n < tiles) /* no barrier in an `if` */
                 add_tiles(OPERAND_PARTS, tile, dim, slab, (dim_group * tiles + n) * FRAGMENT_OTHERS,
                           weight_words, sums + n * FRAGMENT_SUMS, lane, exchange);
-        IN_ORDER();
+        in_order();
     }
 #endif
 }
@@ -455,7 +455,7 @@ INLINE void add_fragment_rows(const bool again, const __local ushort *tile, cons
 #if HAS_TILE_PRODUCTS
 #define SUMS_COMPLETE(sums, dim)                                                                   \
     do {                                                                                           \
-        products_wait(0);                                                                      \
+        products_wait(0);                                                                          \
         sums_here(sums, DIM_SUMS(dim));                                                            \
     } while (0)
 #else
@@ -494,7 +494,7 @@ INLINE void store_fragment_gradients(const float *sums, const int dim, const boo
         for (int x = 0; x < MAX_DIM_SUMS; x++) {
             const int d = (dim_group * DIM_TILES(dim) + x / FRAGMENT_SUMS) * FRAGMENT_OTHERS +
                           sum_other(lane, x % FRAGMENT_SUMS);
-            if (x >= DIM_SUMS(dim) || SUM_QUERY(x % FRAGMENT_SUMS) != n || d >= dim)
+            if (x >= DIM_SUMS(dim) || sum_query(x % FRAGMENT_SUMS) != n || d >= dim)
                 continue;
 #if KEYS_OF_SUMS % 2 == 0 && O_DTYPE == DTYPE
             if (unit && dim % 2 == 0) {

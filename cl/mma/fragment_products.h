@@ -54,7 +54,7 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
             }
 #endif
         }
-        IN_ORDER();
+        in_order();
     }
 }
 
@@ -119,7 +119,7 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
                 add_part(part, state[f].out + (n + m) * FRAGMENT_SUMS, weights[f][part],
                          v_words + m * OTHER_WORDS, lane, exchange);
         }
-        IN_ORDER();
+        in_order();
     }
 }
 
@@ -155,7 +155,7 @@ INLINE void multiply_qk_planes(const __local ushort *q_rows, const __local ushor
                         multiply_add(s[f] + (n + m) * FRAGMENT_SUMS, q_words[part][f],
                                      k_words + m * OTHER_WORDS, lane, exchange);
             }
-            IN_ORDER();
+            in_order();
         }
     }
 }
@@ -196,7 +196,7 @@ INLINE void multiply_pv_planes(const __local ushort *v_tile, float p[M_FRAGMENTS
                         multiply_add(sums[f] + (n + m) * FRAGMENT_SUMS, weights[f][slab][part],
                                      v_words + m * OTHER_WORDS, lane, exchange);
             }
-            IN_ORDER();
+            in_order();
         }
         UNROLL
         for (int f = 0; f < M_FRAGMENTS; f++)

@@ -167,7 +167,7 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
             continue;
         UNROLL
         for (int x = 0; x < DIM_SUMS; x++) {
-            if (SUM_QUERY(x % FRAGMENT_SUMS) != n || DIM(x) >= DIM_V)
+            if (sum_query(x % FRAGMENT_SUMS) != n || DIM(x) >= DIM_V)
                 continue;
 #if STORES_PAIRS
             if (x % 2 == 0)

@@ -98,7 +98,7 @@ backward_keys(PARAMETERS_backward_keys)
     STREAM;
 
 #if PRODUCER
-    REGISTERS_FOR_GROUPS();
+    registers_for_groups();
 #endif
     LEAVE_FIRST_ASSEMBLY();
     if (get_local_id(0) == 0)
@@ -210,7 +210,7 @@ backward_queries(PARAMETERS_backward_queries)
     bool again = false;
     STREAM;
 
-    REGISTERS_FOR_GROUPS();
+    registers_for_groups();
     LEAVE_FIRST_ASSEMBLY();
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
@@ -315,7 +315,7 @@ backward_bias(PARAMETERS_backward_bias)
     __global bias_storage *to = args->dbias + head_offset(args->shape->bias_stride, tile.b, tile.h);
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
-        const long i = t.i0 + OWNED_ROW(SUM_QUERY(x % FRAGMENT_SUMS)), j = t.j0 + STREAMED_ROW(x);
+        const long i = t.i0 + OWNED_ROW(sum_query(x % FRAGMENT_SUMS)), j = t.j0 + STREAMED_ROW(x);
         if (here.dim_group == 0 && i < args->shape->seq_q && j < args->shape->seq_kv)
             STORE_BIAS(sums[x], to,
                        i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);

@@ -154,7 +154,7 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
     LOCAL_BARRIER(); /* the operands are complete */
     for (int x = 0; x < others / 2; x++) {
         const __local float *terms =
-            exchange + lane_query(lane, SUM_QUERY(x % FRAGMENT_SUMS)) * FRAGMENT_DEPTH;
+            exchange + lane_query(lane, sum_query(x % FRAGMENT_SUMS)) * FRAGMENT_DEPTH;
         const int n = x / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(lane, x % FRAGMENT_SUMS);
         float sum = accumulate ? sums[x] : 0.0f;
         for (int k = 0; k < FRAGMENT_DEPTH; k++)
@@ -175,7 +175,7 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
     for (int x = 0; x < others / 2; x++) {
         float sum = accumulate ? sums[x] : 0.0f;
         const int row = THIS_THREAD / FRAGMENT_LANES % 4 * FRAGMENT_QUERIES +
-                        lane_query(lane, SUM_QUERY(x % FRAGMENT_SUMS));
+                        lane_query(lane, sum_query(x % FRAGMENT_SUMS));
         const int n = x / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(lane, x % FRAGMENT_SUMS);
         for (int k = 0; k < FRAGMENT_DEPTH; k++)
             sum = fma(element_value(rows[descriptor_byte(row_descriptor, false, k, row) / 2]),

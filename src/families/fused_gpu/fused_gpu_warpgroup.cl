@@ -21,7 +21,6 @@
 #error "fused_gpu_warpgroup.cl must be built with all of its tunables defined"
 #endif
 
-#include "mma/fragment_wgmma.h"
 #include "mma/fused_fragments.h"
 #include "mma/warpgroup_products.h"
 #include "mma/fused_rows.h"
@@ -87,7 +86,7 @@ fused_gpu_warpgroup(PARAMETERS_fused_gpu_warpgroup)
     uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS];
     bool again = false; /* the second pass */
 
-    REGISTERS_FOR_GROUPS();
+    registers_for_groups();
     LEAVE_FIRST_ASSEMBLY();
     /* load */
     if (get_local_id(0) == 0)

@@ -340,7 +340,7 @@ INLINE void store_fragment_results(const struct arguments *args, const struct ta
     }
     UNROLL
     for (int x = 0; x < DIM_SUMS; x++) {
-        const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+        const int here = sum_query(x % FRAGMENT_SUMS);
         if (ROW(here) < task->rows && DIM(x) < DIM_V)
             to[here][DIM(x)] = state->out[x] * (1.0f / weight_scale_of(weight_exponent));
     }
