@@ -5,10 +5,8 @@
 #include "families/fragment_sizes.h"
 #include "mma/fragment_options.h"
 
-#if INSTRUCTION == INSTRUCTION_MMA_SYNC
+#if INSTRUCTION == INSTRUCTION_MMA_SYNC || INSTRUCTION == INSTRUCTION_WGMMA
 #include "mma/fragment_mma_sync.h"
-#elif INSTRUCTION == INSTRUCTION_WGMMA
-#include "mma/fragment_wgmma.h"
 #elif INSTRUCTION == INSTRUCTION_WMMA
 #include "mma/fragment_wmma.h"
 #elif INSTRUCTION == INSTRUCTION_MFMA_32 || INSTRUCTION == INSTRUCTION_MFMA_16
@@ -17,6 +15,9 @@
 #include "mma/fragment_dpas.h"
 #else
 #error "INSTRUCTION must be one of those above"
+#endif
+#if INSTRUCTION == INSTRUCTION_WGMMA
+#include "mma/fragment_wgmma.h"
 #endif
 
 /* 1: weights pass to the second product through local memory, in rows. */
