@@ -62,11 +62,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAM
              j < (over_j ? BLOCK_N : (int)min(args->shape->seq_kv - own_j, (long)BLOCK_N)); j++) {
             total += columns[j];
             if (!over_j)
-                STORE_BIAS(columns[j], to,
-                           n * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
+                store1_of(BIAS_DTYPE, columns[j], to,
+                          n * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
         }
         if (over_j)
-            STORE_BIAS(total, to, n * args->shape->bias_stride[2]);
+            store1_of(BIAS_DTYPE, total, to, n * args->shape->bias_stride[2]);
     }
     RELEASE_TILES();
 }

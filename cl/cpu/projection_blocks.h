@@ -34,8 +34,8 @@ typedef storage result;
 #else
 #define STORE_RESULTS STORE_VECTOR
 #endif
-#define LOAD_RESULT LOAD
-#define STORE_RESULT STORE
+#define LOAD_RESULT(p, n) load1_of(DTYPE, p, n)
+#define STORE_RESULT(x, p, n) store1_of(DTYPE, x, p, n)
 #define UNIT_RESULT UNIT_Y_COLUMN
 #endif
 

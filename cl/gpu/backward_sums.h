@@ -123,9 +123,9 @@ backward_sums(PARAMETERS_backward_sums)
 #if HAS_DBIAS
     if (group >= sinks_end) {
         const struct box box = box_of_bias(args, group - sinks_end);
-        STORE_BIAS(sum, args->dbias,
-                   head_offset(args->shape->bias_stride, box.first[0], box.first[1]) +
-                       box.first[2] * (args->shape->bias_stride[2] + args->shape->bias_stride[3]));
+        store1_of(BIAS_DTYPE, sum, args->dbias,
+                  head_offset(args->shape->bias_stride, box.first[0], box.first[1]) +
+                      box.first[2] * (args->shape->bias_stride[2] + args->shape->bias_stride[3]));
     }
 #endif
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The common parts of gradient kernels for GPUs. Work-groups own BLOCK_OWNED rows, keys or queries,
- * of keys OWNED_KEYS where that is defined, and stream the others in tiles of BLOCK_STREAMED. Here are the layout of the workspace, the rows
+/* The common parts of gradient kernels for GPUs. Work-groups own BLOCK_OWNED rows of queries, or
+ * OWNED_KEYS of keys, and stream the others in tiles of BLOCK_STREAMED. Here are the layout of the workspace, the rows
  * of a tile, the choice of tiles, and the gradient terms of a pair.
  *
  * Who includes this defines BLOCK_OWNED, BLOCK_STREAMED, MIN, THREADS. */
 #pragma once
-#ifndef OWNED_KEYS
-#define OWNED_KEYS BLOCK_OWNED
-#endif
 #include "families/backward_gpu/backward_gpu_sizes.h"
 #include "score/score.h"
 #include "common/backward.h"
@@ -139,7 +136,7 @@ INLINE struct matrix q_rows(const struct arguments *args, const long b, const lo
                            rows);
 #else
     return matrix_of(args->q + row_offset(args->shape->q_stride, b, h, i), args->shape->q_stride[2],
-                     Q_STEP, DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
+                     q_step(args), DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
 #endif
 }
 
@@ -152,7 +149,7 @@ INLINE struct matrix do_rows(const struct arguments *args, const long b, const l
 #else
     return matrix_of(args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] +
                          i * args->shape->d_o_stride[2],
-                     args->shape->d_o_stride[2], DO_STEP, DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
+                     args->shape->d_o_stride[2], do_step(args), DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
 #endif
 }
 
@@ -164,7 +161,7 @@ INLINE struct matrix k_rows(const struct arguments *args, const long b, const lo
                            (b * args->shape->kv_heads + kv_head) * longest_kv(args) + j, rows);
 #else
     return matrix_of(args->k + row_offset(args->shape->k_stride, b, kv_head, j),
-                     args->shape->k_stride[2], K_STEP, DIM_QK, rows, WIDTH(UNIT_K, DIM_QK));
+                     args->shape->k_stride[2], k_step(args), DIM_QK, rows, WIDTH(UNIT_K, DIM_QK));
 #endif
 }
 
@@ -177,7 +174,7 @@ INLINE struct matrix v_rows(const struct arguments *args, const long b, const lo
 #else
     return matrix_of(args->v + b * args->shape->v_stride[0] + kv_head * args->shape->v_stride[1] +
                          j * args->shape->v_stride[2],
-                     args->shape->v_stride[2], V_STEP, DIM_V, rows, WIDTH(UNIT_V, DIM_V));
+                     args->shape->v_stride[2], v_step(args), DIM_V, rows, WIDTH(UNIT_V, DIM_V));
 #endif
 }
 

@@ -40,7 +40,7 @@ INLINE long clamped(const long n, const long count)
 INLINE bool has_quads(const __global storage *p, const long size, const long step, const long step2,
                       const long step3)
 {
-    return ((size | step | step2 | step3) & 3) == 0 && ((size_t)p & (4 * STORAGE_BYTES - 1)) == 0;
+    return ((size | step | step2 | step3) & 3) == 0 && ((size_t)p & (4 * bytes_of(DTYPE) - 1)) == 0;
 }
 
 /* The tile of a group: GROUP_M rows of tiles column by column, then the next GROUP_M rows. */

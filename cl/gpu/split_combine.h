@@ -72,8 +72,8 @@ combine(PARAMETERS_combine)
     if (thread < COMBINED_COLUMNS && d < DIM_V) {
         for (int n = 1; n < COMBINE_PARTS; n++)
             x += sums[n * COMBINED_COLUMNS + thread];
-        STORE_O(ended.zero ? 0.0f : x / ended.total,
-                args->o + row_offset(args->shape->o_stride, b, h, i), d * O_STEP);
+        store1_of(O_DTYPE, ended.zero ? 0.0f : x / ended.total,
+                  args->o + row_offset(args->shape->o_stride, b, h, i), d * o_step(args));
     }
     END_KERNEL();
 }

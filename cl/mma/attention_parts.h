@@ -87,9 +87,9 @@ attention_parts(PARAMETERS_attention_parts)
                                 is_q ? rows_of_q(args) : rows_of_kv(args)},
                                {steps[0], steps[1], steps[2]},
                                {1, is_q || is_k ? DIM_QK : DIM_V},
-                               {0, is_q   ? Q_STEP
-                                   : is_k ? K_STEP
-                                          : V_STEP}};
+                               {0, is_q   ? q_step(args)
+                                   : is_k ? k_step(args)
+                                          : v_step(args)}};
     __local int flags[PART_ITEMS];
 
     split_lines(&from, &to, flags);

@@ -126,8 +126,9 @@ INLINE float weight_scale_of(const float weight_exponent)
                         places, rows, dim, false)
 #else
 #define FILL_KEYS(tile, factors, matrix, row_step, places, rows, dim, aligned)                     \
-    fill_rows(tile, K_STRIDE, BLOCK_N, PART_COLUMNS, matrix, row_step, places, FILL_STEP(K_STEP),  \
-              rows, FILL_DIM(dim), FILL_WIDTH(UNIT_K, DIM_QK), aligned, false)
+    fill_rows(tile, K_STRIDE, BLOCK_N, PART_COLUMNS, matrix, row_step, places,                     \
+              FILL_STEP(k_step(args)), rows, FILL_DIM(dim), FILL_WIDTH(UNIT_K, DIM_QK), aligned,   \
+              false)
 #endif
 #if V_CACHE && PACKED_VALUES
 #define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
@@ -139,12 +140,12 @@ INLINE float weight_scale_of(const float weight_exponent)
                         places, rows, DIM_V, finite)
 #elif PACKED_VALUES
 #define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
-    fill_packed(tile, PART_KEYS, DIMS, matrix, row_step, places, FILL_STEP(V_STEP), rows,          \
+    fill_packed(tile, PART_KEYS, DIMS, matrix, row_step, places, FILL_STEP(v_step(args)), rows,    \
                 FILL_DIM(DIM_V), FILL_WIDTH(UNIT_V, DIM_V), aligned, finite)
 #else
 #define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
-    fill_rows(tile, V_STRIDE, PART_KEYS, DIMS, matrix, row_step, places, FILL_STEP(V_STEP), rows,  \
-              FILL_DIM(DIM_V), FILL_WIDTH(UNIT_V, DIM_V), aligned, finite)
+    fill_rows(tile, V_STRIDE, PART_KEYS, DIMS, matrix, row_step, places, FILL_STEP(v_step(args)),  \
+              rows, FILL_DIM(DIM_V), FILL_WIDTH(UNIT_V, DIM_V), aligned, finite)
 #endif
 
 /* ---- scores ---------------------------------------------------------------------------------- */

@@ -52,7 +52,7 @@ INLINE void exact_scores(const struct arguments *args, const __global float *q,
         float sum = 0.0f;
         ROLLED
         for (int d = 0; d < (inexact ? DIM_QK : 0); d++)
-            sum = fma(q_row[d * Q_STEP], k_row[d * K_STEP], sum);
+            sum = fma(q_row[d * q_step(args)], k_row[d * k_step(args)], sum);
         UNROLL
         for (int x = 0; x < KEY_SUMS; x++) {
             const uint mask = all_bits_if(x == here) & all_bits_if(inexact);

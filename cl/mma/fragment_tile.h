@@ -202,7 +202,7 @@ static inline void store_result(const float x, __global o_storage *p)
 #if O_DTYPE == DTYPE && DTYPE != DTYPE_F32
     *(__global ushort *)p = element_round(x);
 #else
-    STORE_O(x, p, 0);
+    store1_of(O_DTYPE, x, p, 0);
 #endif
 }
 

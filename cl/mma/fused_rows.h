@@ -16,8 +16,8 @@
 #define V_ROW_STEP PART_LINE(DIM_V)
 #else
 #define STAGED_Q(t, n) ((t).q)
-#define STAGED_K(t, n, j0) K_PLACE((t).k, FROM_KEY(j0, args->shape->k_stride))
-#define STAGED_V(t, n, j0) V_PLACE((t).v, FROM_KEY(j0, args->shape->v_stride))
+#define STAGED_K(t, n, j0) k_place((t).k, FROM_KEY(j0, args->shape->k_stride))
+#define STAGED_V(t, n, j0) v_place((t).v, FROM_KEY(j0, args->shape->v_stride))
 #define Q_ROW_STEP args->shape->q_stride[2]
 #define K_ROW_STEP args->shape->k_stride[2]
 #define V_ROW_STEP args->shape->v_stride[2]
@@ -29,7 +29,7 @@ INLINE void fill_queries(const struct arguments *args, const struct task *t, con
 {
     for (int plane = 0; plane < PLANES; plane++)
         fill_rows(tile + plane * BLOCK_M * ROW_STRIDE, ROW_STRIDE, rows, COLUMNS,
-                  STAGED_Q(*t, plane) + first * Q_ROW_STEP, Q_ROW_STEP, 0, FILL_STEP(Q_STEP),
+                  STAGED_Q(*t, plane) + first * Q_ROW_STEP, Q_ROW_STEP, 0, FILL_STEP(q_step(args)),
                   t->block.queries - first, FILL_DIM(DIM_QK), FILL_WIDTH(UNIT_Q, DIM_QK),
                   t->q_aligned, false);
 }
@@ -176,7 +176,8 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
                                                          state->out[x + 1] * factor[n]),
                            rows_aligned(rows, args->shape->o_stride[2], 2), to + DIM(x));
 #else
-            STORE_O(factor[n] == 0.0f ? 0.0f : state->out[x] * factor[n], to, DIM(x) * O_STEP);
+            store1_of(O_DTYPE, factor[n] == 0.0f ? 0.0f : state->out[x] * factor[n], to,
+                      DIM(x) * o_step(args));
 #endif
         }
     }
@@ -214,19 +215,20 @@ INLINE void add_nonfinite_to_o(const struct arguments *args, const struct task *
     for (int x = get_local_id(0); x < block->queries * DIM_V; x += COMPUTING) {
         const long i = block->i0 + x / DIM_V;
         const int d = x % DIM_V;
-        const long at_o = row_offset(args->shape->o_stride, block->b, block->h, i) + d * O_STEP;
+        const long at_o =
+            row_offset(args->shape->o_stride, block->b, block->h, i) + d * o_step(args);
         float extra = 0.0f;
         for (long j = block->begin; j < block->end; j++) {
             if (!HAS_ROW(block->b, j))
                 continue;
             const float here =
-                load_v(t->v, KEY_ROW(block->b, j, args->shape->v_stride), d * V_STEP);
+                load_v(t->v, KEY_ROW(block->b, j, args->shape->v_stride), d * v_step(args));
             if (here * 0.0f != 0.0f &&
                 visible(args, block->e, first_key(args, block->e, i), end_key(args, block->e, i),
                         block->b, block->h, i, j))
                 extra += here * dropout_factor(args, block->b, block->h, i, j);
         }
         if (extra != 0.0f && !row_is_zero[x / DIM_V])
-            STORE_O(LOAD_O(args->o, at_o) + extra, args->o, at_o);
+            store1_of(O_DTYPE, load1_of(O_DTYPE, args->o, at_o) + extra, args->o, at_o);
     }
 }

@@ -54,12 +54,12 @@ backward_parts(PARAMETERS_backward_parts)
     write_parts(args->name + row_offset(args->shape->steps, b, h, 0), args->shape->steps[2], step, \
                 args->shape->seq, dim, parts(args), part_rows(args), first_row, piece)
     if (of_queries && is_first)
-        WRITE_PARTS(q, q_stride, Q_STEP, seq_q, DIM_QK, parts_of_q, part_rows_q);
+        WRITE_PARTS(q, q_stride, q_step(args), seq_q, DIM_QK, parts_of_q, part_rows_q);
     else if (of_queries)
-        WRITE_PARTS(d_o, d_o_stride, DO_STEP, seq_q, DIM_V, parts_of_do, part_rows_q);
+        WRITE_PARTS(d_o, d_o_stride, do_step(args), seq_q, DIM_V, parts_of_do, part_rows_q);
     else if (is_first)
-        WRITE_PARTS(k, k_stride, K_STEP, seq_kv, DIM_QK, parts_of_k, part_rows_kv);
+        WRITE_PARTS(k, k_stride, k_step(args), seq_kv, DIM_QK, parts_of_k, part_rows_kv);
     else
-        WRITE_PARTS(v, v_stride, V_STEP, seq_kv, DIM_V, parts_of_v, part_rows_kv);
+        WRITE_PARTS(v, v_stride, v_step(args), seq_kv, DIM_V, parts_of_v, part_rows_kv);
 }
 #endif

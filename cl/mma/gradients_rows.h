@@ -97,19 +97,22 @@ INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, c
         float extra = 0.0f;
         for (t.h = kv_head * args->shape->group; t.h < (kv_head + 1) * args->shape->group; t.h++)
             for (long i = begin; i < end; i++) {
-                const float y =
-                    of_k
-                        ? LOAD(args->q, row_offset(args->shape->q_stride, t.b, t.h, i) + d * Q_STEP)
-                        : LOAD(args->d_o,
-                               row_offset(args->shape->d_o_stride, t.b, t.h, i) + d * DO_STEP);
+                const float y = of_k ? load1_of(DTYPE, args->q,
+                                                row_offset(args->shape->q_stride, t.b, t.h, i) +
+                                                    d * q_step(args))
+                                     : load1_of(DTYPE, args->d_o,
+                                                row_offset(args->shape->d_o_stride, t.b, t.h, i) +
+                                                    d * do_step(args));
                 if (y * 0.0f != 0.0f && counts(args, t, i, j))
                     extra += of_k ? NAN : y * dropout_factor(args, t.b, t.h, i, j);
             }
         __global o_storage *const to =
-            of_k ? args->dk + row_offset(args->shape->dk_stride, t.b, kv_head, j) + d * DK_STEP
-                 : args->dv + row_offset(args->shape->dv_stride, t.b, kv_head, j) + d * DV_STEP;
+            of_k
+                ? args->dk + row_offset(args->shape->dk_stride, t.b, kv_head, j) + d * dk_step(args)
+                : args->dv + row_offset(args->shape->dv_stride, t.b, kv_head, j) +
+                      d * dv_step(args);
         if (extra != 0.0f)
-            store_result(LOAD_O(to, 0) + extra, to);
+            store_result(load1_of(O_DTYPE, to, 0) + extra, to);
     }
 }
 

@@ -189,7 +189,7 @@ INLINE void find_statistics(const __local float4 *statistics, const int first_ro
 {
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
-        own[n] = statistics[OWNED_ROW(n)];
+        own[n] = statistics[owned_row(n, first_row, lane)];
 }
 
 /* sum_over_keys() of wide sub-groups. */

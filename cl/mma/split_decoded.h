@@ -105,11 +105,11 @@ INLINE void copy_own(const int cache, __local uchar *to, const struct keys *keys
 
 #define COPY_OWN_KEYS(keys)                                                                        \
     copy_own(K_CACHE, own.k_bytes, keys,                                                           \
-             K_PLACE(m.k, FROM_KEY((keys)->j0 + FIRST_KEY, args->shape->k_stride)),                \
+             k_place(m.k, FROM_KEY((keys)->j0 + FIRST_KEY, args->shape->k_stride)),                \
              args->shape->k_stride[2], PAGE_SIZE ? own.places : 0, K_ROW_BYTES, m.k_aligned, lane)
 #define COPY_OWN_VALUES(keys)                                                                      \
     copy_own(V_CACHE, own.v_bytes, keys,                                                           \
-             V_PLACE(m.v, FROM_KEY((keys)->j0 + FIRST_KEY, args->shape->v_stride)),                \
+             v_place(m.v, FROM_KEY((keys)->j0 + FIRST_KEY, args->shape->v_stride)),                \
              args->shape->v_stride[2], PAGE_SIZE ? own.places + TILE_KEYS : 0, V_ROW_BYTES,        \
              m.v_aligned, lane)
 

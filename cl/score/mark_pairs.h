@@ -20,8 +20,10 @@
 #if HAS_MARKS
 #include "score/mark_sizes.h"
 
-#define MARK_EMPTY 1 /* no key of the tile is visible to any row */
-#define MARK_FULL 2  /* the mask hides no pair of the tile */
+enum {
+    MARK_EMPTY = 1, /* no key of the tile is visible to any row */
+    MARK_FULL = 2   /* the mask hides no pair of the tile */
+};
 
 /* The number of batches (dimension 0) or heads (1) with marks of their own, as in pair_marks.c. */
 INLINE long mark_maps(const struct arguments *args, const int dimension)
@@ -138,7 +140,7 @@ INLINE int mark_of_bias(const __global bias_storage *p, const long row, const lo
 {
     for (int r = 0; r < rows; r++)
         for (int n = 0; n < keys; n++)
-            if (LOAD_BIAS(p, r * row + n * step) != -INFINITY)
+            if (load1_of(BIAS_DTYPE, p, r * row + n * step) != -INFINITY)
                 return 0;
     return MARK_EMPTY;
 }

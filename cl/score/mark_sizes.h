@@ -4,8 +4,7 @@
  * batches that share a mark. Marking reads each pair once more; backward, with more than twice as
  * many products, gains even if nothing is shared. With few pairs, as in a self-check, marking costs
  * nothing. Compiled by the host and by the device. */
-#ifndef CLATTN_MARK_SIZES_H
-#define CLATTN_MARK_SIZES_H
+#pragma once
 enum {
     LEAST_MARKED_QUERIES = 32,
     LEAST_MARKED_KEYS = 128,
@@ -15,4 +14,3 @@ enum {
     /* The queries of a mark in backward_cpu; its tiles may begin between two marks. */
     BACKWARD_MARK_QUERIES = 16
 };
-#endif

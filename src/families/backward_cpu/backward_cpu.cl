@@ -329,7 +329,7 @@ __kernel void backward_sum(PARAMETERS_backward_sum)
         lanes sum = VECTOR(vload)(0, sums + sums_begin(args, 0) + d);
         for (long split = 1; split < SPLIT_K; split++)
             sum += VECTOR(vload)(0, sums + sums_begin(args, split) + d);
-        store_row(sum * args->shape->scale, row + d * DQ_STEP, DQ_STEP, DIM_QK - d);
+        store_row(sum * args->shape->scale, row + d * dq_step(args), dq_step(args), DIM_QK - d);
     }
 }
 
