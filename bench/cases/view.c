@@ -46,9 +46,3 @@ size_t view_extent_bytes(const struct view *view)
 {
     return view->extent / (view->cache == CLATTN_CACHE_PLAIN ? 1 : VALUE_BLOCK) * view->element;
 }
-
-double view_get(const struct view *view, const void *data, size_t place)
-{
-    return view->cache == CLATTN_CACHE_PLAIN ? value_get(view->dtype, data, place)
-                                             : value_get_quantized(view->cache, data, place);
-}

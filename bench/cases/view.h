@@ -110,7 +110,6 @@ size_t view_place(const struct view *view, size_t b, size_t h, size_t s, size_t 
 double view_elements_bytes(const struct view *view, double elements);
 /* The bytes from its first to its last element, gaps included. */
 size_t view_extent_bytes(const struct view *view);
-double view_get(const struct view *view, const void *data, size_t place);
 
 /* Sets the extent from the sizes and steps. */
 void view_find_extent(struct view *view);

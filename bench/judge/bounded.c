@@ -143,27 +143,6 @@ struct bounded bounded_times(struct bounded a, struct bounded b)
     return (struct bounded){a.value * b.value, error + u * fabs(a.value * b.value) + FLT_MIN};
 }
 
-struct bounded bounded_minus(struct bounded a, struct bounded b)
-{
-    return (struct bounded){a.value - b.value,
-                            a.bound + b.bound + u * (fabs(a.value) + fabs(b.value))};
-}
-
-void bounded_add(struct bounded_sum *sum, struct bounded a, struct bounded b)
-{
-    const struct bounded product = bounded_times(a, b);
-
-    sum->value += product.value;
-    sum->bound += product.bound;
-    sum->magnitude += fabs(product.value) + product.bound;
-    sum->terms++;
-}
-
-struct bounded bounded_total(const struct bounded_sum *sum)
-{
-    return (struct bounded){sum->value, sum->bound + (double)(sum->terms + 2) * u * sum->magnitude};
-}
-
 struct bounded bounded_stored(clattn_dtype dtype, struct bounded x)
 {
     return (struct bounded){x.value, x.bound + value_rounding(dtype, fabs(x.value) + x.bound)};

@@ -90,18 +90,8 @@ double dot_error(const struct arithmetic *arithmetic, const struct dot *dot, siz
 
 /* ---- errors carried along, at their worst ---------------------------------------------------- */
 
-/* A sum of products that is being added up; all zeros to begin with. */
-struct bounded_sum {
-    double value, bound, magnitude;
-    size_t terms;
-};
-
 struct bounded bounded_exactly(double value);
 struct bounded bounded_times(struct bounded a, struct bounded b);
-struct bounded bounded_minus(struct bounded a, struct bounded b);
-
-void bounded_add(struct bounded_sum *sum, struct bounded a, struct bounded b);
-struct bounded bounded_total(const struct bounded_sum *sum);
 
 /* The value x as it is stored in memory. */
 struct bounded bounded_stored(clattn_dtype dtype, struct bounded x);

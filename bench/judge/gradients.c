@@ -14,7 +14,7 @@
  *             and p_j by its own slack and E. No weight is less than 0 or more than 1, whatever e_j.
  *             A bias so large that its ulp is more than a score is off by decides what a score is in f32, if
  *             that is not near the middle between two floats: these scores are taken as f32 has them.
- * delta       sum do o. A library that computes o anew has another one: each of its elements by itself
+ * delta       sum do o - dlse, of which the difference is rounded once more: 2 u |dlse|. A library that computes o anew has another one: each of its elements by itself
  *             may be rounded otherwise, or not at all.
  * g = w dp - delta, where dp = sum do v and delta are products of dim_v terms, and the sum of dp may
  *             start at -delta: certainly
@@ -59,15 +59,21 @@ static void load(const struct reference *r, enum tensor_id id, size_t b, size_t 
     tensor_load_row(&r->shape[id], r->view->at[id], b, h, i, to);
 }
 
-/* -inf where the batch's sequence has no such query. */
-static double lse_of(const struct reference *r, const struct query *query)
+/* The query's number in a tensor of one for each; `without` where the batch's sequence has no such query. */
+static double number_of(const struct reference *r, const struct query *query, enum tensor_id id,
+                        double without)
 {
     size_t block, row;
 
     if (!tensor_locate_query(r->problem, r->view, query->b, query->i, &block, &row))
-        return -(double)INFINITY;
-    return value_get(CLATTN_F32, r->view->at[TENSOR_LSE],
-                     tensor_index(&r->shape[TENSOR_LSE], block, query->h, 0, row));
+        return without;
+    return value_get(CLATTN_F32, r->view->at[id],
+                     tensor_index(&r->shape[id], block, query->h, 0, row));
+}
+
+static double lse_of(const struct reference *r, const struct query *query)
+{
+    return number_of(r, query, TENSOR_LSE, -(double)INFINITY);
 }
 
 static struct rows load_query(const struct gradient_work *work, const struct query *query)
@@ -90,11 +96,13 @@ static struct rows load_query(const struct gradient_work *work, const struct que
     }
     const struct dot delta = dot_of(rows.d_o, rows.o, dim_v);
     const double other = value_roundoff(r->problem->dtype) + 4.0 * a->value;
+    const double dlse = r->problem->dlse ? number_of(r, query, TENSOR_DLSE, 0.0) : 0.0;
+    const double stored = 2.0 * value_roundoff(CLATTN_F32) * fabs(dlse);
     rows.lse = lse_of(r, query);
-    rows.delta = delta.sum;
-    rows.certain = (double)(dim_v + 6) * (a->value * delta.magnitude + tiny);
+    rows.delta = delta.sum - dlse;
+    rows.certain = (double)(dim_v + 6) * (a->value * delta.magnitude + tiny) + stored;
     rows.likely = dot_error(a, &delta, dim_v) + 6.0 * other * sqrt(delta.squares) +
-                  4.0 * a->value * fabs(delta.sum);
+                  4.0 * a->value * (fabs(delta.sum) + fabs(dlse)) + stored;
     return rows;
 }
 

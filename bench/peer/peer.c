@@ -314,6 +314,8 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         return "scores are not asked of other libraries";
     if (p->dbias || p->dslopes || p->dsinks)
         return "gradients of bias, slopes and sinks are not asked of other libraries";
+    if (p->dlse)
+        return "other libraries are given no gradient of lse";
     if (ca_problem_accumulates(p))
         return "what adds to its output is not asked of other libraries";
     if (p->dropout > 0.0f)

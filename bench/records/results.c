@@ -36,7 +36,7 @@ struct device_run *results_add(struct run_results *results)
     return run;
 }
 
-void device_run_free(struct device_run *run)
+static void device_run_free(struct device_run *run)
 {
     for (size_t n = 0; n < run->count; n++)
         record_free(&run->records[n]);

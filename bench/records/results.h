@@ -75,7 +75,6 @@ void results_begin(struct run_results *results);
 /* Room for one more device, cleared; NULL without memory. Pointers to others move. */
 struct device_run *results_add(struct run_results *results);
 
-void device_run_free(struct device_run *run);
 void results_free(struct run_results *results);
 
 /* Writes to the file by way of a temporary one beside it, or to standard output for "-". */

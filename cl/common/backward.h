@@ -2,7 +2,7 @@
 /* The common parts of backward kernels: steps, and the layout of the workspace. Besides the macros
  * that common.h lists, the host defines:
  *   UNIT_DO UNIT_DQ UNIT_DK UNIT_DV    1: the innermost stride is 1
- *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS   0 or 1
+ *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS HAS_DLSE   0 or 1
  * Who includes this defines SCORE_UNIT, the factor of scores. */
 #pragma once
 #include "common/common.h"
@@ -98,13 +98,18 @@ static inline float row_delta(const struct arguments *args, const long b, const 
     return (sums.x + sums.y) + (sums.z + sums.w);
 }
 
-/* Writes the statistics of row i with a factor of 1; returns -lse in the unit of scores. delta: dot(do[i], o[i]).
+/* Writes the statistics of row i with a factor of 1; returns -lse in the unit of scores. product: dot(do[i], o[i]).
  * If all visible scores of a row are -inf its weights are 0. */
 static inline float write_statistics(const struct arguments *args, const long b, const long h,
-                                     const long i, const float lse, const float delta)
+                                     const long i, const float lse, const float product)
 {
     const float base = lse * SCORE_UNIT;
     const float minus_lse = base == -INFINITY ? base : -base;
+#if HAS_DLSE
+    const float delta = lse == -INFINITY ? product : product - args->dlse[lse_of(args, b, h, i)];
+#else
+    const float delta = product;
+#endif
     const float4 x = (float4)(minus_lse, -delta, 0.0f, 1.0f);
     __global float *const to = args->workspace + ROW_STATISTICS * row_of(args, b, h, i);
 

@@ -71,9 +71,6 @@ INLINE long o_step(const struct arguments *args)
 #define HIDES_ANYWHERE                                                                             \
     (HAS_BIAS || HAS_MASK || HAS_BLOCKS || HAS_SCORE_FUNCTION || HAS_MASK_FUNCTION)
 
-/* 1 if pairs may be hidden in tiles of which the mask's marks say that it shows all. */
-#define HIDES_BESIDE_MARKS (HIDES_BY_SCORE || HAS_MASK_FUNCTION)
-
 /* One batch's extent and diagonal. */
 struct extent {
     long queries, keys; /* the numbers of queries and keys in use, at most seq_q and seq_kv */

@@ -73,6 +73,9 @@ INLINE const struct arguments *enter_sequence(struct arguments *args, struct att
 #ifdef UNIT_DO /* only programs of gradients define the strides */
     args->d_o += first * shape->d_o_stride[2];
     args->dq += first * shape->dq_stride[2];
+#if HAS_DLSE
+    args->dlse += first;
+#endif
 #endif
 #if HAS_LSE || defined(UNIT_DO)
     args->lse += first;

@@ -337,7 +337,7 @@ INLINE int is_partial_tile(const struct arguments *args, const struct head head,
     const int mark = mark_of_pairs(args, head.marks, head.b, head.h, tile->i, tile->count, block->j,
                                    block->keys);
     const bool is_ragged = !OPERAND_TILES && tile->count < BLOCK_M;
-    const int hides = HIDES_BESIDE_MARKS || !(mark & MARK_FULL) || is_ragged;
+    const int hides = HIDES_BY_SCORE || !(mark & MARK_FULL) || is_ragged;
 #else
     const bool is_ragged = !OPERAND_TILES && tile->count < BLOCK_M;
     const int hides = HIDES_ANYWHERE || is_ragged;

@@ -207,7 +207,7 @@ INLINE bool is_partial(const struct arguments *args, const struct tile t)
         HIDES_BY_SCORE || hides_listed(IN_BLOCKS, t.bits, t.i0, t.queries, t.j0, t.keys);
 #elif HAS_MARKS
     const bool hides =
-        HIDES_BESIDE_MARKS ||
+        HIDES_BY_SCORE ||
         !(mark_of_pairs(args, t.marks, t.b, t.h, t.i0, t.queries, t.j0, t.keys) & MARK_FULL);
 #else
     const bool hides = HIDES_ANYWHERE;

@@ -109,7 +109,7 @@ INLINE int mark_at(const struct query_block block, const long j0)
 }
 
 #define HIDES_IN_TILE(block, j0, count)                                                            \
-    (HIDES_BESIDE_MARKS || TRACKS_SEEN || !(mark_at(block, j0) & MARK_FULL))
+    (HIDES_BY_SCORE || TRACKS_SEEN || !(mark_at(block, j0) & MARK_FULL))
 #else
 #define HIDES_IN_TILE(block, j0, count) (HIDES_ANYWHERE || TRACKS_SEEN)
 #endif

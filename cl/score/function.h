@@ -58,13 +58,20 @@ INLINE struct function_pair function_pair_after(struct function_pair p, const in
 #endif
 
 #if HAS_SCORE_FUNCTION
+/* The operands of the score function. A loop over lanes takes them from here once: its stores might change what
+ * `args` points to, as far as compilers know. */
+INLINE struct score_function_operands score_operands(const struct arguments *args)
+{
+    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
+
+    return o;
+}
+
 /* The score of a pair from its score s after softcap. */
 INLINE float function_score(const struct arguments *args, const struct function_pair p,
                             const float s)
 {
-    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
-
-    return score_function(s, p, o);
+    return score_function(s, p, score_operands(args));
 }
 
 #ifdef UNIT_DO /* only programs of gradients define it */
@@ -72,19 +79,23 @@ INLINE float function_score(const struct arguments *args, const struct function_
 INLINE float function_derivative(const struct arguments *args, const struct function_pair p,
                                  const float s)
 {
-    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
-
-    return score_function_derivative(s, p, o);
+    return score_function_derivative(s, p, score_operands(args));
 }
 #endif
 #endif
 
 #if HAS_MASK_FUNCTION
-/* Returns whether the mask function leaves a pair visible. */
-INLINE bool function_visible(const struct arguments *args, const struct function_pair p)
+/* The operands of the mask function, as score_operands(). */
+INLINE struct mask_function_operands mask_operands(const struct arguments *args)
 {
     const struct mask_function_operands o = MASK_FUNCTION_OPERANDS(args);
 
-    return mask_function(p, o);
+    return o;
+}
+
+/* Returns whether the mask function leaves a pair visible. */
+INLINE bool function_visible(const struct arguments *args, const struct function_pair p)
+{
+    return mask_function(p, mask_operands(args));
 }
 #endif

@@ -103,18 +103,19 @@ INLINE ints listed_keys(const struct arguments *args, const struct score_row row
 INLINE void apply_score_function(const struct arguments *args, const struct score_row row,
                                  const int n, const int left, struct score_vector *s)
 {
-    lanes derivative = 1.0f;
-    float *const score = (float *)&s->scores, *const slope = (float *)&derivative;
+    const struct score_function_operands o = score_operands(args);
+    lanes derivative = 1.0f, scores = s->scores;
+    float *const score = (float *)&scores, *const slope = (float *)&derivative;
 
     EACH_LANE
     for (int c = 0; c < SIMD_WIDTH; c++) {
-        const struct function_pair p =
-            function_pair_after(row.first, 0, n + (c < left ? c : left - 1));
+        const struct function_pair p = function_pair_after(row.first, 0, n + min(c, left - 1));
 #ifdef UNIT_DO
-        slope[c] = function_derivative(args, p, score[c]);
+        slope[c] = score_function_derivative(score[c], p, o);
 #endif
-        score[c] = function_score(args, p, score[c]);
+        score[c] = score_function(score[c], p, o);
     }
+    s->scores = scores;
     s->derivative = HAS_SOFTCAP ? s->derivative * derivative : derivative;
     (void)slope;
     s->hidden |= s->scores == -INFINITY;
@@ -126,16 +127,22 @@ INLINE void apply_score_function(const struct arguments *args, const struct scor
 INLINE ints hidden_by_function(const struct arguments *args, const struct score_row row,
                                const int n, const int left)
 {
+    const struct mask_function_operands o = mask_operands(args);
     ints hidden;
     int *const each = (int *)&hidden;
 
     EACH_LANE
     for (int c = 0; c < SIMD_WIDTH; c++)
-        each[c] = function_visible(
-                      args, function_pair_after(row.first, 0, n + (c < left ? c : left - 1))) -
-                  1;
+        each[c] = mask_function(function_pair_after(row.first, 0, n + min(c, left - 1)), o) - 1;
     return hidden;
 }
+#endif
+
+/* 1 if tiles in which a function hides a key are told from others (mark_pairs.h). */
+#ifdef PARAMETERS_mark_pairs
+#define MARKS_FUNCTIONS HAS_MASK_FUNCTION
+#else
+#define MARKS_FUNCTIONS 0
 #endif
 
 /* products: of the row's query and the tile's keys n .., scaled, and in SCORE_UNIT but with a softcap.
@@ -188,7 +195,10 @@ INLINE struct score_vector finish_scores(const int hides, const struct arguments
 #if HAS_BLOCKS
     s.hidden |= hidden_by_function(args, row, n, left) & (listed != BLOCK_FULL);
 #else
-    s.hidden |= hidden_by_function(args, row, n, left);
+#if MARKS_FUNCTIONS
+    if (hides)
+#endif
+        s.hidden |= hidden_by_function(args, row, n, left);
 #endif
 #endif
     if (hides)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first stage of families that read a mask or bias by blocks of queries and tiles of keys. It
+/* The first stage of families that read a mask or bias, or call a mask function, by blocks of queries and tiles of keys. It
  * writes one byte (a mark) for each block and tile to the workspace: is the tile empty, partial or
  * full? All heads and batches that share the mask share the marks. Empty tiles are skipped; the
- * mask is not read in full ones. Windows and lengths are not considered: they can only mask more.
+ * mask is not read, and the function not called, in full ones. Windows and lengths are not considered: they can only mask more.
  *
  * The stage is there where the host defines its parameters (src/families/pair_marks.h).
  * Who includes this defines MARK_M and MARK_N, queries and keys of what has a mark;
@@ -10,6 +10,7 @@
  * of a group: 1 for CPUs; MARK_SHARERS, how many heads and batches must share a mark (mark_sizes.h). */
 #pragma once
 #include "common/common.h"
+#include "score/function.h"
 
 #ifdef PARAMETERS_mark_pairs
 #define HAS_MARKS 1
@@ -20,6 +21,7 @@
 #if HAS_MARKS
 #include "score/mark_sizes.h"
 
+#define MARK_LANES 16 /* the pairs that a work-item without others asks for at a time */
 enum {
     MARK_EMPTY = 1, /* no key of the tile is visible to any row */
     MARK_FULL = 2   /* the mask hides no pair of the tile */
@@ -36,13 +38,17 @@ INLINE long mark_maps(const struct arguments *args, const int dimension)
 #if HAS_BIAS
     own = own || args->shape->bias_stride[dimension] != 0;
 #endif
+#if HAS_MASK_FUNCTION
+    own = own || (dimension ? MASK_FUNCTION_OF_HEADS
+                            : MASK_FUNCTION_OF_BATCHES || HAS_Q_LENGTHS || HAS_KV_LENGTHS);
+#endif
     return !own ? 1 : dimension ? args->shape->heads : args->shape->batch;
 }
 
 /* Returns whether the stage runs, as in pair_marks.c. */
 INLINE bool are_marked(const struct arguments *args)
 {
-    bool pairs = false;
+    bool pairs = HAS_MASK_FUNCTION;
 
 #if HAS_MASK
     pairs = pairs || (args->shape->mask_stride[2] != 0 && args->shape->mask_stride[3] != 0);
@@ -50,11 +56,13 @@ INLINE bool are_marked(const struct arguments *args)
 #if HAS_BIAS
     pairs = pairs || (args->shape->bias_stride[2] != 0 && args->shape->bias_stride[3] != 0);
 #endif
+#if !HAS_MASK_FUNCTION
+    pairs = pairs && (args->shape->heads * args->shape->batch >=
+                          MARK_SHARERS * mark_maps(args, 0) * mark_maps(args, 1) ||
+                      args->shape->seq_q * args->shape->seq_kv <= FEW_MARKED_PAIRS);
+#endif
     return pairs && args->shape->seq_q >= LEAST_MARKED_QUERIES &&
-           args->shape->seq_kv >= LEAST_MARKED_KEYS &&
-           (args->shape->heads * args->shape->batch >=
-                MARK_SHARERS * mark_maps(args, 0) * mark_maps(args, 1) ||
-            args->shape->seq_q * args->shape->seq_kv <= FEW_MARKED_PAIRS);
+           args->shape->seq_kv >= LEAST_MARKED_KEYS;
 }
 
 INLINE long marked_tiles(const struct arguments *args)
@@ -146,6 +154,38 @@ INLINE int mark_of_bias(const __global bias_storage *p, const long row, const lo
 }
 #endif
 
+#if HAS_MASK_FUNCTION
+/* The mark of a tile of the mask function, both ones if it has no pairs. Few of its rows are asked for where some
+ * pairs are visible and others not. */
+INLINE int mark_of_function(const struct arguments *args, const struct function_pair first,
+                            const int rows, const int keys)
+{
+    const struct mask_function_operands o = mask_operands(args);
+    int some = 0, all = 1;
+
+#if MARK_ITEMS == 1
+    for (int n = 0; n < keys && rows > 0 && !(some && !all); n++) {
+        for (int m = 0; m < rows; m += MARK_LANES) {
+            EACH_LANE
+            for (int c = 0; c < MARK_LANES; c++) {
+                const int sees =
+                    mask_function(function_pair_after(first, min(m + c, rows - 1), n), o);
+                some |= sees;
+                all &= sees;
+            }
+        }
+    }
+#else
+    for (int n = 0; n < rows * keys && !(some && !all); n++) {
+        const int sees = mask_function(function_pair_after(first, n / keys, n % keys), o);
+        some |= sees;
+        all &= sees;
+    }
+#endif
+    return (some ? 0 : MARK_EMPTY) | (all ? MARK_FULL : 0);
+}
+#endif
+
 /* Computes the mark of some rows of a tile that begins with query i and key j. */
 INLINE int mark_of_rows(const struct arguments *args, const long b, const long h, const long i,
                         const long j, const int rows, const int keys)
@@ -162,6 +202,16 @@ INLINE int mark_of_rows(const struct arguments *args, const long b, const long h
         mark |= mark_of_bias(args->bias + row_offset(args->shape->bias_stride, b, h, i) +
                                  j * args->shape->bias_stride[3],
                              args->shape->bias_stride[2], args->shape->bias_stride[3], rows, keys);
+#endif
+#if HAS_MASK_FUNCTION
+    if (!(mark & MARK_EMPTY)) {
+        const struct extent e = extent_of(args, b); /* only pairs that exist are asked for */
+        const long queries = clamp(e.queries - i, 0L, (long)rows);
+        const long end = queries ? end_key(args, e, i + queries - 1) : 0;
+        const int seen = mark_of_function(args, function_pair_within(args, e, b, h, i, j),
+                                          (int)queries, (int)clamp(end - j, 0L, (long)keys));
+        mark = HAS_MASK && !(seen & MARK_EMPTY) ? mark & seen : seen;
+    }
 #endif
     return mark;
 }

@@ -6,13 +6,11 @@
 
 #if HAS_FUNCTIONS
 /* The pair of key n and the query in lane c of vector m; beyond the last ones it is that of the last. */
-INLINE struct function_pair function_pair_at(const struct score_tile *tile, const int n,
+INLINE struct function_pair function_pair_at(const struct function_pairs pairs, const int n,
                                              const int m, const int c)
 {
-    const int query = m * SIMD_WIDTH + c;
-
-    return function_pair_after(tile->first, query < tile->queries ? query : tile->queries - 1,
-                               n < tile->keys ? n : tile->keys - 1);
+    return function_pair_after(pairs.first, min(m * SIMD_WIDTH + c, pairs.queries - 1),
+                               min(n, pairs.keys - 1));
 }
 #endif
 
@@ -21,13 +19,16 @@ INLINE struct function_pair function_pair_at(const struct score_tile *tile, cons
 NOINLINE void apply_score_function(const struct score_tile *restrict tile, const int n0,
                                    lanes (*s)[BLOCK_VECTORS])
 {
+    const struct score_function_operands o = score_operands(tile->args);
+    const struct function_pairs pairs = tile->pairs;
+
     for (int n = 0; n < QK_KEYS; n++) {
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             lanes x = s[n][m];
             float *const each = (float *)&x;
             EACH_LANE
             for (int c = 0; c < SIMD_WIDTH; c++)
-                each[c] = function_score(tile->args, function_pair_at(tile, n0 + n, m, c), each[c]);
+                each[c] = score_function(each[c], function_pair_at(pairs, n0 + n, m, c), o);
             s[n][m] = x;
         }
     }
@@ -43,10 +44,22 @@ INLINE ints listed_as_full(const struct score_tile *tile, const int n, const int
     int *const each = (int *)&full;
 
     for (int c = 0; c < SIMD_WIDTH; c++)
-        each[c] =
-            -(block_at(tile->bits, (tile->i + min(m * SIMD_WIDTH + c, tile->queries - 1)) / BLOCK_Q,
-                       (tile->j + min(n, tile->keys - 1)) / BLOCK_KV) == BLOCK_FULL);
+        each[c] = -(block_at(tile->bits,
+                             (tile->i + min(m * SIMD_WIDTH + c, tile->pairs.queries - 1)) / BLOCK_Q,
+                             (tile->j + min(n, tile->pairs.keys - 1)) / BLOCK_KV) == BLOCK_FULL);
     return full;
+}
+#endif
+
+#if HAS_MARKS
+/* Returns whether the mask function hides none of the keys n .. end - 1 from any query. */
+INLINE bool are_marked_full(const struct score_tile *tile, const int n, const int end)
+{
+    int mark = tile->marks ? MARK_FULL : 0;
+
+    for (int x = (tile->key + n) / MARK_N; mark && x * MARK_N < tile->key + end; x++)
+        mark &= tile->marks[x];
+    return mark;
 }
 #endif
 
@@ -55,13 +68,16 @@ INLINE ints listed_as_full(const struct score_tile *tile, const int n, const int
 NOINLINE void apply_mask_function(const struct score_tile *restrict tile, const int n0,
                                   lanes (*s)[BLOCK_VECTORS])
 {
+    const struct mask_function_operands o = mask_operands(tile->args);
+    const struct function_pairs pairs = tile->pairs;
+
     for (int n = 0; n < QK_KEYS; n++) {
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             ints sees;
             int *const each = (int *)&sees;
             EACH_LANE
             for (int c = 0; c < SIMD_WIDTH; c++)
-                each[c] = -function_visible(tile->args, function_pair_at(tile, n0 + n, m, c));
+                each[c] = -mask_function(function_pair_at(pairs, n0 + n, m, c), o);
 #if HAS_BLOCKS
             if (tile->mixed)
                 sees |= listed_as_full(tile, n0 + n, m);

@@ -10,8 +10,9 @@
 #include "cpu/fused_prefetch.h"
 #include "score/blocks.h"
 #include "score/function.h"
+#include "score/mark_sizes.h"
 #define MARK_M BLOCK_M
-#define MARK_N BLOCK_N
+#define MARK_N (HAS_MASK_FUNCTION ? FUNCTION_MARK_KEYS : BLOCK_N)
 #define MARKS_BEGIN(args) 0
 #define MARK_ITEMS 1
 #define MARK_SHARERS FORWARD_MARK_SHARERS
@@ -50,6 +51,14 @@ struct query_block {
 #define DEFERS_SCALE                                                                               \
     (OPERAND_TILES && !HAS_SOFTCAP && !HAS_SCORE_FUNCTION && !HAS_BIAS && !HAS_ALIBI)
 
+#if HAS_FUNCTIONS
+/* The pairs of some queries and keys. */
+struct function_pairs {
+    struct function_pair first; /* the first query and the first key */
+    int queries, keys;          /* the numbers that exist */
+};
+#endif
+
 /* A block of queries and a tile of keys; keys are counted from the tile's first one. */
 struct score_tile {
     ints begin[BLOCK_VECTORS], last[BLOCK_VECTORS]; /* keys in the window of each query */
@@ -71,8 +80,11 @@ struct score_tile {
     const ints *mask;  /* four keys' bytes in an int: mask_of() */
 #if HAS_FUNCTIONS
     const struct arguments *args;
-    struct function_pair first; /* the block's first query and key 0 */
-    int queries, keys;          /* the numbers that exist */
+    struct function_pairs pairs; /* those of the block and the tile */
+#if HAS_MARKS
+    const __global uchar *marks; /* the marks of the block's queries; null if none were made */
+    int key;                     /* key 0 */
+#endif
 #if HAS_BLOCKS
     struct block_bits bits; /* the bits of the head's block list */
     long i, j;              /* the first query and key */
@@ -125,9 +137,13 @@ INLINE struct score_tile score_tile_of_block(const struct arguments *args,
 #endif
 #if HAS_FUNCTIONS
     tile.args = args;
-    tile.first = function_pair_of(args, block.b, block.h, block.i, j);
-    tile.queries = block.queries;
-    tile.keys = (int)min(args->shape->seq_kv - j, (long)BLOCK_N);
+    tile.pairs.first = function_pair_of(args, block.b, block.h, block.i, j);
+    tile.pairs.queries = block.queries;
+    tile.pairs.keys = (int)min(args->shape->seq_kv - j, (long)BLOCK_N);
+#if HAS_MARKS
+    tile.marks = block.marks ? block.marks + marks_of_block(args, block.b, block.h, block.i) : 0;
+    tile.key = (int)j;
+#endif
 #if HAS_BLOCKS
     tile.bits = block.bits;
     tile.i = block.i;

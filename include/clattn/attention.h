@@ -142,6 +142,7 @@ typedef struct clattn_backward_tensors {
     clattn_buffer function_5; /**< Read: the next operand of the functions. */
     /** Values of the functions' parameters; NULL: those that their sources give. */
     const clattn_function_values *function_values;
+    clattn_buffer dlse; /**< Read: the gradient with respect to lse, as packed as lse. */
 } clattn_backward_tensors;
 
 /**
@@ -293,6 +294,7 @@ typedef struct clattn_host_backward_tensors {
     const void *function_5; /**< Read: the next operand of the functions. */
     /** Values of the functions' parameters; NULL: those that their sources give. */
     const clattn_function_values *function_values;
+    const float *dlse; /**< Read: the gradient with respect to lse. */
 } clattn_host_backward_tensors;
 
 /**

@@ -47,6 +47,10 @@
  *
  * and nothing checks n. A parameter is o.NAME. Its value may change with each execution, without a compilation.
  *
+ * Forward and backward find the tiles that a mask function leaves empty or full, in a first pass over all pairs, where there are
+ * at least 32 queries and 128 keys, and no block lists, pages, packed batches, window to the left, or mask of the last keys. Heads
+ * and batches share the pass unless the source or an extent names head, kv_head or batch, or batches have lengths.
+ *
  * Multi-head layers (clattn/multihead.h) and attention of several ranks (clattn/mpi.h) refuse functions.
  *
  * Names of a source's own helpers must not be those of OpenCL C or of clattn's kernels; a prefix avoids that. A source

@@ -56,8 +56,9 @@
  * them, with p' the weights after dropout and w = p' / p:
  *
  *     dv[j] = sum_i p'[i,j] do[i]
- *     ds    = p * (w * dot(do[i], v[j]) - dot(do[i], o[i]))     dbias = ds
- *     dsink[h]  = -sum_i exp(sink[h] - lse[i]) dot(do[i], o[i])
+ *     delta = dot(do[i], o[i]) - dlse[i]
+ *     ds    = p * (w * dot(do[i], v[j]) - delta)                dbias = ds
+ *     dsink[h]  = -sum_i exp(sink[h] - lse[i]) delta
  *     dslope[h] = sum_ij ds * (j - i - diagonal)                 or -|j - i - diagonal|
  *     dt    = ds * score_derivative(s) * (1 - tanh^2)            the score function's and softcap's derivatives
  *     dq[i] = scale * sum_j dt k[j]            dk[j] = scale * sum_i dt q[i]
@@ -65,7 +66,9 @@
  * with sums over all query heads of a kv head in dk and dv, over batches in dsink and dslope, and
  * over the dimensions that the bias broadcasts over in dbias. What is masked contributes nothing:
  * rows that see nothing and keys that nobody sees have gradients of 0, and so have rows whose lse is
- * -inf because all of their scores are.
+ * -inf because all of their scores are. dlse, the gradient of the loss with respect to lse, is 0 unless the
+ * problem has it: a z-loss has one, and so has a loss behind a merge of states. It is not read of rows whose
+ * lse is -inf.
  *
  * p is exp(s - lse). lse is one float, though, and where scores are large it holds little of log(sum):
  * nothing of it in a row of scores of -1e30 all. So where |lse| is at least 64, or 1024 in a problem of
@@ -500,8 +503,10 @@ typedef struct clattn_problem {
     const struct clattn_function *score_function;
     /** NULL, or a function that says which pairs are visible; it is not called in blocks that are listed as full. */
     const struct clattn_function *mask_function;
+    int dlse; /**< Not 0: the loss depends on lse as well, whose gradient is read, as packed as lse;
+                   backward only. */
     size_t
-        reserved[30]; /**< Zeros: room for members of attention in later versions, of which 0 means
+        reserved[29]; /**< Zeros: room for members of attention in later versions, of which 0 means
                               none. */
     union {
         clattn_projection_problem projection; /**< The problem of CLATTN_PROJECTION. */
@@ -639,7 +644,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *                            the file NAME holds
  *     dropout=X              X as above
  *     do=L dq=L dk=L dv=L    layouts, as q=L
- *     dbias dslopes dsinks
+ *     dbias dslopes dsinks dlse
  *
  * A projection is "proj f32 b2 h12/1 q2048 d768/64 w=oi bias=f32": operation, dtype, b, then as hN/M
  * y_heads and x_heads, as q rows, as dN/M x_dim and y_dim; then

@@ -37,15 +37,6 @@ static struct ca_problem of_program(const clattn_problem *p)
     return ca_problem_own(&small);
 }
 
-/* Whether what a function gives may depend on the batch or the head: its source or its operands name one. */
-static int asks_for_heads(const clattn_function *f)
-{
-    for (size_t n = 0; n < f->num_operands; n++)
-        if (strpbrk(f->operands[n].extents_text, "bhg"))
-            return 1;
-    return strstr(f->source, "head") || strstr(f->source, "batch");
-}
-
 /* The buffers of the operands and lengths, and that of the results. */
 struct buffers {
     cl_mem of[CA_NUM_ARGUMENTS];
@@ -73,7 +64,8 @@ static cl_int launch(const clattn_context *ctx, const clattn_problem *p, cl_prog
                      const clattn_function_values *values, const struct buffers *buffers,
                      const size_t global[3], unsigned char *seen)
 {
-    const int spreads = asks_for_heads(p->mask_function);
+    const int spreads =
+        ca_function_asks_for(p->mask_function, 0) || ca_function_asks_for(p->mask_function, 1);
     const cl_long sizes[4] = {(cl_long)p->block_q, (cl_long)p->block_kv,
                               spreads ? (cl_long)p->batch : 1, spreads ? (cl_long)p->heads : 1};
     const struct ca_tensors tensors = {.function_values = values};

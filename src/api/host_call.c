@@ -49,9 +49,10 @@ static clattn_status upload(const clattn_plan *plan, struct ca_transfer transfer
 {
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
         struct ca_transfer *t = &transfers[n];
-        const int copies = !t->output || plan->operands[n].written == CA_UPDATED ||
-                           plan->problem.total_q || /* rows of no sequence keep their values */
-                           plan->problem.total_kv;
+        const int copies =
+            !t->output || plan->operands[n].written == CA_UPDATED ||
+            plan->problem.normal.total_q || /* rows of no sequence keep their values */
+            plan->problem.normal.total_kv;
         cl_int err;
         if (t->bytes == 0)
             continue;
@@ -167,7 +168,7 @@ clattn_status ca_host_call(clattn_context *context, const clattn_problem *proble
         status = clattn_plan_create(context, problem, options, &plan);
     if (status != CLATTN_SUCCESS)
         return status;
-    if (plan->problem.operation != operation)
+    if (plan->problem.normal.operation != operation)
         status = ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
                          "'%s' is not the operation that is called", plan->problem_text);
     if (status == CLATTN_SUCCESS)

@@ -77,7 +77,9 @@ static ca_file open_parent(const char *path, int in_cache, char *why, size_t why
     return folder;
 }
 
-int ca_disk_make_directories(char *path)
+/* Creates a path's directories, but not its last part, as mkdir -p does. 0 on failure. The path is
+ * changed and changed back. */
+static int make_directories(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
@@ -148,7 +150,7 @@ ca_file ca_disk_open(char *path, char *why, size_t why_bytes)
     struct ca_file_facts facts;
     ca_file file = open_file(path, CA_FILE_CHANGE, &facts, why, why_bytes);
 
-    if (file == CA_NO_FILE && errno == ENOENT && ca_disk_make_directories(path))
+    if (file == CA_NO_FILE && errno == ENOENT && make_directories(path))
         file = open_file(path, CA_FILE_CHANGE, &facts, why, why_bytes);
     const int error = errno;
     if (file == CA_NO_FILE && why[0] == '\0')
@@ -218,7 +220,7 @@ int ca_disk_write(const char *path, const void *first, size_t first_bytes, const
         return 0;
     }
     char *name = copy + (name_of(path) - path);
-    if ((care & CA_DISK_NO_FOLDER) || ca_disk_make_directories(copy))
+    if ((care & CA_DISK_NO_FOLDER) || make_directories(copy))
         folder = open_parent(path, care & CA_DISK_IN_CACHE, why, sizeof why);
     if (folder != CA_NO_FILE)
         file = make_temporary(folder, name, shared ? CA_FILE_MAKE_SHARED : CA_FILE_MAKE);

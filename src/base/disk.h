@@ -36,10 +36,6 @@ void ca_disk_touch(const char *path);
 
 /* ---- anywhere --------------------------------------------------------------------------------- */
 
-/* Creates a path's directories, but not its last part, as mkdir -p does. 0 on failure. The path is
- * changed and changed back. */
-int ca_disk_make_directories(char *path);
-
 enum ca_disk_care {
     CA_DISK_IN_CACHE = 1, /* the file lies in the cache: its folder must be trusted, as above */
     CA_DISK_DURABLE = 2,  /* after a power cut either the old or the new file is there in full */

@@ -234,15 +234,6 @@ bool ca_place_number(const struct ca_json_place *in, const char *key, double lea
     return ca_place_number_here(&place, least, number);
 }
 
-bool ca_place_number_or_null(const struct ca_json_place *in, const char *key, double least,
-                             double otherwise, double *number)
-{
-    *number = otherwise;
-    if (json_is_null(json_object_get(in->value, key)))
-        return true;
-    return ca_place_number(in, key, least, number);
-}
-
 bool ca_place_count(const struct ca_json_place *in, const char *key, size_t least, size_t most,
                     size_t *count)
 {

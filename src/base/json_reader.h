@@ -87,8 +87,6 @@ bool ca_place_flag(const struct ca_json_place *in, const char *key, bool *flag);
  * itself. */
 bool ca_place_number_here(const struct ca_json_place *place, double least, double *number);
 bool ca_place_number(const struct ca_json_place *in, const char *key, double least, double *number);
-bool ca_place_number_or_null(const struct ca_json_place *in, const char *key, double least,
-                             double otherwise, double *number);
 
 /* Whole numbers. */
 bool ca_place_count(const struct ca_json_place *in, const char *key, size_t least, size_t most,

@@ -12,7 +12,9 @@ static size_t announced(unsigned char first)
                           : 0;
 }
 
-size_t ca_utf8_read(const char *text, unsigned long *character)
+/* Reads the first character of a text that is not empty. Returns its number of bytes, or 0 if they
+ * are not UTF-8 (RFC 3629), which writes each character in the shortest way. */
+static size_t read_character(const char *text, unsigned long *character)
 {
     static const unsigned long least[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *bytes = (const unsigned char *)text;
@@ -28,7 +30,9 @@ size_t ca_utf8_read(const char *text, unsigned long *character)
     return c >= least[length] ? length : 0;
 }
 
-bool ca_utf8_printable(unsigned long c)
+/* Returns whether a terminal only prints the character. It is then no control character (C0, DEL,
+ * C1) and does not reverse the direction of writing, which would show another text. */
+static bool is_printable(unsigned long c)
 {
     const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
     const bool surrogate = c >= 0xd800 && c < 0xe000;
@@ -42,8 +46,8 @@ void ca_make_printable(char *text)
 {
     while (*text != '\0') {
         unsigned long character;
-        const size_t length = ca_utf8_read(text, &character);
-        const bool good = length > 0 && ca_utf8_printable(character);
+        const size_t length = read_character(text, &character);
+        const bool good = length > 0 && is_printable(character);
         if (!good)
             *text = '?';
         text += good ? length : 1;

@@ -170,7 +170,7 @@ static void add_defaults(struct search *s)
     for (int preference = 100; preference >= 0; preference--) {
         for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
             if (family->operation != s->p->normal.operation ||
-                family->preference(&s->p->normal, &s->ctx->device) != preference)
+                family->preference(s->p, &s->ctx->device) != preference)
                 continue;
             struct ca_candidate candidate = {.family = family};
             ca_family_suggest(family, s->p, &s->ctx->device, candidate.values);

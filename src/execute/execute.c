@@ -43,7 +43,7 @@ static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue qu
     const struct ca_family *family = plan->candidate.family;
     const struct ca_tensors taken = aligned(plan, tensors);
     union ca_offsets offsets;
-    const size_t offsets_bytes = ca_offsets_of(&plan->problem, &taken, &offsets);
+    const size_t offsets_bytes = ca_offsets_of(&plan->problem.normal, &taken, &offsets);
     struct ca_kernels *kernels = ca_kernels_take(plan);
     clattn_status status = CLATTN_SUCCESS;
     cl_event previous = NULL;
@@ -143,10 +143,10 @@ static clattn_status check_place(const clattn_plan *plan, const clattn_dropout_p
                        "dropout_place.key is %u, not a multiple of 4: four keys share a counter",
                        place->key);
     if (place->heads > 0 &&
-        (place->head > place->heads || plan->problem.heads > place->heads - place->head))
+        (place->head > place->heads || plan->problem.normal.heads > place->heads - place->head))
         return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
                        "dropout_place: %zu heads from head %u on are not among %u",
-                       plan->problem.heads, place->head, place->heads);
+                       plan->problem.normal.heads, place->head, place->heads);
     return CLATTN_SUCCESS;
 }
 
@@ -182,7 +182,7 @@ clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation,
         return ca_refuse(CLATTN_INVALID_ARGUMENT, "plan is null");
     if (mistake)
         return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT, "%s", mistake);
-    if (plan->problem.operation == operation)
+    if (plan->problem.normal.operation == operation)
         return CLATTN_SUCCESS;
     return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT, "the plan computes '%s', not %s",
                    plan->problem_text, names[operation]);

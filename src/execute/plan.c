@@ -31,7 +31,7 @@ static clattn_status create_kernels(clattn_plan *plan, cl_program program)
 {
     const struct ca_family *family = plan->candidate.family;
     union ca_shape shape;
-    const size_t shape_bytes = ca_shape_of(&plan->problem, &shape);
+    const size_t shape_bytes = ca_shape_of(&plan->problem.normal, &shape);
     const struct ca_log *log = &plan->context->log;
     cl_int err;
 
@@ -65,15 +65,16 @@ static void describe_operands(clattn_plan *plan)
 {
     struct ca_tensor tensors[CA_WORKSPACE];
 
-    ca_problem_tensors(&plan->problem, tensors);
+    ca_problem_tensors(&plan->problem.normal, tensors);
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
         struct ca_operand *operand = &plan->operands[n];
-        *operand = (struct ca_operand){.name = tensors[n].name,
-                                       .present = tensors[n].present,
-                                       .written = tensors[n].written,
-                                       .element_bytes = tensors[n].element_bytes,
-                                       .cache = ca_problem_cache(&plan->problem, (unsigned)n),
-                                       .layout = tensors[n].layout};
+        *operand =
+            (struct ca_operand){.name = tensors[n].name,
+                                .present = tensors[n].present,
+                                .written = tensors[n].written,
+                                .element_bytes = tensors[n].element_bytes,
+                                .cache = ca_problem_cache(&plan->problem.normal, (unsigned)n),
+                                .layout = tensors[n].layout};
         memcpy(operand->sizes, tensors[n].sizes, sizeof operand->sizes);
         ca_layout_span(&tensors[n].layout, tensors[n].sizes, &operand->span); /* was checked */
     }
@@ -91,7 +92,7 @@ static void size_stages(clattn_plan *plan)
     const struct ca_family *family = plan->candidate.family;
 
     plan->empty = 1;
-    if (ca_problem_empty(&plan->problem))
+    if (ca_problem_empty(&plan->problem.normal))
         return;
     if (family->workspace_bytes)
         plan->workspace_bytes = family->workspace_bytes(&plan->problem, plan->candidate.values);
@@ -104,8 +105,9 @@ static void size_stages(clattn_plan *plan)
     }
 }
 
-static clattn_status print_texts(clattn_plan *plan, const clattn_problem *problem, const char *why)
+static clattn_status print_texts(clattn_plan *plan, const char *why)
 {
+    const clattn_problem *problem = &plan->problem.given;
     const struct ca_family *family = plan->candidate.family;
     size_t bytes = 0;
 
@@ -136,10 +138,10 @@ clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *c
     made->context = context;
     made->candidate = *candidate;
     made->program = keep ? program : NULL;
-    made->problem = problem->normal;
+    made->problem = *problem;
     size_stages(made);
     describe_operands(made);
-    clattn_status status = print_texts(made, &problem->given, why);
+    clattn_status status = print_texts(made, why);
     if (status == CLATTN_SUCCESS)
         status = create_kernels(made, program);
     if (status != CLATTN_SUCCESS) {
@@ -176,7 +178,7 @@ clattn_status clattn_plan_describe(const clattn_plan *plan, clattn_plan_info *in
     if (!CA_FILLABLE(clattn_plan_info, "info", info, why))
         return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT, "%s", why);
     const struct ca_family *family = plan->candidate.family;
-    const clattn_problem *p = &plan->problem;
+    const struct ca_problem *p = &plan->problem;
     const size_t *values = plan->candidate.values;
     clattn_plan_info known = {.family = family->name,
                               .tunables = plan->tunables_text,

@@ -35,8 +35,8 @@ struct clattn_plan {
     struct ca_candidate candidate;
     /* from ca_program_get(), put back when the plan ends; NULL: the caller owns the program */
     cl_program program;
-    char *why;              /* a sentence: why this candidate was chosen */
-    clattn_problem problem; /* the problem in normal form */
+    char *why; /* a sentence: why this candidate was chosen */
+    struct ca_problem problem;
     struct ca_operand operands[CA_NUM_ARGUMENTS];
     struct ca_ndrange range[CA_MAX_STAGES];
     int runs[CA_MAX_STAGES]; /* by stage; 0: the stage has nothing to do */

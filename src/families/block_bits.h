@@ -6,10 +6,10 @@
 #include "families/family.h"
 
 /* The bytes of these bits in the workspace; 0 without block lists. */
-size_t ca_block_bits_bytes(const clattn_problem *p);
+size_t ca_block_bits_bytes(const struct ca_problem *p);
 
 /* The launch has one work-item for each row of blocks of each list; none without block lists. */
-struct ca_ndrange ca_block_bits_ndrange(const clattn_problem *p, const size_t *values);
+struct ca_ndrange ca_block_bits_ndrange(const struct ca_problem *p, const size_t *values);
 
 /* The stage that makes the bits, for a family's list of stages, and the arguments of later
  * stages that read them. */
@@ -24,6 +24,6 @@ struct ca_ndrange ca_block_bits_ndrange(const clattn_problem *p, const size_t *v
 
 /* The number of a head's chunks of queries on CPUs. If a row of blocks has a whole chunk, its
  * chunks begin with the row. */
-size_t ca_query_chunks(const clattn_problem *p, size_t chunk);
+size_t ca_query_chunks(const struct ca_problem *p, size_t chunk);
 
 #endif

@@ -9,9 +9,9 @@
 
 /* Returns whether such kernels keep more values for each row of an item than scores and sums:
  * addresses in a mask or a bias, or dropout's bits. */
-static inline int ca_keeps_more(const clattn_problem *p)
+static inline int ca_keeps_more(const struct ca_problem *p)
 {
-    return p->mask || p->bias || p->dropout > 0.0f;
+    return p->normal.mask || p->normal.bias || p->normal.dropout > 0.0f;
 }
 
 /* Returns whether half of a tile's queries or keys would hold a block of the lists. All of a tile is computed
@@ -23,10 +23,11 @@ static inline int ca_spans_blocks(size_t tile, size_t block)
 }
 
 /* Returns whether a kernel looks pairs up in the lists: TILES_IN_BLOCKS() of cl/score/blocks.h is false. */
-static inline int ca_looks_up_blocks(const clattn_problem *p, size_t queries, size_t keys)
+static inline int ca_looks_up_blocks(const struct ca_problem *p, size_t queries, size_t keys)
 {
-    return p->block_q && (p->mask || p->mask_function || p->window_left != CLATTN_UNLIMITED ||
-                          p->page_size || p->block_q % queries || p->block_kv % keys);
+    return p->normal.block_q && (p->normal.mask || p->normal.mask_function ||
+                                 p->normal.window_left != CLATTN_UNLIMITED || p->normal.page_size ||
+                                 p->normal.block_q % queries || p->normal.block_kv % keys);
 }
 
 #endif

@@ -76,7 +76,7 @@ struct ca_candidate ca_candidate_carried(const struct ca_candidate *found,
     struct ca_candidate carried = *found;
     char reason[CA_REASON_BYTES];
 
-    if (family->unsupported(&there->normal, dev) || family->unsupported(&here->normal, dev))
+    if (family->unsupported(there, dev) || family->unsupported(here, dev))
         return *found;
     ca_family_suggest(family, there, dev, suggested_there);
     ca_family_suggest(family, here, dev, suggested_here);
@@ -101,12 +101,12 @@ static int computes(const struct ca_family *family, const struct ca_problem *p,
 int ca_candidate_was_compared(const struct ca_candidate *found, const struct ca_problem *there,
                               const struct ca_problem *here, const clattn_device_info *dev)
 {
-    const int preference = found->family->preference(&here->normal, dev);
+    const int preference = found->family->preference(here, dev);
     const struct ca_family *family;
 
     for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++)
         if (family->operation == here->normal.operation &&
-            family->preference(&here->normal, dev) > preference && computes(family, here, dev) &&
+            family->preference(here, dev) > preference && computes(family, here, dev) &&
             !computes(family, there, dev))
             return 0;
     return 1;

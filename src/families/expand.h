@@ -10,7 +10,7 @@
  *   OWN_MEMBERS                of struct ca_family: tunables[], reject(), and unsupported() and adapt() of the C file
  *
  * In a .def: TUNABLE(name, default, meaning, candidates...) and REQUIRE(condition, reason), where
- * a condition may use the tunables by name, p (const clattn_problem *) and dev (const
+ * a condition may use the tunables by name, p (const struct ca_problem *) and dev (const
  * clattn_device_info *). What sizes need besides, such as INSTRUCTION, is declared before. */
 #include "device/capacity.h"
 #include "families/family.h"
@@ -39,7 +39,7 @@ enum {
 #endif
 
 #if defined(LOCAL_BYTES) || defined(SIZES_FILE)
-static size_t local_bytes(const clattn_problem *p, const size_t *values)
+static size_t local_bytes(const struct ca_problem *p, const size_t *values)
 {
 #include SIZES_NAMES
 #ifdef SIZES_FILE
@@ -50,7 +50,7 @@ static size_t local_bytes(const clattn_problem *p, const size_t *values)
 #endif
 
 #ifdef PRIVATE_BYTES
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
+static size_t private_bytes(const struct ca_problem *p, const size_t *values)
 {
 #include SIZES_NAMES
     return PRIVATE_BYTES;
@@ -58,19 +58,19 @@ static size_t private_bytes(const clattn_problem *p, const size_t *values)
 #endif
 
 #ifdef REGISTER_FLOATS
-static size_t register_floats(const clattn_problem *p, const size_t *values)
+static size_t register_floats(const struct ca_problem *p, const size_t *values)
 {
 #include SIZES_NAMES
     return REGISTER_FLOATS;
 }
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
+static size_t private_bytes(const struct ca_problem *p, const size_t *values)
 {
     return register_floats(p, values) * sizeof(cl_float);
 }
 #endif
 
-static const char *reject(const clattn_problem *p, const clattn_device_info *dev,
+static const char *reject(const struct ca_problem *p, const clattn_device_info *dev,
                           const size_t *values)
 {
     (void)p;

@@ -53,15 +53,16 @@ int ca_f32_parts_pay(const clattn_device_info *dev)
     return 0;
 }
 
-int ca_fused_parts_preference(const clattn_problem *p, const clattn_device_info *dev, int with)
+int ca_fused_parts_preference(const struct ca_problem *p, const clattn_device_info *dev, int with)
 {
     enum { BEHIND_OTHERS = 40, LEAST_QUERIES = 128, BLOCK_QUERIES = 64, BLOCK_KEYS = 32 };
-    const size_t tiles = (BLOCK_QUERIES + BLOCK_KEYS) * p->dim_qk + BLOCK_KEYS * p->dim_v;
+    const size_t tiles =
+        (BLOCK_QUERIES + BLOCK_KEYS) * p->normal.dim_qk + BLOCK_KEYS * p->normal.dim_v;
 
-    if (p->dtype != CLATTN_F32 || with == CA_ONLY_IF_FORCED)
+    if (p->normal.dtype != CLATTN_F32 || with == CA_ONLY_IF_FORCED)
         return with;
-    return p->seq_q >= LEAST_QUERIES && 3 * ELEMENT_BYTES * tiles <= dev->local_memory_bytes &&
-                   ca_f32_parts_pay(dev)
+    return p->normal.seq_q >= LEAST_QUERIES &&
+                   3 * ELEMENT_BYTES * tiles <= dev->local_memory_bytes && ca_f32_parts_pay(dev)
                ? with
                : BEHIND_OTHERS;
 }

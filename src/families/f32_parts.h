@@ -21,6 +21,6 @@ int ca_f32_parts_pay(const clattn_device_info *dev);
 /* The preference of a unit of forward attention, which is `with` for 16 bits. f32 ranks behind
  * multiply-adds where parts do not pay. That also holds for too few queries to win back the stage
  * that splits k and v, and for local memory too small for tiles of three parts. */
-int ca_fused_parts_preference(const clattn_problem *p, const clattn_device_info *dev, int with);
+int ca_fused_parts_preference(const struct ca_problem *p, const clattn_device_info *dev, int with);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "families/tunables.h"
-#include "problem/tensors.h"
+#include "problem/problem.h"
 #include <clattn/context.h>
 #include <clattn/device.h>
 #include <clattn/problem.h>
@@ -49,9 +49,9 @@ enum { CA_MAX_STAGES = 8, CA_ONLY_IF_FORCED = -1 };
 #define CA_BACKWARD_ARGUMENTS                                                                      \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_DO) | CA_STARTS | \
      CA_BIT(CA_WORKSPACE))
-/* These operands, and the results of forward. */
+/* These operands, the results of forward, and the gradient of lse. */
 #define CA_BACKWARD_ROWS_ARGUMENTS                                                                 \
-    (CA_BACKWARD_ARGUMENTS | CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_SINKS))
+    (CA_BACKWARD_ARGUMENTS | CA_BIT(CA_O) | CA_BIT(CA_LSE) | CA_BIT(CA_DLSE) | CA_BIT(CA_SINKS))
 
 /* A flag beside the workspace's bit: the stage only reads the workspace. */
 #define CA_READ_ONLY CA_BIT(CA_NUM_ARGUMENTS)
@@ -97,29 +97,29 @@ struct ca_stage {
     uint64_t arguments; /* CA_BIT()s: its parameters (src/program/program_parameters.h) */
     /* The launch for a problem that is not empty; one of its sizes is 0 if the stage has nothing to
      * do. */
-    struct ca_ndrange (*ndrange)(const clattn_problem *p, const size_t *values);
+    struct ca_ndrange (*ndrange)(const struct ca_problem *p, const size_t *values);
 };
 
 /* Returns whether programs can mark tiles of the mask and the bias in a first pass
  * (src/families/pair_marks.c); sizes decide whether they do. */
-int ca_has_pair_marks(const clattn_problem *p);
+int ca_has_pair_marks(const struct ca_problem *p);
 
 /* Returns whether the problem needs the stage, or its use of the workspace. */
-static inline int ca_stage_is_of(const struct ca_stage *stage, const clattn_problem *p)
+static inline int ca_stage_is_of(const struct ca_stage *stage, const struct ca_problem *p)
 {
     return !(stage->arguments & (CA_OF_BLOCKS | CA_OF_MARKS | CA_OF_PARTS)) ||
-           ((stage->arguments & CA_OF_PARTS) && ca_problem_own_dtype(p) == CLATTN_F32) ||
-           ((stage->arguments & CA_OF_BLOCKS) && p->block_q) ||
+           ((stage->arguments & CA_OF_PARTS) && ca_problem_own_dtype(&p->normal) == CLATTN_F32) ||
+           ((stage->arguments & CA_OF_BLOCKS) && p->normal.block_q) ||
            ((stage->arguments & CA_OF_MARKS) && ca_has_pair_marks(p));
 }
 
 /* Returns whether the program has the stage at all. */
-static inline int ca_stage_exists(const struct ca_stage *stage, const clattn_problem *p)
+static inline int ca_stage_exists(const struct ca_stage *stage, const struct ca_problem *p)
 {
     return (stage->arguments & CA_READ_ONLY) || ca_stage_is_of(stage, p);
 }
 
-static inline int ca_stage_takes_workspace(const struct ca_stage *stage, const clattn_problem *p)
+static inline int ca_stage_takes_workspace(const struct ca_stage *stage, const struct ca_problem *p)
 {
     return (stage->arguments & CA_BIT(CA_WORKSPACE)) && ca_stage_is_of(stage, p);
 }
@@ -138,18 +138,18 @@ struct ca_family {
     struct ca_stage stages[CA_MAX_STAGES];
     size_t num_stages;
     /* NULL if the family can compute p on dev, else why not. */
-    const char *(*unsupported)(const clattn_problem *p, const clattn_device_info *dev);
+    const char *(*unsupported)(const struct ca_problem *p, const clattn_device_info *dev);
     /* values holds the .def's defaults; adjusts them to the problem and the device. */
-    void (*adapt)(const clattn_problem *p, const clattn_device_info *dev, size_t *values);
+    void (*adapt)(const struct ca_problem *p, const clattn_device_info *dev, size_t *values);
     /* NULL if the values fit, else why not. Candidate lists were checked before. */
-    const char *(*reject)(const clattn_problem *p, const clattn_device_info *dev,
+    const char *(*reject)(const struct ca_problem *p, const clattn_device_info *dev,
                           const size_t *values);
     /* Bytes of the workspace; NULL: none. */
-    size_t (*workspace_bytes)(const clattn_problem *p, const size_t *values);
+    size_t (*workspace_bytes)(const struct ca_problem *p, const size_t *values);
     /* Local memory of a work-group, at most; NULL: none. */
-    size_t (*local_bytes)(const clattn_problem *p, const size_t *values);
+    size_t (*local_bytes)(const struct ca_problem *p, const size_t *values);
     /* Bytes that a work-item keeps in registers or private memory throughout; NULL: little. */
-    size_t (*private_bytes)(const clattn_problem *p, const size_t *values);
+    size_t (*private_bytes)(const struct ca_problem *p, const size_t *values);
     /* Further options of the compiler, with a blank before each; NULL: none. */
     const char *(*options)(const size_t *values, const clattn_device_info *dev);
     /* The NVIDIA architecture ("sm_90a") with instructions of its own that the kernels use
@@ -163,7 +163,7 @@ struct ca_family {
     const char *(*refused_by_system)(const clattn_device_info *dev);
     /* How well the family suits, from facts alone: 0 (only if forced or nothing else can) to 100.
      * With CA_ONLY_IF_FORCED neither a choice nor a tuning considers it. */
-    int (*preference)(const clattn_problem *p, const clattn_device_info *dev);
+    int (*preference)(const struct ca_problem *p, const clattn_device_info *dev);
 };
 
 /* Members of a struct ca_family: its names, as one of the units of a family or as a family that has no

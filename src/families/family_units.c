@@ -4,13 +4,13 @@
 #include "families/fragments.h"
 #include "os/processor.h"
 
-const char *ca_bf16_pairs_refusal(const clattn_problem *p)
+const char *ca_bf16_pairs_refusal(const struct ca_problem *p)
 {
-    if (ca_problem_own_dtype(p) != CLATTN_BF16)
+    if (ca_problem_own_dtype(&p->normal) != CLATTN_BF16)
         return "the instruction multiplies pairs of bf16 alone";
-    if (p->strict)
+    if (p->normal.strict)
         return "weights become bf16 on their way, which a strict problem does not allow";
-    if (p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
+    if (p->normal.k_cache != CLATTN_CACHE_PLAIN || p->normal.v_cache != CLATTN_CACHE_PLAIN)
         return "the instruction takes two operands of bf16, and k or v is stored otherwise";
     return NULL;
 }
@@ -39,7 +39,7 @@ const char *ca_amx_refused_by_system(const clattn_device_info *dev)
                : NULL;
 }
 
-int ca_vector_preference(const clattn_problem *p, const clattn_device_info *dev)
+int ca_vector_preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)p;
     return ca_fills_vectors(dev) ? 90 : 10;
@@ -52,7 +52,7 @@ int ca_bf16_pairs_preference_with(const clattn_device_info *dev, int with)
     return ca_bf16_pairs_are_fast(dev) ? with : 0;
 }
 
-int ca_bf16_pairs_preference(const clattn_problem *p, const clattn_device_info *dev)
+int ca_bf16_pairs_preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)p;
     return ca_bf16_pairs_preference_with(dev, 91);
@@ -63,32 +63,32 @@ int ca_amx_preference_with(const clattn_device_info *dev, int with)
     return ca_multiplies_bf16_tiles(dev) ? with : CA_ONLY_IF_FORCED;
 }
 
-int ca_amx_preference(const clattn_problem *p, const clattn_device_info *dev)
+int ca_amx_preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)p;
     return ca_amx_preference_with(dev, 92);
 }
 
-int ca_item_preference(const clattn_problem *p, const clattn_device_info *dev)
+int ca_item_preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)p;
     return dev->type & CL_DEVICE_TYPE_GPU ? 90 : 20;
 }
 
-int ca_mma_preference(const clattn_problem *p, const clattn_device_info *dev)
+int ca_mma_preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)p;
     return ca_instruction_of(dev) ? 95 : CA_ONLY_IF_FORCED;
 }
 
-int ca_only_preference(const clattn_problem *p, const clattn_device_info *dev)
+int ca_only_preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)p;
     (void)dev;
     return 50;
 }
 
-int ca_forced_preference(const clattn_problem *p, const clattn_device_info *dev)
+int ca_forced_preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)p;
     (void)dev;

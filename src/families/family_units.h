@@ -38,7 +38,7 @@ extern const struct ca_family ca_fused_cpu_vector, ca_fused_cpu_pairs, ca_fused_
     ca_split_gpu_item, ca_split_gpu_mma;
 
 /* NULL if products of p can be computed from pairs of bf16 (cl/bf16/pairs.h), with tiles of AMX or without; else why not. */
-const char *ca_bf16_pairs_refusal(const clattn_problem *p);
+const char *ca_bf16_pairs_refusal(const struct ca_problem *p);
 
 /* These implement ca_family.options: EMULATE, which is no tunable, since the device decides. */
 const char *ca_bf16_pairs_options(const size_t *values, const clattn_device_info *dev);
@@ -50,14 +50,14 @@ const char *ca_amx_refused_by_system(const clattn_device_info *dev);
 /* These implement ca_family.preference, for families whose preference does not depend on the problem. A unit that a
  * device would have to emulate is only used if forced, which tests do. Where the instruction for bf16 pairs is slow,
  * families that compute in f32 are preferred. */
-int ca_vector_preference(const clattn_problem *p, const clattn_device_info *dev);
-int ca_bf16_pairs_preference(const clattn_problem *p, const clattn_device_info *dev);
-int ca_amx_preference(const clattn_problem *p, const clattn_device_info *dev);
-int ca_item_preference(const clattn_problem *p, const clattn_device_info *dev);
-int ca_mma_preference(const clattn_problem *p, const clattn_device_info *dev);
+int ca_vector_preference(const struct ca_problem *p, const clattn_device_info *dev);
+int ca_bf16_pairs_preference(const struct ca_problem *p, const clattn_device_info *dev);
+int ca_amx_preference(const struct ca_problem *p, const clattn_device_info *dev);
+int ca_item_preference(const struct ca_problem *p, const clattn_device_info *dev);
+int ca_mma_preference(const struct ca_problem *p, const clattn_device_info *dev);
 /* The preference of an operation's only family, and of a family which is only used if forced. */
-int ca_only_preference(const clattn_problem *p, const clattn_device_info *dev);
-int ca_forced_preference(const clattn_problem *p, const clattn_device_info *dev);
+int ca_only_preference(const struct ca_problem *p, const clattn_device_info *dev);
+int ca_forced_preference(const struct ca_problem *p, const clattn_device_info *dev);
 
 /* The preference of a family, which is `with` where the unit is fast. */
 int ca_bf16_pairs_preference_with(const clattn_device_info *dev, int with);

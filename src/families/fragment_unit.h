@@ -33,15 +33,15 @@ static const char *ptx_target(const size_t *values)
 }
 #endif
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
+static size_t private_bytes(const struct ca_problem *p, const size_t *values)
 {
     return register_words(p, values) * sizeof(cl_uint);
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values);
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values);
 
 /* Returns why the unit's suggested tunables do not fit; NULL if they do. */
-static inline const char *refusal_of_suggested(const clattn_problem *p,
+static inline const char *refusal_of_suggested(const struct ca_problem *p,
                                                const clattn_device_info *dev)
 {
     size_t values[NUM_TUNABLES];

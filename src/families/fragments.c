@@ -57,63 +57,66 @@ int ca_has_instruction(const clattn_device_info *dev, size_t instruction)
  * tests/offline.sh's compilers spilled or not. Scores count with their weights, and more with a
  * mask, bias, dropout or block lists; then outputs; queries, held twice while two tiles are multiplied;
  * second parts of strict f16 weights. */
-int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, size_t scores,
+int ca_fragment_spills(const struct ca_fragment *f, const struct ca_problem *p, size_t scores,
                        size_t outputs, size_t queries)
 {
     const int more = ca_keeps_more(p);
-    const size_t weight = !more ? 5 : p->block_q > 0 ? 10 : 8;
+    const size_t weight = !more ? 5 : p->normal.block_q > 0 ? 10 : 8;
 
-    const int sums = f == &fragments[CA_MMA_SYNC] && p->strict && p->dtype == CLATTN_F16;
+    const int sums =
+        f == &fragments[CA_MMA_SYNC] && p->normal.strict && p->normal.dtype == CLATTN_F16;
 
     return weight * scores + 4 * outputs + 2 * queries + (sums ? 200 : 0) > f->most_pressure[more];
 }
 
-size_t ca_operand_parts(const clattn_problem *p)
+size_t ca_operand_parts(const struct ca_problem *p)
 {
-    const int DTYPE = (int)ca_problem_own_dtype(p), DTYPE_F32 = CLATTN_F32;
+    const int DTYPE = (int)ca_problem_own_dtype(&p->normal), DTYPE_F32 = CLATTN_F32;
 
     return OPERAND_PARTS;
 }
 
-int ca_both_quantized(const clattn_problem *p)
+int ca_both_quantized(const struct ca_problem *p)
 {
-    return ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN &&
-           ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+    return ca_problem_cache(&p->normal, CA_K) != CLATTN_CACHE_PLAIN &&
+           ca_problem_cache(&p->normal, CA_V) != CLATTN_CACHE_PLAIN;
 }
 
-static const char *refusal_of_operands(const clattn_problem *p)
+static const char *refusal_of_operands(const struct ca_problem *p)
 {
-    if (ca_problem_dtype(p, CA_K) != p->dtype || ca_problem_dtype(p, CA_V) != p->dtype)
+    if (ca_problem_dtype(&p->normal, CA_K) != p->normal.dtype ||
+        ca_problem_dtype(&p->normal, CA_V) != p->normal.dtype)
         return "matrix instructions take two operands of one dtype";
-    if (p->scores != CLATTN_SCORES_NONE)
+    if (p->normal.scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
     return NULL;
 }
 
-const char *ca_mma_refusal(const clattn_problem *p)
+const char *ca_mma_refusal(const struct ca_problem *p)
 {
-    if (!ca_is_attention(p))
+    if (!ca_is_attention(&p->normal))
         return NULL;
-    if (p->dtype == CLATTN_F32)
+    if (p->normal.dtype == CLATTN_F32)
         return "matrix instructions take f16 and bf16, not f32";
     return refusal_of_operands(p);
 }
 
-const char *ca_mma_parts_refusal(const clattn_problem *p)
+const char *ca_mma_parts_refusal(const struct ca_problem *p)
 {
-    if (p->dtype != CLATTN_F32)
+    if (p->normal.dtype != CLATTN_F32)
         return ca_mma_refusal(p);
-    if (p->page_size || p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
+    if (p->normal.page_size || p->normal.k_cache != CLATTN_CACHE_PLAIN ||
+        p->normal.v_cache != CLATTN_CACHE_PLAIN)
         return "floats are split into parts as whole tensors, not in pages, and not beside "
                "quantized ones";
     return refusal_of_operands(p);
 }
 
-const char *ca_mma_gradient_refusal(const clattn_problem *p)
+const char *ca_mma_gradient_refusal(const struct ca_problem *p)
 {
     const char *const why = refusal_of_operands(p);
 
-    if (!why && p->strict && p->dtype != CLATTN_F32)
+    if (!why && p->normal.strict && p->normal.dtype != CLATTN_F32)
         return "weights and gradients of scores are rounded to the dtype, which a strict problem "
                "does not allow";
     return why;
@@ -144,15 +147,17 @@ int ca_wgmma_holds(size_t local_bytes, size_t groups)
     return groups * (local_bytes + systems) <= all;
 }
 
-int ca_has_plain_scores(const clattn_problem *p)
+int ca_has_plain_scores(const struct ca_problem *p)
 {
-    return p->softcap == 0.0f && p->dropout == 0.0f && !p->bias && !p->dslopes;
+    return p->normal.softcap == 0.0f && p->normal.dropout == 0.0f && !p->normal.bias &&
+           !p->normal.dslopes;
 }
 
-int ca_mma_one_stage(const clattn_problem *p)
+int ca_mma_one_stage(const struct ca_problem *p)
 {
-    return p->page_size || p->dropout > 0.0f || ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
-           ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+    return p->normal.page_size || p->normal.dropout > 0.0f ||
+           ca_problem_cache(&p->normal, CA_K) != CLATTN_CACHE_PLAIN ||
+           ca_problem_cache(&p->normal, CA_V) != CLATTN_CACHE_PLAIN;
 }
 
 const char *ca_fragment_options(size_t instruction, int emulate, size_t registers)

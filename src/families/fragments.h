@@ -4,8 +4,9 @@
 #ifndef CA_FRAGMENTS_H
 #define CA_FRAGMENTS_H
 
+#include "problem/problem.h"
+
 #include <clattn/device.h>
-#include <clattn/problem.h>
 #include <stddef.h>
 
 /* The values of the tunable INSTRUCTION. */
@@ -46,28 +47,28 @@ int ca_wgmma_holds(size_t local_bytes, size_t groups);
 
 /* Returns whether compilers were seen to spill registers of a work-item with this many scores,
  * outputs and held words of queries. */
-int ca_fragment_spills(const struct ca_fragment *f, const clattn_problem *p, size_t scores,
+int ca_fragment_spills(const struct ca_fragment *f, const struct ca_problem *p, size_t scores,
                        size_t outputs, size_t queries);
 
 /* The parts of 16 bits that an element of the operands is multiplied in: OPERAND_PARTS of fragment_sizes.h. */
-size_t ca_operand_parts(const clattn_problem *p);
+size_t ca_operand_parts(const struct ca_problem *p);
 
 /* Returns whether keys and values are quantized. */
-int ca_both_quantized(const clattn_problem *p);
+int ca_both_quantized(const struct ca_problem *p);
 
 /* Returns why no attention by matrix instructions can compute the problem; NULL if one may. */
-const char *ca_mma_refusal(const clattn_problem *p);
+const char *ca_mma_refusal(const struct ca_problem *p);
 /* Does so for forward attention that multiplies floats in parts of bf16. */
-const char *ca_mma_parts_refusal(const clattn_problem *p);
+const char *ca_mma_parts_refusal(const struct ca_problem *p);
 /* The same for gradients. */
-const char *ca_mma_gradient_refusal(const clattn_problem *p);
+const char *ca_mma_gradient_refusal(const struct ca_problem *p);
 
 /* Returns whether gradients need only the weight of a score (WEIGHTS_FIRST in cl/mma). */
-int ca_has_plain_scores(const clattn_problem *p);
+int ca_has_plain_scores(const struct ca_problem *p);
 
 /* Returns whether local memory has room for the extra data of one tile only: addresses of paged
  * rows, factors of quantized ones, dropout's bits. */
-int ca_mma_one_stage(const clattn_problem *p);
+int ca_mma_one_stage(const struct ca_problem *p);
 
 /* The compiler options for these instructions if a work-item needs `registers` registers; 0: any
  * number. Intel's compiler allots half of the registers unless asked for more. */

@@ -7,6 +7,7 @@
  * Before including this: block_m(values), the queries of a block, and the tunable BLOCK_N. Where a
  * work-group owns a block, work_items(values), those of a group; where a work-item does (on CPUs),
  * QUERIES_PER_ITEM(values), those of its blocks together, and the tunable BALANCE_CAUSAL. */
+#include "cl/score/mark_sizes.h"
 #include "families/block_bits.h"
 #include "families/block_sizes.h"
 #include "families/pair_marks.h"
@@ -14,66 +15,80 @@
 #ifdef PARTS_OF_F32
 #include "families/f32_parts.h"
 
-static size_t q_lines(const clattn_problem *p)
+static size_t q_lines(const struct ca_problem *p)
 {
-    return (p->total_q ? p->total_q : p->batch * p->seq_q) * p->heads;
+    return (p->normal.total_q ? p->normal.total_q : p->normal.batch * p->normal.seq_q) *
+           p->normal.heads;
 }
 
-static size_t kv_lines(const clattn_problem *p)
+static size_t kv_lines(const struct ca_problem *p)
 {
-    return (p->total_kv ? p->total_kv : p->batch * p->seq_kv) * p->kv_heads;
+    return (p->normal.total_kv ? p->normal.total_kv : p->normal.batch * p->normal.seq_kv) *
+           p->normal.kv_heads;
 }
 
-static struct ca_ndrange parts_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange parts_ndrange(const struct ca_problem *p, const size_t *values)
 {
     (void)values;
-    return p->dtype == CLATTN_F32 ? ca_f32_parts_ndrange(ca_larger(q_lines(p), kv_lines(p)),
-                                                         ca_larger(p->dim_qk, p->dim_v), 3)
-                                  : ca_groups(0, 1);
+    return p->normal.dtype == CLATTN_F32
+               ? ca_f32_parts_ndrange(ca_larger(q_lines(p), kv_lines(p)),
+                                      ca_larger(p->normal.dim_qk, p->normal.dim_v), 3)
+               : ca_groups(0, 1);
 }
 
 /* The sizes are those of cl/mma/attention_parts.h. */
-static size_t parts_bytes(const clattn_problem *p)
+static size_t parts_bytes(const struct ca_problem *p)
 {
-    return p->dtype != CLATTN_F32
+    return p->normal.dtype != CLATTN_F32
                ? 0
-               : PARTS_ALIGNMENT + PARTS_BYTES(q_lines(p), PART_LINE(p->dim_qk)) +
-                     PARTS_BYTES(kv_lines(p), PART_LINE(p->dim_qk)) +
-                     PARTS_BYTES(kv_lines(p), PART_LINE(p->dim_v));
+               : PARTS_ALIGNMENT + PARTS_BYTES(q_lines(p), PART_LINE(p->normal.dim_qk)) +
+                     PARTS_BYTES(kv_lines(p), PART_LINE(p->normal.dim_qk)) +
+                     PARTS_BYTES(kv_lines(p), PART_LINE(p->normal.dim_v));
 }
 #endif
 
-static struct ca_ndrange fused_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange fused_ndrange(const struct ca_problem *p, const size_t *values)
 {
 #ifdef QUERIES_PER_ITEM
     const size_t chunks = ca_query_chunks(p, QUERIES_PER_ITEM(values));
 
     return ca_single_items(values[BALANCE_CAUSAL_INDEX] ? ca_divide_up(chunks, 2) : chunks,
-                           p->heads, p->batch);
+                           p->normal.heads, p->normal.batch);
 #else
-    return ca_groups(ca_divide_up(p->seq_q, block_m(values)) * p->heads * p->batch,
+    return ca_groups(ca_divide_up(p->normal.seq_q, block_m(values)) * p->normal.heads *
+                         p->normal.batch,
                      work_items(values));
 #endif
 }
 
-static struct ca_ndrange marks_ndrange(const clattn_problem *p, const size_t *values)
+/* The keys of a mark. */
+static size_t mark_n(const struct ca_problem *p, const size_t *values)
+{
+#ifdef QUERIES_PER_ITEM
+    if (p->normal.mask_function)
+        return FUNCTION_MARK_KEYS;
+#endif
+    (void)p;
+    return values[BLOCK_N_INDEX];
+}
+
+static struct ca_ndrange marks_ndrange(const struct ca_problem *p, const size_t *values)
 {
 #ifdef QUERIES_PER_ITEM
     return ca_pair_marks_ndrange(p, block_m(values));
 #else
-    return ca_pair_marks_group_ndrange(p, block_m(values), values[BLOCK_N_INDEX],
-                                       work_items(values));
+    return ca_pair_marks_group_ndrange(p, block_m(values), mark_n(p, values), work_items(values));
 #endif
 }
 
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
+static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 {
     return
 #ifdef PARTS_OF_F32
         parts_bytes(p) +
 #endif
         ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
-        ca_pair_marks_bytes(p, block_m(values), values[BLOCK_N_INDEX]);
+        ca_pair_marks_bytes(p, block_m(values), mark_n(p, values));
 }
 
 /* The list of stages, with the name of the last kernel in the .cl file. */

@@ -5,7 +5,7 @@
 #include "problem/layout.h"
 #include "problem/problem.h"
 
-struct ca_ndrange ca_stage_range(const struct ca_stage *stage, const clattn_problem *p,
+struct ca_ndrange ca_stage_range(const struct ca_stage *stage, const struct ca_problem *p,
                                  const size_t *values, const clattn_device_info *dev)
 {
     enum { MOST_ITEMS = 64 };
@@ -33,11 +33,11 @@ static int range_fits(const struct ca_ndrange *range, const clattn_device_info *
     return items <= dev->max_work_group_size;
 }
 
-static const char *refuse_tensors(const clattn_problem *p, char *reason, size_t reason_bytes)
+static const char *refuse_tensors(const struct ca_problem *p, char *reason, size_t reason_bytes)
 {
     struct ca_tensor tensors[CA_NUM_ARGUMENTS];
 
-    ca_problem_tensors(p, tensors);
+    ca_problem_tensors(&p->normal, tensors);
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
         const struct ca_tensor *t = &tensors[n];
         size_t span = 0;
@@ -45,7 +45,7 @@ static const char *refuse_tensors(const clattn_problem *p, char *reason, size_t 
             continue;
         ca_layout_span(&t->layout, t->sizes, &span);
         if (span / CA_BLOCK > CL_UINT_MAX ||
-            ca_elements_bytes(span, t->element_bytes, ca_problem_cache(p, (unsigned)n)) >
+            ca_elements_bytes(span, t->element_bytes, ca_problem_cache(&p->normal, (unsigned)n)) >
                 CL_UINT_MAX) {
             ca_reason(reason, reason_bytes,
                       "%s reaches over more bytes than 32-bit addresses tell apart", t->name);
@@ -55,13 +55,11 @@ static const char *refuse_tensors(const clattn_problem *p, char *reason, size_t 
     return NULL;
 }
 
-const char *ca_limits_refusal(const struct ca_family *family, const struct ca_problem *problem,
+const char *ca_limits_refusal(const struct ca_family *family, const struct ca_problem *p,
                               const clattn_device_info *dev, const size_t *values, char *reason,
                               size_t reason_bytes)
 {
-    const clattn_problem *p = &problem->normal;
-
-    if (ca_problem_empty(p))
+    if (ca_problem_empty(&p->normal))
         return NULL;
     if (family->workspace_bytes && family->workspace_bytes(p, values) > dev->max_allocation_bytes)
         return "the workspace exceeds the device's largest allocation";

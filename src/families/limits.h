@@ -8,7 +8,7 @@
 
 /* The launch of a stage on a device. Independent items form groups as large as the device allows,
  * at most 64; those past the last item do nothing. */
-struct ca_ndrange ca_stage_range(const struct ca_stage *stage, const clattn_problem *p,
+struct ca_ndrange ca_stage_range(const struct ca_stage *stage, const struct ca_problem *p,
                                  const size_t *values, const clattn_device_info *dev);
 
 /* Returns NULL if every stage's work-groups, the workspace and, with 32-bit addresses, tensors and

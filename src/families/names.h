@@ -15,19 +15,20 @@ const size_t UNIT = values[UNIT_INDEX];
 #include TUNABLES_DEF
 #undef TUNABLE
 #undef REQUIRE
-const size_t DIM_QK = p->dim_qk, DIM_V = p->dim_v, PAGE_SIZE = p->page_size;
-const size_t K_CACHE = (size_t)ca_problem_cache(p, CA_K),
-             V_CACHE = (size_t)ca_problem_cache(p, CA_V);
+const size_t DIM_QK = p->normal.dim_qk, DIM_V = p->normal.dim_v, PAGE_SIZE = p->normal.page_size;
+const size_t K_CACHE = (size_t)ca_problem_cache(&p->normal, CA_K),
+             V_CACHE = (size_t)ca_problem_cache(&p->normal, CA_V);
 const size_t BLOCK_VALUES = CA_BLOCK;
-const int DTYPE = (int)ca_problem_own_dtype(p), DTYPE_F16 = CLATTN_F16, DTYPE_F32 = CLATTN_F32;
-const int HAS_DROPOUT = p->dropout > 0.0f, HAS_BLOCKS = p->block_q != 0;
-const int HAS_MASK = p->mask != 0, HAS_BIAS = p->bias != 0;
-const int HAS_SCORE_FUNCTION = p->score_function != NULL;
-const int HAS_MASK_FUNCTION = p->mask_function != NULL;
-const int UNIT_W_COLUMN = p->projection.w.stride[3] == 1; /* only projections use it */
+const int DTYPE = (int)ca_problem_own_dtype(&p->normal), DTYPE_F16 = CLATTN_F16,
+          DTYPE_F32 = CLATTN_F32;
+const int HAS_DROPOUT = p->normal.dropout > 0.0f, HAS_BLOCKS = p->normal.block_q != 0;
+const int HAS_MASK = p->normal.mask != 0, HAS_BIAS = p->normal.bias != 0;
+const int HAS_SCORE_FUNCTION = p->normal.score_function != NULL;
+const int HAS_MASK_FUNCTION = p->normal.mask_function != NULL;
+const int UNIT_W_COLUMN = p->normal.projection.w.stride[3] == 1; /* only projections use it */
 /* Only appends use these. */
-const size_t ROTARY = (size_t)p->append.rotary, ROTARY_DIM = p->append.rotary_dim;
-const int HAS_WINDOW_LEFT = p->window_left != CLATTN_UNLIMITED;
+const size_t ROTARY = (size_t)p->normal.append.rotary, ROTARY_DIM = p->normal.append.rotary_dim;
+const int HAS_WINDOW_LEFT = p->normal.window_left != CLATTN_UNLIMITED;
 (void)DIM_QK, (void)DIM_V, (void)PAGE_SIZE, (void)K_CACHE, (void)V_CACHE;
 (void)BLOCK_VALUES, (void)DTYPE, (void)DTYPE_F16, (void)DTYPE_F32, (void)HAS_DROPOUT,
     (void)HAS_BLOCKS, (void)HAS_MASK, (void)HAS_SCORE_FUNCTION, (void)HAS_MASK_FUNCTION,

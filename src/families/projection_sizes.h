@@ -18,23 +18,23 @@
 #define CA_PROJECTION_PARTS_ARGUMENTS                                                              \
     (CA_BIT(CA_PROJECTION_X) | CA_BIT(CA_PROJECTION_W) | CA_BIT(CA_WORKSPACE))
 
-static inline size_t ca_projection_rows(const clattn_problem *p)
+static inline size_t ca_projection_rows(const struct ca_problem *p)
 {
-    return p->projection.batch * p->projection.rows;
+    return p->normal.projection.batch * p->normal.projection.rows;
 }
 
-static inline size_t ca_projection_columns(const clattn_problem *p)
+static inline size_t ca_projection_columns(const struct ca_problem *p)
 {
-    return p->projection.y_heads * p->projection.y_dim;
+    return p->normal.projection.y_heads * p->normal.projection.y_dim;
 }
 
-static inline size_t ca_projection_depth(const clattn_problem *p)
+static inline size_t ca_projection_depth(const struct ca_problem *p)
 {
-    return p->projection.x_heads * p->projection.x_dim;
+    return p->normal.projection.x_heads * p->normal.projection.x_dim;
 }
 
 /* The bytes of the workspace; 0 without splits. */
-static inline size_t ca_projection_split_bytes(const clattn_problem *p, size_t splits)
+static inline size_t ca_projection_split_bytes(const struct ca_problem *p, size_t splits)
 {
     return splits > 1 ? splits * ca_projection_rows(p) * ca_projection_columns(p) * sizeof(cl_float)
                       : 0;
@@ -48,7 +48,7 @@ static inline size_t ca_projection_enough_tiles(const clattn_device_info *dev)
 
 /* The number of parts of the depth, each of at least 256, for a product with `tiles` tiles: as
  * many as keep the device busy. */
-static inline size_t ca_projection_splits(const clattn_problem *p, const clattn_device_info *dev,
+static inline size_t ca_projection_splits(const struct ca_problem *p, const clattn_device_info *dev,
                                           size_t tiles)
 {
     size_t splits = 1;

@@ -111,8 +111,7 @@ const struct ca_family *ca_family_of(const char *name, const char *tunables,
             return family;
         if (unit || !p)
             continue;
-        const int suits =
-            family->preference(&p->normal, dev) + (family->unsupported(&p->normal, dev) ? 0 : 1000);
+        const int suits = family->preference(p, dev) + (family->unsupported(p, dev) ? 0 : 1000);
         if (!best || suits > most) {
             best = family;
             most = suits;
@@ -156,9 +155,9 @@ const char *ca_family_refusal(const struct ca_family *family, const struct ca_pr
         return only[family->operation];
     if (!ca_tunables_check(family->tunables, family->num_tunables, values, reason, reason_bytes))
         return reason;
-    const char *why = family->unsupported(&p->normal, dev);
+    const char *why = family->unsupported(p, dev);
     if (!why)
-        why = family->reject(&p->normal, dev, values);
+        why = family->reject(p, dev, values);
     return why ? why : ca_limits_refusal(family, p, dev, values, reason, reason_bytes);
 }
 
@@ -167,7 +166,7 @@ void ca_family_suggest(const struct ca_family *family, const struct ca_problem *
 {
     ca_tunables_default(family->tunables, family->num_tunables, values);
     if (family->operation == p->normal.operation)
-        family->adapt(&p->normal, dev, values);
+        family->adapt(p, dev, values);
 }
 
 static void print_hash(XXH64_hash_t hash, char text[CA_HASH_TEXT])

@@ -10,28 +10,28 @@
 size_t ca_split_divide(size_t n, size_t by);
 
 /* The rows that share a kv head; SIZE_MAX if size_t cannot count them. */
-size_t ca_split_rows_per_kv_head(const clattn_problem *p);
+size_t ca_split_rows_per_kv_head(const struct ca_problem *p);
 
 /* The rows of all heads and batches; SIZE_MAX if size_t cannot count them. */
-size_t ca_split_rows(const clattn_problem *p);
+size_t ca_split_rows(const struct ca_problem *p);
 
 /* The number of work-groups, if each takes group_rows rows of each of group_heads kv heads and one
  * of `splits` ranges of keys. */
-size_t ca_split_groups(const clattn_problem *p, size_t group_rows, size_t group_heads,
+size_t ca_split_groups(const struct ca_problem *p, size_t group_rows, size_t group_heads,
                        size_t splits);
 
 /* Returns whether rows are few and keys many, for CPUs. Where SIMD lanes are queries, few
  * queries of a head leave most lanes idle, however many heads share keys. */
-int ca_is_for_split(const clattn_problem *p);
+int ca_is_for_split(const struct ca_problem *p);
 
 /* ---- families for GPUs (cl/gpu/split_task.h, cl/gpu/split_combine.h) ---------------------------- */
 
 /* Sets SPLIT_K, the tunable number split_k of values: to as many ranges as keep the device busy and
  * the family does not reject. */
-void ca_split_suggest(const clattn_problem *p, const clattn_device_info *dev,
+void ca_split_suggest(const struct ca_problem *p, const clattn_device_info *dev,
                       const struct ca_tunable *tunable, size_t group_rows, size_t items,
                       size_t *values, size_t split_k,
-                      const char *(*reject)(const clattn_problem *, const clattn_device_info *,
+                      const char *(*reject)(const struct ca_problem *, const clattn_device_info *,
                                             const size_t *));
 
 #endif

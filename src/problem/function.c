@@ -5,6 +5,8 @@
 #include "problem/layout.h"
 #include "problem/operations.h"
 
+#include <string.h>
+
 const struct ca_function_type *ca_function_type_of(clattn_function_type type)
 {
     static const struct ca_function_type types[] = {
@@ -126,6 +128,14 @@ size_t ca_function_slot_bytes(const clattn_problem *p, size_t n)
     const struct ca_function_operand *o = ca_function_slot(p, n);
 
     return o ? ca_function_type_of(o->type)->bytes : 0;
+}
+
+int ca_function_asks_for(const clattn_function *f, int dimension)
+{
+    for (size_t n = 0; n < f->num_operands; n++)
+        if (strpbrk(f->operands[n].extents_text, dimension ? "hg" : "b"))
+            return 1;
+    return strstr(f->compiled, dimension ? "head" : "batch") != NULL;
 }
 
 clattn_status ca_functions_check(const clattn_problem *p, char *reason, size_t reason_bytes)

@@ -65,6 +65,9 @@ size_t ca_function_slot_bytes(const clattn_problem *p, size_t n);
 /* Whether a problem, which may be NULL or of another operation, has any. */
 int ca_has_functions(const clattn_problem *p);
 
+/* Whether what a function gives may depend on the batch (dimension 0) or the head (1): its source or its operands name one. */
+int ca_function_asks_for(const clattn_function *f, int dimension);
+
 /* The rules of functions, for ca_attention_check(). */
 clattn_status ca_functions_check(const clattn_problem *p, char *reason, size_t reason_bytes);
 

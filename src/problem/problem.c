@@ -240,6 +240,7 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
     const struct ca_rule rules[] = {
         {"dbias, dslopes and dsinks are outputs of backward only",
          !backward && (p->dbias || p->dslopes || p->dsinks)},
+        {"dlse is an input of backward only", !backward && p->dlse},
         {"k_cache and v_cache are options of forward only",
          backward &&
              (ca_cache_normal(p->k_cache, p->dtype) || ca_cache_normal(p->v_cache, p->dtype))},

@@ -262,16 +262,6 @@ static void add_seconds(struct ca_build_seconds *sum, const struct ca_build_seco
     sum->storing += more->storing;
 }
 
-void ca_program_seconds(clattn_context *ctx, cl_program program, struct ca_build_seconds *seconds)
-{
-    memset(seconds, 0, sizeof *seconds);
-    ca_mutex_lock(&ctx->lock);
-    const struct ca_program *made = find_made(ctx->programs, program);
-    if (made)
-        *seconds = made->seconds;
-    ca_mutex_unlock(&ctx->lock);
-}
-
 void ca_programs_seconds(clattn_context *ctx, struct ca_build_seconds *seconds)
 {
     memset(seconds, 0, sizeof *seconds);

@@ -41,9 +41,6 @@ void ca_program_keep(clattn_context *ctx, cl_program program);
  * does not take minutes. Returns how many are left. */
 size_t ca_programs_store(clattn_context *ctx, double seconds);
 
-/* Build times of one program of the context. */
-void ca_program_seconds(clattn_context *ctx, cl_program program, struct ca_build_seconds *seconds);
-
 /* The sum of the build times of all programs that the context has made and still holds. */
 void ca_programs_seconds(clattn_context *ctx, struct ca_build_seconds *seconds);
 

@@ -110,6 +110,9 @@ static void put_functions(struct ca_writer *w, const clattn_problem *p)
         put_operands(w, kinds[n], f);
         put_initial_values(w, macros[n], f, operand, ints, floats);
         put_source(w, kinds[n], f);
+        if (n == CLATTN_MASK_FUNCTION) /* for marks (cl/score/mark_pairs.h) */
+            ca_put(w, "#define MASK_FUNCTION_OF_BATCHES %d\n#define MASK_FUNCTION_OF_HEADS %d\n",
+                   ca_function_asks_for(f, 0), ca_function_asks_for(f, 1));
         operand += f->num_operands;
         ints += f->num_ints;
         floats += f->num_floats;

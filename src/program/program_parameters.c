@@ -17,14 +17,14 @@ static const char *type_of(const struct ca_tensor *tensors, unsigned n)
     return n == CA_WORKSPACE ? "float" : tensors[n].type;
 }
 
-static int is_taken(const struct ca_stage *stage, const clattn_problem *p,
+static int is_taken(const struct ca_stage *stage, const struct ca_problem *p,
                     const struct ca_tensor *tensors, unsigned n)
 {
     return (stage->arguments & CA_BIT(n)) &&
            (n == CA_WORKSPACE ? ca_stage_takes_workspace(stage, p) : tensors[n].present);
 }
 
-static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
+static void print_stage(const struct ca_stage *stage, const struct ca_problem *p,
                         const struct ca_tensor *tensors, struct ca_writer *text)
 {
     static const char *const operations[] = {
@@ -32,7 +32,7 @@ static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
-    const char *operation = operations[p->operation];
+    const char *operation = operations[p->normal.operation];
 
     if (!ca_stage_exists(stage, p))
         return;
@@ -55,7 +55,8 @@ static void print_stage(const struct ca_stage *stage, const clattn_problem *p,
             ca_put(text, ", .workspace = (__global float *)workspace + at.workspace");
         else if (strcmp(type_of(tensors, n), "void") == 0) /* the kernel knows its element type */
             ca_put(text, ", .%s = %s", name, name);
-        else if (!ca_is_attention(p) || ca_problem_cache(p, n) == CLATTN_CACHE_PLAIN)
+        else if (!ca_is_attention(&p->normal) ||
+                 ca_problem_cache(&p->normal, n) == CLATTN_CACHE_PLAIN)
             ca_put(text, ", .%s = %s + at.%s", name, name, name);
         else
             ca_put(text, ", .%s = %c_place(%s, at.%s)", name, n == CA_K ? 'k' : 'v', name, name);
@@ -84,7 +85,7 @@ int ca_program_parameters(const struct ca_family *family, const struct ca_proble
         return 1;
     ca_problem_tensors(&p->normal, tensors);
     for (size_t s = 0; s < family->num_stages; s++)
-        print_stage(&family->stages[s], &p->normal, tensors, &all);
+        print_stage(&family->stages[s], p, tensors, &all);
     print_members(tensors, &all);
     return all.length < text_bytes;
 }

@@ -87,6 +87,7 @@ void ca_pair_row_load(const struct ca_trust_case *c, struct ca_pair_row *row)
 {
     const clattn_problem *p = &c->problem;
     const struct ca_trust_row *at = &row->scores;
+    size_t place;
 
     if (row->loaded)
         return;
@@ -94,6 +95,11 @@ void ca_pair_row_load(const struct ca_trust_case *c, struct ca_pair_row *row)
     ca_pair_load(c, CA_DO, &p->d_o, at->b, at->h, at->i, p->dim_v, row->d_o);
     ca_pair_load(c, CA_O, &p->o, at->b, at->h, at->i, p->dim_v, row->other);
     row->delta = dot(row->d_o, row->other, p->dim_v);
+    if (p->dlse && ca_trust_lse_place(c, at, &place)) {
+        const double dlse = ca_value_load(ca_trust_elements(c, CA_DLSE), CLATTN_F32, place);
+        row->delta.value -= dlse;
+        row->delta.bound += u * (fabs(dlse) + fabs(row->delta.value));
+    }
     row->loaded = 1;
 }
 

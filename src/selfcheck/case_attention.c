@@ -318,6 +318,26 @@ static void fill_functions(struct ca_trust_case *c, unsigned *state)
     }
 }
 
+/* Numbers from -1 to 1 in rows that see a key, and NaN in others, which nothing may read. */
+static int fill_dlse(struct ca_trust_case *c, unsigned *state)
+{
+    const clattn_problem *p = &c->problem;
+    struct ca_trust_row row;
+    const int complete = !p->dlse || ca_trust_row_open(p, &row);
+
+    if (!p->dlse || !complete)
+        return complete;
+    for (size_t n = 0; n < p->batch * p->heads * p->seq_q; n++) {
+        size_t place;
+        ca_trust_row_locate(c, n, &row);
+        if (ca_trust_lse_place(c, &row, &place))
+            ca_value_store(ca_trust_elements(c, CA_DLSE), CLATTN_F32, place,
+                           ca_trust_seen(c, &row) ? ca_value_next(state) : NAN);
+    }
+    ca_trust_row_close(&row);
+    return 1;
+}
+
 /* The answers, for data that are complete but for lse of a hostile case of gradients. 0 without memory. */
 static int solve(struct ca_trust_case *c, const struct ca_sample *rows,
                  const struct ca_sample *keys, unsigned state)
@@ -371,6 +391,8 @@ int ca_attention_case_make(struct ca_trust_case *c, clattn_context *ctx, const c
     if (p->operation == CLATTN_BACKWARD) {
         fill_rows(c, CA_O, &tensors[CA_O], &state);
         fill_rows(c, CA_DO, &tensors[CA_DO], &state);
+        if (!fill_dlse(c, &state))
+            return 0;
     }
     if (!solve_with_functions(c, ctx, &rows, &keys, state))
         return 0;
@@ -456,6 +478,7 @@ int ca_attention_case_make_ordinary(struct ca_trust_case *c, clattn_context *ctx
     if (backward) {
         ca_trust_fill_random(c, CA_O, ca_problem_dtype(p, CA_O), -2.0f, 2.0f, &state);
         ca_trust_fill_random(c, CA_DO, p->dtype, -2.0f, 2.0f, &state);
+        ca_trust_fill_random(c, CA_DLSE, CLATTN_F32, -2.0f, 2.0f, &state);
         const float low = logf((float)p->seq_kv) + 1.0f;
         ca_trust_fill_random(c, CA_LSE, CLATTN_F32, low, low + 0.5f, &state);
     }

@@ -107,7 +107,8 @@ static double workspace_of(const clattn_problem *p, const struct ca_candidate *c
 {
     if (!candidate || !candidate->family->workspace_bytes)
         return 0.0;
-    return (double)candidate->family->workspace_bytes(p, candidate->values);
+    const struct ca_problem own = ca_problem_own(p);
+    return (double)candidate->family->workspace_bytes(&own, candidate->values);
 }
 
 clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candidate *candidate)

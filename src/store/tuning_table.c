@@ -133,7 +133,8 @@ void ca_entry_free(struct ca_entry *entry)
     memset(entry, 0, sizeof *entry);
 }
 
-int ca_entry_copy(struct ca_entry *to, const struct ca_entry *from)
+/* Deep copies; false without memory, and then nothing is held. */
+static int copy_entry(struct ca_entry *to, const struct ca_entry *from)
 {
     const size_t bytes = from->num_samples * sizeof *to->samples;
 
@@ -154,7 +155,7 @@ void ca_banned_free(struct ca_banned *banned)
     memset(banned, 0, sizeof *banned);
 }
 
-int ca_banned_copy(struct ca_banned *to, const struct ca_banned *from)
+static int copy_banned(struct ca_banned *to, const struct ca_banned *from)
 {
     *to = *from;
     if (copy_texts(&ca_banned_fields, to))
@@ -260,7 +261,7 @@ int ca_class_put(struct ca_class *class, const struct ca_entry *entry)
     size_t at = ca_class_find(class, entry);
     struct ca_entry copy;
 
-    if (!ca_entry_copy(&copy, entry))
+    if (!copy_entry(&copy, entry))
         return 0;
     if (at < count) {
         ca_entry_free(&class->entries[at]);
@@ -332,7 +333,7 @@ int ca_device_table_ban(struct ca_device_table *table, const struct ca_banned *b
     struct ca_banned copy, *there = ca_device_table_banned(table, banned);
     size_t at;
 
-    if (!ca_banned_copy(&copy, banned))
+    if (!copy_banned(&copy, banned))
         return 0;
     if (there) {
         ca_banned_free(there);

@@ -142,10 +142,6 @@ const char *ca_banned_wrong(const struct ca_banned *banned);
 /* checks its own texts only */
 const char *ca_device_table_wrong(const struct ca_device_table *table);
 
-/* Deep copies; false without memory, and then nothing is held. */
-int ca_entry_copy(struct ca_entry *to, const struct ca_entry *from);
-int ca_banned_copy(struct ca_banned *to, const struct ca_banned *from);
-
 void ca_entry_free(struct ca_entry *entry);
 void ca_class_free(struct ca_class *class);
 void ca_banned_free(struct ca_banned *banned);

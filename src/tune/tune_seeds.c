@@ -39,7 +39,7 @@ static void list_families(const struct ca_run *run, struct ca_comparison *c)
         *candidate = (struct ca_candidate){.family = family};
         ca_family_suggest(family, &run->group->problems[c->problem], dev, candidate->values);
         c->count += !(run->tuning->hopeless & 1u << f) &&
-                    family->preference(&run->group->problems[c->problem].normal, dev) >= 0 &&
+                    family->preference(&run->group->problems[c->problem], dev) >= 0 &&
                     ca_tune_fits(candidate, &run->group->problems[c->problem], dev);
     }
 }

@@ -219,7 +219,7 @@ static const struct operation operations[] = {
      "fwd f32 q3 k5 d8", "unfused", STRUCTS(forward, forward_tensors, of_forward)},
     {"backward", "not gradients",
      "bwd f32 h2 q4 k7 d8/4 bias=f16:hqk mask=qk alibi sinks qlen klen blocks=3x3:4 dbias dslopes "
-     "dsinks",
+     "dsinks dlse",
      "bwd f32 h4/2 q4 k7 d8 causal=br", "backward_cpu UNIT=vector",
      STRUCTS(backward, backward_tensors, of_backward)},
     {"projection", "not a projection", "proj f32 b2 h3/2 q5 d4/6 bias=f32",

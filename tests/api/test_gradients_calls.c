@@ -24,7 +24,7 @@ ParameterizedTestParameters(gradient_calls, same_bits_on_every_run) {
         "bwd f32 h4/2 q40 k70 d24 causal=br",
         ("bwd f32 h2 q40 k70 d24/20 bias=f16:hqk mask=qk alibi sinks klen softcap=3 window=50,* "
          "dropout=0.3 dbias dslopes dsinks"),
-        "bwd f16 b2 h4/2 q40 k70 d16 bias=f32:qk dbias sinks dsinks",
+        "bwd f16 b2 h4/2 q40 k70 d16 bias=f32:qk dbias sinks dsinks dlse",
     };
     static const char of_dim_64[] = "bwd f16 h4/2 q70 k90 d64 causal=br sinks dsinks";
     static struct mix mixes[48];

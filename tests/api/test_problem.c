@@ -67,6 +67,7 @@ Test(problem, values) {
     REFUSED((p.bias = 1, p.bias_dtype = (clattn_dtype)77), "bias_dtype");
     REFUSED(p.diagonal = (clattn_diagonal)3, "diagonal");
     REFUSED(p.scores = (clattn_scores)5, "scores");
+    REFUSED(p.dlse = 1, "dlse is an input of backward only");
     REFUSED(p.operation = (clattn_operation)7, "operation");
     clattn_problem unbiased = sound();
     unbiased.bias_dtype = (clattn_dtype)77;

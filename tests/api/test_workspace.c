@@ -36,7 +36,7 @@ static const char *const of_backward[] = {
     "bias=f32:k dbias",
     "bias=f32:q dbias",
     "alibi dslopes",
-    "sinks dsinks",
+    "sinks dsinks dlse",
 };
 
 /* Returns whether both have a bias, or slopes, or sinks. */
@@ -62,11 +62,12 @@ static clattn_problem problem_of(const char *direction, const char *dtype, const
 
 /* What marks may take, in whole floats: of a bias, which lies as it likes. The smallest tiles, 8 x 8, are
  * suggested where work-groups have one item. */
-static size_t marks_of(const clattn_problem *p)
+static size_t marks_of(const struct ca_problem *problem)
 {
+    const clattn_problem *p = &problem->normal;
     const size_t marks = p->batch * p->heads * p->seq_q * p->seq_kv / 64;
 
-    return ca_marks_pairs(p) ? marks + sizeof(cl_float) : 0;
+    return ca_marks_pairs(problem) ? marks + sizeof(cl_float) : 0;
 }
 
 /* With the values that suit the larger problem, for both. */
@@ -76,13 +77,13 @@ static void check(const struct ca_family *family, const clattn_device_info *dev,
     size_t values[CA_MAX_TUNABLES] = {0};
     const struct ca_problem p[] = {ca_problem_own(small), ca_problem_own(large)};
 
-    if (!family->workspace_bytes || family->unsupported(&p[1].normal, dev))
+    if (!family->workspace_bytes || family->unsupported(&p[1], dev))
         return;
     ca_family_suggest(family, &p[1], dev, values);
-    const size_t bytes[] = {family->workspace_bytes(&p[0].normal, values),
-                            family->workspace_bytes(&p[1].normal, values)};
-    cr_expect(bytes[1] <= 4 * bytes[0] + marks_of(&p[1].normal),
-              "%s %s: %zu bytes, 4 times as long %zu", family->full_name, what, bytes[0], bytes[1]);
+    const size_t bytes[] = {family->workspace_bytes(&p[0], values),
+                            family->workspace_bytes(&p[1], values)};
+    cr_expect(bytes[1] <= 4 * bytes[0] + marks_of(&p[1]), "%s %s: %zu bytes, 4 times as long %zu",
+              family->full_name, what, bytes[0], bytes[1]);
 }
 
 static void check_family(const struct ca_family *family, const clattn_device_info *dev)

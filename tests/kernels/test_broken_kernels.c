@@ -60,20 +60,20 @@ static void make_source(void)
 static const struct ca_tunable tunables[] = {
     {"BREAKAGE", RIGHT, "what is wrong", {0, 1, 2, 3, 4, 5, 6}, NUM_BREAKAGES, NULL}};
 
-static struct ca_ndrange ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange ndrange(const struct ca_problem *p, const size_t *values)
 {
     (void)values;
-    return ca_groups(p->heads * p->seq_q, p->dim_v);
+    return ca_groups(p->normal.heads * p->normal.seq_q, p->normal.dim_v);
 }
 
-static const char *fits(const clattn_problem *p, const clattn_device_info *dev)
+static const char *fits(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)p;
     (void)dev;
     return NULL;
 }
 
-static const char *takes_all(const clattn_problem *p, const clattn_device_info *dev,
+static const char *takes_all(const struct ca_problem *p, const clattn_device_info *dev,
                              const size_t *values)
 {
     (void)values;

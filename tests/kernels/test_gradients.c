@@ -211,14 +211,14 @@ FOR_EACH_FAMILY(smallest_sizes)
         "bwd f32 b2 h2 q0 k0 d8 alibi sinks dslopes dsinks",
         "bwd f32 b2 h2 q1 k1 d8 alibi sinks dslopes dsinks",
         "bwd f32 b2 h2 q7 k1 d8 alibi sinks dslopes dsinks",
-        "bwd f32 b2 h4/2 q1 k9 d8 alibi sinks dslopes dsinks",
+        "bwd f32 b2 h4/2 q1 k9 d8 alibi sinks dslopes dsinks dlse",
         "bwd f16 b2 h2 q3 k0 d5/1 bias=f32:q mask=bhqk klen qlen dbias",
         "bwd f16 b2 h2 q0 k5 d5/1 bias=f32:k mask=bhqk klen qlen dbias",
         "bwd f32 b2 h2 q0 k50 d8 bias=f32:k dbias",
         "bwd f32 b0 h2 q3 k5 d8 bias=f32:k dbias",
         "bwd f32 b0 h2 q3 k5 d8 bias=f32:0.64.10.2 dbias",
         "bwd f32 b2 h2 q0 k5 d8 bias=f32:0.9.0.2 dbias",
-        "bwd f32 b2 h2 q3 k0 d8 bias=bf16:30.0.7.0 dbias alibi sinks dslopes dsinks",
+        "bwd f32 b2 h2 q3 k0 d8 bias=bf16:30.0.7.0 dbias alibi sinks dslopes dsinks dlse",
         "bwd f32 b0 q0 k0 d8 bias=f32:0.0.0.0 dbias",
         "bwd f16 b2 h2 q1 k1 d5/1 bias=f32:0.0.0.0 mask=bhqk klen qlen dbias",
         "bwd f16 b2 h2 q4 k1 d5/1 bias=f32:hq mask=bhqk klen qlen dbias",
@@ -448,7 +448,7 @@ FOR_EACH_FAMILY(after_the_librarys_own_forward)
     static const char *const problems[] = {
         "bwd f32 h4/2 q40 k70 d24 causal=br",
         "bwd f32 h2 q40 k70 d24/20 bias=f16:hqk mask=qk alibi sinks klen softcap=3 window=50,* "
-        "dropout=0.3 dbias dslopes dsinks",
+        "dropout=0.3 dbias dslopes dsinks dlse",
     };
     struct fixture f;
 
@@ -462,7 +462,7 @@ FOR_EACH_FAMILY(after_the_librarys_own_forward)
         clattn_plan *plans[2];
         forward.operation = CLATTN_FORWARD;
         forward.lse = 1;
-        forward.dbias = forward.dslopes = forward.dsinks = 0;
+        forward.dbias = forward.dslopes = forward.dsinks = forward.dlse = 0;
         for (int id = TENSOR_DO; id < NUM_TENSORS; id++)
             only_forward.at[id].buffer = NULL;
         cr_assert(clattn_plan_create(f.context, &forward, NULL, &plans[0]) == CLATTN_SUCCESS);

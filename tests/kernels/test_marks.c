@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Marks of a mask's tiles: the bits that come out without them. Forward makes none of the copies of a mask that
- * heads have; backward none where a window could hide keys, here of more keys than there are. The sweep draws masks and biases with tiles that nobody sees with every other option. */
+/* Marks of a mask's tiles, or of a mask function that reads the mask: the bits that come out without them. Forward makes none
+ * of the copies of a mask that heads have; backward none where a window could hide keys, here of more keys than there are. The sweep draws masks and biases with tiles that nobody sees with every other option. */
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
 #include "tests/support/unoptimised.h"
@@ -92,7 +92,8 @@ static void attend(struct fixture *f, const clattn_problem *p, const clattn_plan
                                                  .o = results->o,
                                                  .lse = results->lse,
                                                  .bias = p->bias ? d->bias : NULL,
-                                                 .mask = p->mask ? d->mask : NULL};
+                                                 .mask = p->mask ? d->mask : NULL,
+                                                 .function_0 = p->mask_function ? d->mask : NULL};
 
     cr_assert(clattn_attention_forward_host(f->context, p, options, &tensors) == CLATTN_SUCCESS,
               "%s", f->log.last);
@@ -112,6 +113,7 @@ static void differentiate(struct fixture *f, const clattn_problem *p,
                                                   .d_o = d->q,
                                                   .bias = p->bias ? d->bias : NULL,
                                                   .mask = p->mask ? d->mask : NULL,
+                                                  .function_0 = p->mask_function ? d->mask : NULL,
                                                   .dq = results->dq,
                                                   .dk = results->dk,
                                                   .dv = results->dv};
@@ -124,7 +126,7 @@ static void differentiate(struct fixture *f, const clattn_problem *p,
 static size_t compute(struct fixture *f, size_t family, const char *text, const char *pairs,
                       const char *window, const struct data *d, struct results *results)
 {
-    char whole[160];
+    char whole[400];
     const clattn_plan_options options = {.struct_size = sizeof options,
                                          .family = families[family].name,
                                          .tunables = families[family].tunables};
@@ -145,7 +147,8 @@ static size_t compute(struct fixture *f, size_t family, const char *text, const 
     return workspace_of(f, &gradients, &options);
 }
 
-/* Options that follow: those of masks that heads and batches share, and of copies of them; a window without marks. */
+/* Options that follow: those of masks that heads and batches share (NULL: of a function), and of copies of them; a window
+ * without marks. */
 static const struct {
     const char *text, *shared, *own, *window;
 } cases[] = {
@@ -154,8 +157,24 @@ static const struct {
     {"fwd f32 b2 h2 q131 k301 d16 lse mask=", "hqk", "bhqk", " window=999,*"},
     {"fwd f32 b2 h2 q131 k301 d16 lse causal=br mask=", "qk", "bhqk", " window=999,0"},
     {"fwd f32 b2 h2/1 q131 k301 d16 lse bias=f32:", "qk", "bhqk", " window=999,*"},
+    {"fwd f32 b2 h2/1 q131 k301 d16 lse ", NULL, "mask=bhqk", " window=999,*"},
+    {"fwd f32 b2 h2/1 q131 k301 d16 lse causal=br ", NULL, "mask=bhqk", " window=999,0"},
 };
 enum { NUM_CASES = sizeof cases / sizeof *cases };
+
+/* The option of a function that reads a mask. */
+static const char *function_of_mask(void)
+{
+    static char option[300];
+    const clattn_function *f;
+
+    cr_assert(clattn_function_create("seen",
+                                     "#pragma clattn operand uchar seen[q][k]\n"
+                                     "bool visible(pair p, operands o) { return seen_of(o, p); }\n",
+                                     &f, NULL, 0) == CLATTN_SUCCESS);
+    snprintf(option, sizeof option, "visible=%s", clattn_function_name(f));
+    return option;
+}
 
 ParameterizedTestParameters(marks, shared_pairs_have_the_bits_of_copies) {
     static size_t numbers[NUM_FAMILIES];
@@ -182,7 +201,8 @@ ParameterizedTest(size_t *family, marks, shared_pairs_have_the_bits_of_copies) {
         const char *name = families[*family].name, *text = cases[n].text;
         const char *window = *family < FORWARD_FAMILIES ? "" : cases[n].window;
         const size_t unmarked = compute(&f, *family, text, cases[n].own, window, &d, &own);
-        const size_t marked = compute(&f, *family, text, cases[n].shared, "", &d, &shared);
+        const char *option = cases[n].shared ? cases[n].shared : function_of_mask();
+        const size_t marked = compute(&f, *family, text, option, "", &d, &shared);
         cr_expect(marked > unmarked, "%s, %s: no room for marks", name, text);
         cr_expect(memcmp(&shared, &own, sizeof own) == 0, "%s: %s: other bits with marks", name,
                   text);

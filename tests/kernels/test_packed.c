@@ -144,7 +144,7 @@ FAMILY_TEST(packed, gradients, CLATTN_BACKWARD, NULL, 5)
 {
     static const char *const problems[] = {
         "bwd f32 b3 h4/2 q20 k30 d32 causal=br totalq=50 totalkv=70",
-        "bwd f32 b3 h4/2 q20 k30 d32 alibi sinks qlen klen dslopes dsinks totalq=50",
+        "bwd f32 b3 h4/2 q20 k30 d32 alibi sinks qlen klen dslopes dsinks dlse totalq=50",
         "bwd f32 b4 h2 q33 k40 d32/24 window=20,* dropout=0.3 totalkv=120",
     };
 

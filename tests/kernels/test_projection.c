@@ -193,8 +193,7 @@ Test(projection, suggestions_fit) {
         for (size_t i = 0; (family = ca_family_at(i)) != NULL; i++) {
             size_t values[CA_MAX_TUNABLES];
             char reason[256], text[512];
-            if (family->operation != CLATTN_PROJECTION ||
-                family->unsupported(&made.normal, &device))
+            if (family->operation != CLATTN_PROJECTION || family->unsupported(&made, &device))
                 continue;
             ca_family_suggest(family, &made, &device, values);
             clattn_problem_print(&p, text, sizeof text, NULL);

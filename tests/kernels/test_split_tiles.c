@@ -142,7 +142,7 @@ Test(split_gpu_item, preference) {
 
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
         const struct profile profile = profile_named(rows[n].profile);
-        const clattn_problem p = fixture_problem(rows[n].problem);
+        const struct ca_problem p = fixture_checked(rows[n].problem);
         const int own = family->preference(&p, &profile.info);
         cr_expect((own > tiles->preference(&p, &profile.info) &&
                    own > mma->preference(&p, &profile.info)) == rows[n].preferred,
@@ -171,7 +171,7 @@ Test(split_cpu_vector, preference) {
     const struct ca_family *fused = ca_family_find("fused_cpu UNIT=vector");
 
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
-        const clattn_problem p = fixture_problem(rows[n].problem);
+        const struct ca_problem p = fixture_checked(rows[n].problem);
         const clattn_device_info cpu = {.struct_size = sizeof cpu,
                                         .type = CL_DEVICE_TYPE_CPU,
                                         .compute_units = 2,

@@ -91,7 +91,7 @@ static void sweep(struct fixture *f, struct rng *r, const struct problem_kind *k
  * item keeps throughout. */
 static int fits_unoptimised(const struct problem_kind *row, const clattn_device_info *device)
 {
-    const clattn_problem p = ca_problem_normal(&row->base);
+    const struct ca_problem p = ca_problem_own(&row->base);
 
     return !row->family->private_bytes ||
            fixture_group_items(row->family, &p, row->values, device) *

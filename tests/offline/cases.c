@@ -162,7 +162,7 @@ static void write_parameters(const struct output *out, size_t number,
     fclose(file);
 }
 
-static void write_kernels(FILE *out, const struct ca_candidate *c, const clattn_problem *p,
+static void write_kernels(FILE *out, const struct ca_candidate *c, const struct ca_problem *p,
                           const clattn_device_info *dev)
 {
     for (size_t n = 0; n < c->family->num_stages; n++) {
@@ -186,8 +186,8 @@ static void write_case(struct output *out, const struct device *d, const struct 
     write_parameters(out, out->count, c->family, p);
     fprintf(out->cases, "%zu\t%s\t%s\t%s\t%s\t%s\t%zu\t", out->count++, d->target->name,
             word_of(c->family), kind, problem, tunables,
-            c->family->local_bytes ? c->family->local_bytes(&p->normal, c->values) : 0);
-    write_kernels(out->cases, c, &p->normal, &d->info);
+            c->family->local_bytes ? c->family->local_bytes(p, c->values) : 0);
+    write_kernels(out->cases, c, p, &d->info);
     fprintf(out->cases, "\t%s\n", options);
 }
 
@@ -252,14 +252,14 @@ static void write_defaults(struct output *out, const struct device *d, size_t f)
             exit(2);
         }
         const struct ca_problem made = ca_problem_own(&p);
-        if (family->preference(&made.normal, &d->info) == CA_ONLY_IF_FORCED)
+        if (family->preference(&made, &d->info) == CA_ONLY_IF_FORCED)
             continue;
         ca_family_suggest(family, &made, &d->info, c.values);
         const char *why =
             ca_family_refusal(family, &made, &d->info, c.values, reason, sizeof reason);
         if (!why)
             write_case(out, d, &c, &made, "default");
-        else if (p.operation == family->operation && !family->unsupported(&made.normal, &d->info))
+        else if (p.operation == family->operation && !family->unsupported(&made, &d->info))
             fprintf(stderr, "%s on %s: %s is refused: %s\n", family->full_name, d->target->name,
                     problems[n].text, why);
     }
@@ -321,7 +321,7 @@ static void write_samples(struct output *out, const struct device *d,
         struct ca_candidate c = {.family = family};
         const clattn_problem p = draw_problem(r, family, &d->info);
         const struct ca_problem made = ca_problem_own(&p);
-        if (family->preference(&made.normal, &d->info) == CA_ONLY_IF_FORCED)
+        if (family->preference(&made, &d->info) == CA_ONLY_IF_FORCED)
             continue;
         if (draw_tunables(r, &made, &d->info, &c) &&
             (out->all || takes_sample(out, d, rng_next(r))))

@@ -32,8 +32,9 @@ Test(program_parameters, are_what_the_problem_has) {
     expect("fused_cpu UNIT=vector", "fwd f16 q9 k9 d8 bias=f32:qk klen lse",
            "#define PARAMETERS_mark_pairs const struct attention_shape a, "
            "const struct attention_offsets at, const __global bias_storage *restrict bias, "
-           "__global float *restrict workspace\n"
+           "const __global int *restrict kv_lengths, __global float *restrict workspace\n"
            "#define ARGUMENTS_mark_pairs {&a, &at, .bias = bias + at.bias, "
+           ".kv_lengths = kv_lengths + at.kv_lengths, "
            ".workspace = (__global float *)workspace + at.workspace}\n"
            "#define PARAMETERS_fused_cpu const struct attention_shape a, "
            "const struct attention_offsets at, const __global storage *restrict q, "
@@ -131,7 +132,7 @@ Test(program_parameters, are_as_many_as_arguments) {
         for (size_t s = 0; s < family->num_stages; s++) {
             const unsigned arguments = family->stages[s].arguments;
             size_t want = 2, got = 1;
-            if (!ca_stage_exists(&family->stages[s], &p.normal)) /* no marks beside block lists */
+            if (!ca_stage_exists(&family->stages[s], &p)) /* no marks beside block lists */
                 continue;
             for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++)
                 want += (arguments & CA_BIT(n)) && (n == CA_WORKSPACE || tensors[n].present);

@@ -148,7 +148,7 @@ Test(program_verdicts, a_binary_is_kept_for_plans_only) {
     ca_family_suggest(candidate.family, &p, clattn_context_device(f.context), candidate.values);
     cr_assert(ca_program_get(f.context, &candidate, &p, ca_trust_check, &program) ==
               CLATTN_SUCCESS);
-    ca_program_seconds(f.context, program, &seconds);
+    ca_programs_seconds(f.context, &seconds);
     cr_expect(seconds.front_end > 0.0 && seconds.code_generation > 0.0 && seconds.self_check > 0.0);
     const size_t before = bytes_kept();
     ca_programs_store(f.context, 0.0);

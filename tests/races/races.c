@@ -56,7 +56,7 @@ struct item {
 #define DROPPING "fwd f32 h2 q7 k9 d5 window=5,* dropout=0.3"
 #define ALL_GRADIENTS                                                                              \
     "bwd f16 b2 h4/2 q9 k12 d6/9 bias=f16:hqk alibi sinks klen window=5,* softcap=3 dropout=0.3 "  \
-    "dbias dslopes dsinks"
+    "dbias dslopes dsinks dlse"
 
 static const struct item items[] = {
     {NULL, NULL, "fwd f32 q7 k9 d5"},

@@ -64,6 +64,8 @@ static double forward(struct data *x, const int keep_results)
         }
         if (keep_results)
             elements(x, TENSOR_LSE)[n] = (float)row.lse.value;
+        if (x->p.dlse && isfinite(row.lse.value))
+            loss += row.lse.value * (double)elements(x, TENSOR_DLSE)[n];
     }
     reference_row_close(&row);
     return loss;
@@ -151,6 +153,8 @@ ParameterizedTestParameters(reference_backward, finite_differences) {
         {"bwd f32 h2 q4 k3 d2 bias=f32:q dbias alibi dslopes sinks dsinks causal=-1"},
         {"bwd f32 b3 h2 q4 k6 d2 qlen klen diagonal=br alibi dslopes window=3,*"},
         {"bwd f32 b2 h2/1 q3 k6 d2 dropout=0.4 sinks dsinks bias=f32:bqk dbias"},
+        {"bwd f32 b2 h4/2 q5 k4 d3 causal=-1 sinks dsinks dropout=0.3 dlse"},
+        {"bwd f32 h2 q4 k4 d2 softcap=1 alibi dslopes bias=f32:qk dbias mask=hqk klen dlse"},
         {"bwd f32 h2 q4 k4 d2 dropout=0.25 softcap=1 alibi dslopes mask=hqk klen scale=-0.7"},
     };
     return cr_make_param_array(struct text, texts, sizeof texts / sizeof *texts);

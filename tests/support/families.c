@@ -23,7 +23,8 @@ static int takes_dtype(const struct ca_family *family, const clattn_dtype dtype)
         p.dtype = dtype;
         p.dim_qk = p.dim_v = 16;
     }
-    return family->unsupported(&p, &dev) == NULL;
+    const struct ca_problem made = {p, p}; /* it has no sizes, so that it cannot be made normal */
+    return family->unsupported(&made, &dev) == NULL;
 }
 
 /* Returns whether tests of f32 are the family's. Emulated matrix instructions multiply f32 in six
@@ -50,7 +51,7 @@ int family_takes(const char *name, const char *problem)
     const clattn_device_info dev = cpu_described(0);
     const struct ca_problem p = fixture_checked(problem);
 
-    return ca_family_find(name)->unsupported(&p.normal, &dev) == NULL;
+    return ca_family_find(name)->unsupported(&p, &dev) == NULL;
 }
 
 int family_takes_any_dims(const char *name)
@@ -114,8 +115,7 @@ const struct ca_family *family_untuned(const struct ca_problem *p, const clattn_
 
     for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
         if (family->operation != p->normal.operation ||
-            (best &&
-             family->preference(&p->normal, device) <= best->preference(&p->normal, device)))
+            (best && family->preference(p, device) <= best->preference(p, device)))
             continue;
         ca_family_suggest(family, p, device, values);
         if (!ca_family_refusal(family, p, device, values, reason, sizeof reason))

@@ -99,7 +99,7 @@ void fixture_need_groups(const struct fixture *f)
                      "(doc/drivers.md)");
 }
 
-size_t fixture_group_items(const struct ca_family *family, const clattn_problem *p,
+size_t fixture_group_items(const struct ca_family *family, const struct ca_problem *p,
                            const size_t *values, const clattn_device_info *device)
 {
     size_t most = 1;
@@ -125,7 +125,7 @@ int fixture_has_groups(const struct ca_family *family, const clattn_device_info 
     size_t values[CA_MAX_TUNABLES] = {0};
 
     ca_family_suggest(family, &p, device, values);
-    return fixture_group_items(family, &p.normal, values, device) > 1;
+    return fixture_group_items(family, &p, values, device) > 1;
 }
 
 void fixture_need_groups_of(const struct fixture *f, const char *name)

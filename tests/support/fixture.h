@@ -54,7 +54,7 @@ void fixture_need_cpu(const struct fixture *f);
 int fixture_has_groups(const struct ca_family *family, const clattn_device_info *device);
 
 /* The work-items of the largest of a family's work-groups, of a normal problem. */
-size_t fixture_group_items(const struct ca_family *family, const clattn_problem *p,
+size_t fixture_group_items(const struct ca_family *family, const struct ca_problem *p,
                            const size_t *values, const clattn_device_info *device);
 
 /* Skips likewise if the family of that name has such (NULL, the library's choice, has not). */

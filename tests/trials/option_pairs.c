@@ -47,6 +47,7 @@ enum option {
     DBIAS, /* of backward */
     DSLOPES,
     DSINKS,
+    DLSE,
     NUM_OPTIONS
 };
 
@@ -97,6 +98,7 @@ static const struct {
     [DBIAS] = {"dbias", 2, 2},
     [DSLOPES] = {"dslopes", 2, 2},
     [DSINKS] = {"dsinks", 2, 2},
+    [DLSE] = {"dlse", 2, 2},
 };
 
 /* A value of each option. */
@@ -199,6 +201,7 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
     p.dbias = level[DBIAS] != 0;
     p.dslopes = level[DSLOPES] != 0;
     p.dsinks = level[DSINKS] != 0;
+    p.dlse = level[DLSE] != 0;
     return p;
 }
 
@@ -438,7 +441,8 @@ static struct row row_of(const struct problem_kind *kind)
                        [MASK_FUNCTION] = p->mask_function != NULL,
                        [DBIAS] = p->dbias != 0,
                        [DSLOPES] = p->dslopes != 0,
-                       [DSINKS] = p->dsinks != 0}};
+                       [DSINKS] = p->dsinks != 0,
+                       [DLSE] = p->dlse != 0}};
 
     for (size_t n = 0; n < NUM_UNITS; n++)
         row.level[STEP_Q + n] = !kind->unit[n];

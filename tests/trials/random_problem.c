@@ -48,6 +48,7 @@ static void draw_results(struct rng *r, clattn_problem *p)
         p->dbias = p->bias && p->total_q == 0 && p->total_kv == 0 && rng_one_in(r, 2);
         p->dslopes = p->alibi && rng_one_in(r, 2);
         p->dsinks = p->sinks && rng_one_in(r, 2);
+        p->dlse = rng_one_in(r, 4);
     } else {
         p->lse = rng_one_in(r, 2);
         p->k_cache = draw_cache(r, p->dim_qk);
@@ -99,10 +100,26 @@ static clattn_problem draw_options(struct rng *r, const clattn_operation operati
     return p;
 }
 
+/* The options as they are: layouts, which make a problem normal, are drawn with the shapes. */
+static struct ca_problem drawn(const clattn_problem *base)
+{
+    return (struct ca_problem){*base, *base};
+}
+
+/* Returns whether the family takes the options. */
+static int takes(const struct ca_family *family, const clattn_problem *base,
+                 const clattn_device_info *device)
+{
+    const struct ca_problem p = drawn(base);
+
+    return family->unsupported(&p, device) == NULL;
+}
+
 /* Some of the tunables changed at random; values are left alone where nothing passes. */
 static int draw_tunables(struct rng *r, struct problem_kind *kind, const clattn_device_info *device)
 {
     const struct ca_family *family = kind->family;
+    const struct ca_problem base = drawn(&kind->base);
 
     for (int attempt = 0; attempt < 50; attempt++) {
         size_t values[CA_MAX_TUNABLES];
@@ -112,7 +129,7 @@ static int draw_tunables(struct rng *r, struct problem_kind *kind, const clattn_
             if (rng_one_in(r, 2))
                 values[n] = t->candidates[rng_below(r, t->num_candidates)];
         }
-        if (family->reject(&kind->base, device, values) == NULL) {
+        if (family->reject(&base, device, values) == NULL) {
             memcpy(kind->values, values, sizeof values);
             return 1;
         }
@@ -124,9 +141,10 @@ void random_tunables(struct rng *r, struct problem_kind *kind, const clattn_devi
                      const int others)
 {
     const struct ca_family *family = kind->family;
+    const struct ca_problem base = drawn(&kind->base);
 
     ca_tunables_default(family->tunables, family->num_tunables, kind->values);
-    family->adapt(&kind->base, device, kind->values);
+    family->adapt(&base, device, kind->values);
     if (family->num_tunables > 0 && others && draw_tunables(r, kind, device))
         ca_tunables_print(family->tunables, family->num_tunables, kind->values, kind->tunables,
                           sizeof kind->tunables);
@@ -138,7 +156,7 @@ struct problem_kind random_kind(struct rng *r, const struct ca_family *family,
     struct problem_kind kind = {.family = family};
 
     kind.base = draw_options(r, family->operation);
-    for (int n = 0; n < 100 && family->unsupported(&kind.base, device) != NULL; n++)
+    for (int n = 0; n < 100 && !takes(family, &kind.base, device); n++)
         kind.base = draw_options(r, family->operation);
     for (int n = 0; n < NUM_UNITS; n++)
         kind.unit[n] = !rng_one_in(r, 8);

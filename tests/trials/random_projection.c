@@ -25,13 +25,22 @@ static void draw_tunables(struct rng *r, struct projection_kind *k,
             if (rng_one_in(r, 2))
                 values[n] = family->tunables[n]
                                 .candidates[rng_below(r, family->tunables[n].num_candidates)];
-        if (family->reject(&made.normal, device, values))
+        if (family->reject(&made, device, values))
             continue;
         ca_tunables_print(family->tunables, family->num_tunables, values, k->tunables,
                           sizeof k->tunables);
         return;
     }
     cr_assert(0, "%s rejects all", family->full_name);
+}
+
+/* Returns whether the family takes the options, or there is no family. */
+static int takes(const struct ca_family *family, const clattn_problem *base,
+                 const clattn_device_info *device)
+{
+    const struct ca_problem drawn = {*base, *base}; /* layouts are drawn with the shapes */
+
+    return !family || !family->unsupported(&drawn, device);
 }
 
 struct projection_kind random_projection_kind(struct rng *r, const struct ca_family *family,
@@ -50,9 +59,9 @@ struct projection_kind random_projection_kind(struct rng *r, const struct ca_fam
     k.x_axis = x_axes[rng_below(r, 4)];
     k.w_axis = w_axes[rng_below(r, 5)];
     k.y_axis = y_axes[rng_below(r, 4)];
-    for (int n = 0; n < 100 && family && family->unsupported(&k.base, device); n++)
+    for (int n = 0; n < 100 && !takes(family, &k.base, device); n++)
         p->dtype = (clattn_dtype)rng_below(r, 3);
-    if (family && !family->unsupported(&k.base, device))
+    if (family && takes(family, &k.base, device))
         draw_tunables(r, &k, device);
     return k;
 }

@@ -84,7 +84,9 @@ clattn_status tensor_execute(const clattn_operation operation, const clattn_plan
     return attend(operation, plan, queue, tensors, num_wait, wait, done);
 }
 
-clattn_host_forward_tensors tensor_host_forward(const struct tensor_view *view)
+/* The arguments of clattn_attention_forward_host() or _backward_host(), the results to be written
+ * where view says. */
+static clattn_host_forward_tensors tensor_host_forward(const struct tensor_view *view)
 {
     return (clattn_host_forward_tensors){
         .struct_size = sizeof(clattn_host_forward_tensors),
@@ -99,7 +101,7 @@ clattn_host_forward_tensors tensor_host_forward(const struct tensor_view *view)
     };
 }
 
-clattn_host_backward_tensors tensor_host_backward(const struct tensor_view *view)
+static clattn_host_backward_tensors tensor_host_backward(const struct tensor_view *view)
 {
     return (clattn_host_backward_tensors){
         .struct_size = sizeof(clattn_host_backward_tensors),

@@ -26,11 +26,6 @@ clattn_status tensor_execute(clattn_operation operation, const clattn_plan *plan
                              cl_command_queue queue, const struct tensor_arguments *tensors,
                              cl_uint num_wait, const cl_event *wait, cl_event *done);
 
-/* The arguments of clattn_attention_forward_host() or _backward_host(), the results to be written
- * where view says. */
-clattn_host_forward_tensors tensor_host_forward(const struct tensor_view *view);
-clattn_host_backward_tensors tensor_host_backward(const struct tensor_view *view);
-
 /* The host call of the problem's operation. */
 clattn_status tensor_execute_host(clattn_context *context, const clattn_problem *p,
                                   const clattn_plan_options *options,

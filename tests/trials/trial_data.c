@@ -339,6 +339,20 @@ void trial_data_fill_results(struct trial *t)
         abort();
 }
 
+/* Numbers; poison where forward wrote an lse of -inf. */
+static void fill_dlse(struct trial *t, struct rng *r)
+{
+    struct host_tensor *x = &t->tensor[TENSOR_DLSE];
+    const struct tensor_shape *s = &x->shape;
+
+    if (!s->present)
+        return;
+    fill_numbers(s, first(x), r, 4);
+    EACH_ELEMENT(s, b, h, i, d, at)
+    if (value_get(CLATTN_F32, first(&t->tensor[TENSOR_LSE]), at) == -(double)INFINITY)
+        value_set(CLATTN_F32, first(x), at, poison(&t->problem, r));
+}
+
 static void fill_attention(struct trial *t, struct rng *r)
 {
     const clattn_problem *p = &t->problem;
@@ -373,6 +387,7 @@ static void fill_attention(struct trial *t, struct rng *r)
         spoil_one(t, r);
     if (p->operation == CLATTN_BACKWARD)
         trial_data_fill_results(t);
+    fill_dlse(t, r);
     free(seen.bias);
     free(seen.kv);
     free(seen.q);

@@ -22,7 +22,8 @@ void lab_close(struct lab *lab)
     free(lab);
 }
 
-double lab_true_time(const struct lab *lab, size_t problem, size_t config)
+/* The second problem has another optimum; the third is the first, twenty times as large. */
+static double true_time(const struct lab *lab, size_t problem, size_t config)
 {
     const uint16_t *at = ca_space_choices(lab->space, config);
     const double wanted = problem == 1 ? 2.0 : 4.0;
@@ -66,7 +67,7 @@ size_t lab_optimum(struct lab *lab, size_t problem)
             lab_outcome(lab, problem, config, true) == CA_CORRECT &&
             lab_allows(lab, problem, config) &&
             (best == CA_NO_CONFIG ||
-             lab_true_time(lab, problem, config) < lab_true_time(lab, problem, best)))
+             true_time(lab, problem, config) < true_time(lab, problem, best)))
             best = config;
     return best;
 }
@@ -78,7 +79,7 @@ static double reading(struct lab *lab, size_t problem, size_t config)
     for (int n = 0; n < 4; n++)
         chance += ca_random_unit(&lab->random);
     lab->seconds += lab->device.reading_seconds * (problem == 2 ? 20.0 : 1.0);
-    return lab_true_time(lab, problem, config) *
+    return true_time(lab, problem, config) *
            exp(sqrt(3.0) * lab->device.noise * chance + lab->device.drift * lab->seconds);
 }
 
@@ -233,9 +234,9 @@ void lab_run(struct lab *lab, size_t num_problems, const struct ca_session_optio
 void lab_assert_found(struct lab *lab, size_t num_problems, double margin)
 {
     for (size_t p = 0; p < num_problems; p++) {
-        const double best = lab_true_time(lab, p, lab_optimum(lab, p));
+        const double best = true_time(lab, p, lab_optimum(lab, p));
         cr_assert(lab->results[p].num_top > 0);
-        const double got = lab_true_time(lab, p, lab->results[p].top[0].config);
+        const double got = true_time(lab, p, lab->results[p].top[0].config);
         cr_assert(got <= best * (1.0 + margin), "problem %zu: %g instead of %g", p, got, best);
     }
 }

@@ -46,9 +46,6 @@ struct lab {
 struct lab *lab_open(const struct lab_device *device);
 void lab_close(struct lab *lab);
 
-/* The second problem has another optimum; the third is the first, twenty times as large. */
-double lab_true_time(const struct lab *lab, size_t problem, size_t config);
-
 /* A fifth of all fail in every way there is, half of them when built, the others when measured;
  * some of these on the second problem only. */
 enum ca_outcome lab_outcome(const struct lab *lab, size_t problem, size_t config, bool built);

@@ -142,7 +142,7 @@ Test(tune_space, what_a_family_suggests_fits) {
             if (family->operation != p->operation)
                 continue;
             ca_family_suggest(family, &made, &dev, candidate.values);
-            if (family->unsupported(p, &dev))
+            if (family->unsupported(&made, &dev))
                 continue;
             fitting++;
             cr_assert(ca_tunables_check(family->tunables, family->num_tunables, candidate.values,
@@ -165,12 +165,12 @@ Test(tune_space, what_a_family_suggests_fits) {
 }
 
 /* The family that a device gets which was never tuned, of those that suit a problem. */
-static const struct ca_family *preferred(const clattn_problem *p, const clattn_device_info *dev)
+static const struct ca_family *preferred(const struct ca_problem *p, const clattn_device_info *dev)
 {
     const struct ca_family *family, *best = NULL;
 
     for (size_t f = 0; (family = ca_family_at(f)) != NULL; f++)
-        if (family->operation == p->operation && !family->unsupported(p, dev) &&
+        if (family->operation == p->normal.operation && !family->unsupported(p, dev) &&
             (!best || family->preference(p, dev) > best->preference(p, dev)))
             best = family;
     return best;
@@ -190,9 +190,7 @@ Test(tune_space, vectors_of_one_float_get_no_lanes) {
     clattn_device_info cpu = cpu_described(0);
 
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
-        clattn_problem p;
-        cr_assert(clattn_problem_parse(problems[n], &p, NULL, 0) == CLATTN_SUCCESS);
-        p = ca_problem_normal(&p);
+        const struct ca_problem p = fixture_checked(problems[n]);
         cpu.vector_width_float = 8;
         cr_expect(computes_in_lanes(preferred(&p, &cpu)), "%s", problems[n]);
         cpu.vector_width_float = 1;
@@ -231,8 +229,8 @@ Test(tune_space, names_of_CPUs_decide_nothing) {
                 ca_family_suggest(family, &made, &other, theirs.values);
                 cr_assert(ca_candidates_equal(&mine, &theirs), "%s on %s", family->full_name,
                           other.name);
-                cr_assert(family->preference(p, &one) == family->preference(p, &other), "%s on %s",
-                          family->full_name, other.name);
+                cr_assert(family->preference(&made, &one) == family->preference(&made, &other),
+                          "%s on %s", family->full_name, other.name);
                 const char *refusal = ca_family_refusal(family, &made, &other, random.values,
                                                         reasons[1], sizeof reasons[1]);
                 cr_assert((why == NULL) == (refusal == NULL), "%s on %s: %s", family->full_name,

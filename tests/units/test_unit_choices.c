@@ -166,7 +166,7 @@ static void expect_instruction(size_t number, const clattn_device_info *dev, siz
     ca_family_suggest(family, &p, dev, values);
     const char *why = ca_family_refusal(family, &p, dev, values, reason, sizeof reason);
     cr_expect(why == NULL, "%s on %s: %s", family->full_name, dev->architecture, why);
-    cr_expect((family->preference(&p.normal, dev) >= 0) == (instruction != 0));
+    cr_expect((family->preference(&p, dev) >= 0) == (instruction != 0));
     cr_expect(values[index_of(family, "EMULATE")] == (instruction == 0));
     if (instruction)
         cr_expect(values[index_of(family, "INSTRUCTION")] == instruction, "%s on %s",
@@ -219,7 +219,7 @@ Test(unit_choices, hopper_has_warpgroups) {
         const clattn_device_info dev = gpu(rows[n].architecture, 32);
         size_t values[CA_MAX_TUNABLES];
         char reason[CA_REASON_BYTES];
-        cr_expect(family->preference(&p.normal, &dev) == rows[n].preference, "%s: %s",
+        cr_expect(family->preference(&p, &dev) == rows[n].preference, "%s: %s",
                   rows[n].architecture, rows[n].problem);
         ca_family_suggest(family, &p, &dev, values);
         const char *why = ca_family_refusal(family, &p, &dev, values, reason, sizeof reason);
@@ -309,7 +309,7 @@ Test(unit_choices, dims_are_divided_where_registers_are_few) {
         const struct ca_problem p = fixture_checked(chosen[n].problem);
         size_t values[CA_MAX_TUNABLES];
         ca_family_suggest(family, &p, &profile.info, values);
-        const char *why = family->reject(&p.normal, &profile.info, values);
+        const char *why = family->reject(&p, &profile.info, values);
         cr_expect(why == NULL, "%s on %s: %s", chosen[n].problem, chosen[n].profile, why);
         cr_expect(values[index_of(family, "DIM_GROUPS")] == chosen[n].dim_groups, "%s on %s: %zu",
                   chosen[n].problem, chosen[n].profile, values[index_of(family, "DIM_GROUPS")]);
@@ -367,12 +367,12 @@ Test(unit_choices, spills_are_known) {
         const clattn_device_info dev = gpu(limits[n].architecture, 32);
         size_t values[CA_MAX_TUNABLES];
         ca_family_suggest(family, &p, &dev, values);
-        cr_expect(family->reject(&p.normal, &dev, values) == NULL);
+        cr_expect(family->reject(&p, &dev, values) == NULL);
         values[index_of(family, "BLOCK_N")] = limits[n].block_n;
         values[index_of(family, "Q_RESIDENT")] = limits[n].q_resident;
         values[index_of(family, "M_FRAGMENTS")] = limits[n].m_fragments;
         values[index_of(family, "SUB_GROUPS")] = 2; /* so that local memory has room */
-        const char *why = family->reject(&p.normal, &dev, values);
+        const char *why = family->reject(&p, &dev, values);
         cr_expect((why == NULL) == limits[n].taken, "%s, %s: %s", limits[n].architecture,
                   limits[n].problem, why ? why : "taken");
         cr_expect(limits[n].taken || (why && strstr(why, "spilled")), "%s", why);

@@ -205,7 +205,7 @@ static const struct unit_program split_bf16[] = {
 
 /* Between them every option, all tensors' layouts and every way to divide the dims. */
 static const struct unit_program backward_mma[] = {
-    {"f16 d24/40 causal=br klen qlen sinks dsinks",
+    {"f16 d24/40 causal=br klen qlen sinks dsinks dlse",
      "INSTRUCTION=1 SUB_GROUPS=2 DIM_GROUPS=1 BLOCK_STREAMED=32 STAGES=2"},
     {"bf16 d20/33 window=9,3 alibi softcap=4 dslopes",
      "INSTRUCTION=2 SUB_GROUPS=1 DIM_GROUPS=2 BLOCK_STREAMED=16"},
@@ -219,7 +219,7 @@ static const struct unit_program backward_mma[] = {
      "INSTRUCTION=6 SUB_GROUPS=2 DIM_GROUPS=1 BLOCK_STREAMED=32"},
     {"bf16 d40/8 blocks=16x16:20 mask=qk",
      "INSTRUCTION=1 SUB_GROUPS=1 DIM_GROUPS=2 BLOCK_STREAMED=16"},
-    {"f32 d24/40 causal=br klen qlen sinks dsinks",
+    {"f32 d24/40 causal=br klen qlen sinks dsinks dlse",
      "INSTRUCTION=1 SUB_GROUPS=2 DIM_GROUPS=1 BLOCK_STREAMED=32 STAGES=2"},
     {"f32 d20/33 mask=bqk bias=f16:hqk dbias q=sdbh k=bhds",
      "INSTRUCTION=2 SUB_GROUPS=1 DIM_GROUPS=2 BLOCK_STREAMED=16"},
@@ -239,14 +239,14 @@ static const struct unit_program backward_mma[] = {
 
 /* Both sizes of tiles and of dims, both dtypes, and each option. */
 static const struct unit_program backward_warpgroup[] = {
-    {"f16 d64/128 causal=br klen qlen sinks dsinks", "BLOCK_STREAMED=32 STAGES=1"},
+    {"f16 d64/128 causal=br klen qlen sinks dsinks dlse", "BLOCK_STREAMED=32 STAGES=1"},
     {"bf16 d128/64 window=9,30 softcap=4 q=bshd k=bshd do=bshd dk=bshd",
      "BLOCK_STREAMED=64 STAGES=2"},
     {"bf16 d64 mask=bqk bias=f16:hqk dropout=0.2 alibi dslopes", "BLOCK_STREAMED=32 STAGES=1"},
     {"bf16 d128 totalq=260 totalkv=300", "BLOCK_STREAMED=128 STAGES=2"},
     {"f16 d64 blocks=16x16:20", "BLOCK_STREAMED=64 STAGES=2"},
     {"f16 d64/128 causal=br klen qlen alibi", "BLOCK_STREAMED=32 STAGES=3 PRODUCER=1"},
-    {"f32 d64/128 causal=br klen qlen sinks dsinks", "BLOCK_STREAMED=32 STAGES=1"},
+    {"f32 d64/128 causal=br klen qlen sinks dsinks dlse", "BLOCK_STREAMED=32 STAGES=1"},
     {"f32 d64 causal=br alibi q=bshd k=bshd do=bshd dk=bshd",
      "BLOCK_STREAMED=64 STAGES=2 PRODUCER=1"},
     {"f32 d64 softcap=4 dropout=0.2 mask=bqk", "BLOCK_STREAMED=32 STAGES=1"},
@@ -254,7 +254,7 @@ static const struct unit_program backward_warpgroup[] = {
 
 /* Odd dims, and tiles whose queries and keys end within a pair. */
 static const struct unit_program backward_pairs[] = {
-    {"bf16 d33/20 causal=br klen qlen sinks dsinks",
+    {"bf16 d33/20 causal=br klen qlen sinks dsinks dlse",
      "BLOCK_VECTORS=2 QK_ROWS=4 DKV_COLUMNS=5 BLOCK_M=24 DQ_ROWS=3 DQ_VECTORS=3 BLOCKS_PER_TILE=2"},
     {"bf16 d40/33 window=9,4 alibi softcap=4 dslopes q=bshd k=bshd do=bshd dk=bshd",
      "BLOCK_VECTORS=1 QK_ROWS=8 DKV_COLUMNS=8 BLOCK_M=24 DQ_ROWS=4 DQ_VECTORS=2 BLOCKS_PER_TILE=4"},
@@ -271,7 +271,7 @@ static const struct unit_program backward_pairs[] = {
 
 /* Dims, queries and keys that end within a tile. */
 static const struct unit_program backward_amx[] = {
-    {"bf16 d33/20 causal=br klen qlen sinks dsinks",
+    {"bf16 d33/20 causal=br klen qlen sinks dsinks dlse",
      "BLOCK_VECTORS=2 BLOCK_M=32 BLOCKS_PER_TILE=2"},
     {"bf16 d40/33 window=9,4 alibi softcap=4 dslopes q=bshd k=bshd do=bshd dk=bshd",
      "BLOCK_VECTORS=4 BLOCK_M=64 BLOCKS_PER_TILE=1"},

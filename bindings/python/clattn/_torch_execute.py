@@ -99,13 +99,14 @@ def _problem_of(tensors: Dict[str, Tensor], views: Dict[str, View], **options: A
     p.operation = c.BACKWARD if "d_o" in tensors else c.FORWARD
     o = (*q.shape[:3], v.shape[3])
     for name, sizes, dtype in (("k", k.shape, q.dtype), ("v", v.shape, q.dtype), ("o", o, q.dtype), ("d_o", o, q.dtype),
-                               ("lse", q.shape[:3], torch.float32), ("sinks", (p.heads,), torch.float32)):
+                               ("lse", q.shape[:3], torch.float32), ("dlse", q.shape[:3], torch.float32),
+                               ("sinks", (p.heads,), torch.float32)):
         if name in tensors:
             _expect(name, tensors[name], tuple(sizes), dtype)
     for name in ("o", "d_o", "dq", "dk", "dv"):
         if name in views:
             arguments.place(name, views[name])
-    p.lse, p.dbias, p.dsinks = int("lse" in views), int("dbias" in views), int("dsinks" in views)
+    p.lse, p.dlse, p.dbias, p.dsinks = (int(name in views) for name in ("lse", "dlse", "dbias", "dsinks"))
     return p
 
 

@@ -45,12 +45,11 @@ class _Attention(torch.autograd.Function):
     @once_differentiable  # type: ignore[untyped-decorator,unused-ignore]
     def backward(ctx: Any, d_o: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
         query, key, value, o, lse = ctx.saved_tensors
-        if dlse is not None:
-            raise Refused("lse of flex_attention() is derived, whose gradient clattn does not compute: detach it, or call "
-                          "PyTorch's own function")
-        if d_o is None:
+        if d_o is None and dlse is None:
             return None, None, None, None
-        gradients = attention_backward(d_o.contiguous(), query, key, value, o, lse, **ctx.call.options)
+        d_o = torch.zeros_like(o) if d_o is None else d_o.contiguous()
+        dlse = None if dlse is None else dlse.contiguous()
+        gradients = attention_backward(d_o, query, key, value, o, lse, dlse=dlse, **ctx.call.options)
         return (*gradients, None)
 
 

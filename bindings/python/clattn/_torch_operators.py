@@ -21,13 +21,13 @@ class Refused(errors.InvalidArgument, RuntimeError):
 PLAIN = frozenset((Tensor, torch.nn.Parameter))
 _OPTIONS = "Tensor? mask, Tensor? bias, Tensor? sinks, Tensor? seed, str? causal, float? scale, float? softcap, float dropout"
 _INPUTS = ("q", "k", "v", "mask", "bias", "sinks")
-_INPUTS_BACKWARD = ("d_o", "q", "k", "v", "o", "lse", "mask", "bias", "sinks")
+_INPUTS_BACKWARD = ("d_o", "q", "k", "v", "o", "lse", "dlse", "mask", "bias", "sinks")
 
 _library = torch.library.Library("clattn", "DEF")
 # o lies in memory as (batch, seq, heads, dim) if `transposed`; without `lse`, which gradients need, that has no elements.
 _library.define(f"attention(Tensor q, Tensor k, Tensor v, {_OPTIONS}, bool transposed, bool lse) -> (Tensor, Tensor)")
-_library.define(f"attention_backward(Tensor d_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {_OPTIONS}, bool dbias, "
-                "bool dsinks) -> (Tensor, Tensor, Tensor, Tensor, Tensor)")
+_library.define(f"attention_backward(Tensor d_o, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? dlse, {_OPTIONS}, "
+                "bool dbias, bool dsinks) -> (Tensor, Tensor, Tensor, Tensor, Tensor)")
 attention = torch.ops.clattn.attention.default
 attention_backward = torch.ops.clattn.attention_backward.default
 
@@ -83,16 +83,18 @@ def _gradients(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor],
             q.new_empty(0, dtype=torch.float32) if sinks is None else q.new_empty(sinks.shape, dtype=sinks.dtype))
 
 
-def _attention_backward_cpu(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, mask: Optional[Tensor],
-                            bias: Optional[Tensor], sinks: Optional[Tensor], seed: Optional[Tensor], causal: Optional[str],
-                            scale: Optional[float], softcap: Optional[float], dropout: float, dbias: bool,
-                            dsinks: bool) -> Tuple[Tensor, ...]:
+def _attention_backward_cpu(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, dlse: Optional[Tensor],
+                            mask: Optional[Tensor], bias: Optional[Tensor], sinks: Optional[Tensor], seed: Optional[Tensor],
+                            causal: Optional[str], scale: Optional[float], softcap: Optional[float], dropout: float,
+                            dbias: bool, dsinks: bool) -> Tuple[Tensor, ...]:
     dbias, dsinks = dbias and bias is not None, dsinks and sinks is not None
     if dbias and bias is not None:
         bias = bias.contiguous()
-    key = (d_o.shape, d_o.stride(), d_o.dtype, _form(q), _form(k), _form(v), _form(o), _form(lse), _form(mask), _form(bias),
+    if dlse is not None:
+        dlse = dlse.contiguous()
+    key = (d_o.shape, d_o.stride(), d_o.dtype, _form(q), _form(k), _form(v), _form(o), _form(lse), _form(dlse), _form(mask), _form(bias),
            sinks is None, causal, scale, softcap, dropout, dbias, dsinks)
-    given = (d_o, q, k, v, o, lse, mask, bias, _sinks(sinks))
+    given = (d_o, q, k, v, o, lse, dlse, mask, bias, _sinks(sinks))
     prepared = execution.prepared_of(key)
     if prepared is None:
         _expect_four(d_o=d_o, q=q, k=k, v=v, o=o)
@@ -113,7 +115,7 @@ def _attention_fake(q, k, v, mask, bias, sinks, seed, causal, scale, softcap, dr
     return _room(q, v, transposed, lse)
 
 
-def _attention_backward_fake(d_o, q, k, v, o, lse, mask, bias, sinks, seed, causal, scale, softcap, dropout, dbias, dsinks):
+def _attention_backward_fake(d_o, q, k, v, o, lse, dlse, mask, bias, sinks, seed, causal, scale, softcap, dropout, dbias, dsinks):
     return _gradients(q, k, v, bias if dbias else None, sinks if dsinks else None)
 
 
@@ -128,25 +130,28 @@ torch.library.register_fake("clattn::attention_backward", _attention_backward_fa
 
 def _keep(ctx, inputs, output):
     q, k, v, mask, bias, sinks, seed, *options = inputs
-    *ctx.options, _transposed, _lse = options
+    *ctx.options, _transposed, lse = options
     ctx.save_for_backward(q, k, v, *output, mask, bias, sinks, seed)
-    ctx.mark_non_differentiable(output[1])
+    if not lse:
+        ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)
 
 
-def _derive(ctx, d_o, _dlse):
-    if d_o is None:
+def _derive(ctx, d_o, dlse):
+    if d_o is None and dlse is None:
         return (None,) * 13
     dbias, dsinks = ctx.needs_input_grad[4], ctx.needs_input_grad[5]
-    inputs = (d_o, *ctx.saved_tensors, *ctx.options, dbias, dsinks)
+    q, k, v, o, lse, *rest = ctx.saved_tensors
+    d_o = torch.zeros_like(o) if d_o is None else d_o
+    inputs = (d_o, q, k, v, o, lse, dlse, *rest, *ctx.options, dbias, dsinks)
     if inputs[1].shape[:3] != inputs[5].shape:
         raise Refused("clattn::attention was called with lse=False, and so has no gradients")
     operator = (_TransformedBackward.apply if is_transformed() else
-                attention_backward if torch.is_grad_enabled() or is_watched(*inputs[:9]) else _attention_backward_cpu)
+                attention_backward if torch.is_grad_enabled() or is_watched(*inputs[:10]) else _attention_backward_cpu)
     try:
         dq, dk, dv, db, ds = operator(*inputs)
     except errors.Error as error:  # a driver that fails, a problem that only forward has kernels for
-        if inputs[13]:
+        if inputs[14]:
             raise
         say(f"PyTorch's operations compute gradients of clattn's attention: {error}", 2)
         dq, dk, dv, db, ds = _gradients_by_formula(*inputs)
@@ -167,7 +172,7 @@ def _scores(q: Tensor, k: Tensor, mask: Optional[Tensor], bias: Optional[Tensor]
 
 
 def by_formula(q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], bias: Optional[Tensor], sinks: Optional[Tensor],
-               causal: Optional[str], scale: Optional[float], softcap: Optional[float]) -> Tensor:
+               causal: Optional[str], scale: Optional[float], softcap: Optional[float]) -> Tuple[Tensor, Tensor]:
     """What clattn::attention computes, by operations of PyTorch, which can be derived as often as one likes."""
     k, v = (x.float().repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
     s = _scores(q.float(), k, mask, bias, causal, scale, softcap)
@@ -176,47 +181,52 @@ def by_formula(q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], bias: Op
     if sinks is not None:
         s = torch.cat([s, sinks.float()[None, :, None, None].expand(*s.shape[:3], 1)], -1)
     weights = torch.where(seen, s.softmax(-1)[..., :k.shape[-2]], 0.0)
-    return (weights @ v).to(q.dtype)
+    return (weights @ v).to(q.dtype), torch.where(seen, s.logsumexp(-1, keepdim=True), -torch.inf)[..., 0]
 
 
-def _gradients_by_formula(d_o, q, k, v, _o, _lse, mask, bias, sinks, _seed, causal, scale, softcap, _dropout, dbias, dsinks):
+def _by_both(o, lse, d_o, dlse):
+    """What is derived, and the gradients of it that are given."""
+    return ([o], [d_o]) if dlse is None else ([o, lse], [d_o, torch.where(lse.isneginf(), 0.0, dlse)])
+
+
+def _gradients_by_formula(d_o, q, k, v, _o, _lse, dlse, mask, bias, sinks, _seed, causal, scale, softcap, _dropout, dbias, dsinks):
     with torch.enable_grad():
         q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
         bias = bias.detach().requires_grad_(dbias) if bias is not None else None
         sinks = sinks.detach().requires_grad_(dsinks) if sinks is not None else None
-        o = by_formula(q, k, v, mask, bias, sinks, causal, scale, softcap)
-        got = iter(torch.autograd.grad(o, [q, k, v] + [bias] * dbias + [sinks] * dsinks, d_o))
+        made, given = _by_both(*by_formula(q, k, v, mask, bias, sinks, causal, scale, softcap), d_o, dlse)
+        got = iter(torch.autograd.grad(made, [q, k, v] + [bias] * dbias + [sinks] * dsinks, given))
     return next(got), next(got), next(got), next(got) if dbias else None, next(got) if dsinks else None
 
 
 def _keep_backward(ctx, inputs, output):
-    d_o, q, k, v, _o, _lse, mask, bias, sinks, _seed, *ctx.options = inputs
-    ctx.save_for_backward(d_o, q, k, v, mask, bias, sinks)
+    d_o, q, k, v, _o, _lse, dlse, mask, bias, sinks, _seed, *ctx.options = inputs
+    ctx.save_for_backward(d_o, q, k, v, dlse, mask, bias, sinks)
     ctx.set_materialize_grads(False)
 
 
 def _derive_backward(ctx, *given):
     """Gradients of gradients: what the formula's gradients have as theirs."""
-    d_o, q, k, v, mask, bias, sinks = ctx.saved_tensors
+    d_o, q, k, v, dlse, mask, bias, sinks = ctx.saved_tensors
     causal, scale, softcap, dropout, dbias, dsinks = ctx.options
     if dropout:
         raise Refused("query, key or value: gradients of gradients are wanted, which clattn does not compute with dropout")
     with torch.enable_grad():
-        inputs = [x for x in (d_o, q, k, v, bias, sinks) if x is not None]
+        inputs = [x for x in (d_o, q, k, v, dlse, bias, sinks) if x is not None]
         inputs = [x.view_as(x) if x.requires_grad else x.detach().requires_grad_() for x in inputs]  # not what they came from
         rest = iter(inputs[4:])
         d_o, q, k, v = inputs[:4]
-        bias, sinks = (None if x is None else next(rest) for x in (bias, sinks))
-        o = by_formula(q, k, v, mask, bias, sinks, causal, scale, softcap)
+        dlse, bias, sinks = (None if x is None else next(rest) for x in (dlse, bias, sinks))
+        made, tangents = _by_both(*by_formula(q, k, v, mask, bias, sinks, causal, scale, softcap), d_o, dlse)
         wanted = [q, k, v] + ([bias] if dbias else []) + ([sinks] if dsinks else [])
-        first = torch.autograd.grad(o, wanted, d_o, create_graph=True)
+        first = torch.autograd.grad(made, wanted, tangents, create_graph=True)
         given = [*given[:3], *([given[3]] if dbias else []), *([given[4]] if dsinks else [])]
         pairs = [(one, g) for one, g in zip(first, given) if g is not None]
         second = torch.autograd.grad([one for one, _ in pairs], inputs, [g for _, g in pairs], allow_unused=True,
                                      create_graph=torch.is_grad_enabled()) if pairs else [None] * len(inputs)
     rest = iter(second[4:])
-    db, ds = (None if x is None else next(rest) for x in (bias, sinks))
-    return (*second[:4], None, None, None, db, ds, *(None,) * 7)
+    dl, db, ds = (None if x is None else next(rest) for x in (dlse, bias, sinks))
+    return (*second[:4], None, None, dl, None, db, ds, *(None,) * 7)
 
 
 torch.library.register_autograd("clattn::attention", _derive, setup_context=_keep, lib=_library)

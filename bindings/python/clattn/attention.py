@@ -447,23 +447,24 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, out: Any = No
 if TYPE_CHECKING:
     @overload
     def attention_backward(d_o: Array, q: NDArray[Scalar], k: Array, v: Array, o: Array, lse: Array, *,
-                           gradients: Sequence[str] = (), out: Sequence[Optional[Array]] = (None, None, None),
-                           queue: Any = None, context: Optional[Context] = None,
+                           dlse: Optional[Array] = None, gradients: Sequence[str] = (),
+                           out: Sequence[Optional[Array]] = (None, None, None), queue: Any = None, context: Optional[Context] = None,
                            **options: Unpack[Options]) -> Tuple[NDArray[Scalar], ...]: ...
     @overload
     def attention_backward(d_o: Array, q: Kind, k: Array, v: Array, o: Array, lse: Array, *,
-                           gradients: Sequence[str] = (), out: Sequence[Optional[Array]] = (None, None, None),
-                           queue: Any = None, context: Optional[Context] = None,
+                           dlse: Optional[Array] = None, gradients: Sequence[str] = (),
+                           out: Sequence[Optional[Array]] = (None, None, None), queue: Any = None, context: Optional[Context] = None,
                            **options: Unpack[Options]) -> Tuple[Kind, ...]: ...
 
 
 @_shown(Options)
-def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, gradients: Sequence[str] = (),
+def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, dlse: Any = None, gradients: Sequence[str] = (),
                        out: Sequence[Any] = (None, None, None), queue: Any = None, context: Optional[Context] = None,
                        **options: Any) -> tuple[Any, ...]:
     """(dq, dk, dv) of attention() with the same arrays and options, given d_o, the gradient with respect to o,
     and o and lse as attention(..., return_lse=True) gave them; the same bits on every run. Of packed batches, too;
-    pages and quantized caches have no gradients.
+    pages and quantized caches have no gradients. `dlse` is the gradient with respect to lse, of its shape, where the loss
+    depends on that as well (a z-loss, a merge).
 
     `gradients` may name "bias", "alibi_slopes" and "sinks", whose gradients then follow, in that order. `out` has
     arrays for dq, dk and dv, or None; all three in float32 are allowed beside inputs of another dtype. So are they made
@@ -485,10 +486,12 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, gr
                                   f"{call.q.shape} and v of {call.v.shape}")
         need_dtype(one, (expected,))
         call.place(name, one)
-    kept = call.views["lse"] = view("lse", lse)
-    if kept.shape != call.q.shape[:-1] or kept.dtype != "float32":
-        raise InvalidArgument(f"lse is of shape {kept.shape} and dtype {kept.dtype}, not {call.q.shape[:-1]} and float32")
-    kept.need_contiguous()
+    p.dlse = int(dlse is not None)
+    for name, array in (("lse", lse), ("dlse", dlse)) if p.dlse else (("lse", lse),):
+        kept = call.views[name] = view(name, array)
+        if kept.shape != call.q.shape[:-1] or kept.dtype != "float32":
+            raise InvalidArgument(f"{name} is of shape {kept.shape} and dtype {kept.dtype}, not {call.q.shape[:-1]} and float32")
+        kept.need_contiguous()
     results = []
     for n, (one, given) in enumerate(zip((call.q, call.k, call.v), out)):
         results.append(call.result("d" + one.name, given, one.shape, dtype, f"out[{n}]"))

@@ -80,15 +80,18 @@ def test_arrays_of_one_packed_array_and_out(rng):
         clattn.attention(q, k, v, out=q)
 
 
-def test_backward_is_the_derivative(rng):
+@pytest.mark.parametrize("of_lse", (False, True))
+def test_backward_is_the_derivative(rng, of_lse):
     q, k, v = arrays(rng)
     bias = rng.normal(size=(4, 5, 9)).astype(np.float32)
     d_o = rng.normal(size=(2, 4, 5, 16)).astype(np.float32)
     o, lse = clattn.attention(q, k, v, bias=bias, causal="br", return_lse=True)
-    gradients = clattn.attention_backward(d_o, q, k, v, o, lse, bias=bias, causal="br", gradients=["bias"])
+    dlse = rng.normal(size=(2, 4, 5)).astype(np.float32) if of_lse else None
+    gradients = clattn.attention_backward(d_o, q, k, v, o, lse, dlse=dlse, bias=bias, causal="br", gradients=["bias"])
 
     def loss(q, k, v, bias):
-        return (reference(q, k, v, bias=bias, visible=np.tri(5, 9, 4, dtype=bool))[0] * d_o).sum()
+        o, lse = reference(q, k, v, bias=bias, visible=np.tri(5, 9, 4, dtype=bool))
+        return (o * d_o).sum() + ((lse * dlse).sum() if of_lse else 0)
 
     inputs = [np.asarray(x, np.float64) for x in (q, k, v, bias)]
     for n, gradient in enumerate(gradients):
@@ -156,7 +159,8 @@ def test_a_mistake_is_an_exception_that_names_the_argument(rng, change, names):
 @pytest.mark.parametrize("change, names", [
     (dict(out=(None, None)), "out must be of three"), (dict(out=None), "out must be a list"), (dict(gradients="bias"), "gradients must"),
     (dict(gradients=5), "gradients must"), (dict(gradients=[[1]]), "gradients names"), (dict(gradients=["sinks"]), "gradients names"),
-    (dict(lse=np.array(1, np.float32)), "lse is of shape"), (dict(gradients=np.array("bias")), "gradients must"),
+    (dict(lse=np.array(1, np.float32)), "lse is of shape"), (dict(dlse=np.array(1, np.float32)), "dlse is of shape"),
+    (dict(gradients=np.array("bias")), "gradients must"),
     (dict(out=np.array(1.0)), "out must be a list"), (dict(page_table=1), "attention_backward.. has no option page_table="),
     (dict(out=(None, np.zeros((2, 2, 9, 8), np.float32), None)), r"out\[1\] is of shape"), (dict(d_o=np.zeros((2, 4, 5, 16), np.float16)), "d_o is of dtype"),
 ])

@@ -116,12 +116,6 @@ void ca_row_cell(struct ca_row *row, int width, const char *text)
     row->column += before + (columns > length ? columns : length);
 }
 
-void ca_row_add(struct ca_row *row, const char *text)
-{
-    row->column += fprintf(row->to, "%*s%s", row->owed, "", text) - row->owed;
-    row->owed = 0;
-}
-
 void ca_row_end(struct ca_row *row)
 {
     fputc('\n', row->to);

@@ -45,9 +45,6 @@ void ca_row_label(struct ca_row *row, int columns, const char *text);
  * is aligned left if width is negative. */
 void ca_row_cell(struct ca_row *row, int width, const char *text);
 
-/* Prints text directly after the last cell. */
-void ca_row_add(struct ca_row *row, const char *text);
-
 void ca_row_end(struct ca_row *row);
 
 /* Returns how many decimals make four digits of a number that is not negative, at most `most`. */

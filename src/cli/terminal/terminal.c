@@ -14,7 +14,8 @@ bool ca_terminal(FILE *to)
     return ca_stream_is_terminal(to) && kind && strcmp(kind, "dumb") != 0;
 }
 
-bool ca_terminal_colours(FILE *to)
+/* Returns whether it takes colours: a terminal, and NO_COLOR is not set. */
+static bool takes_colours(FILE *to)
 {
     const char *wish = getenv("NO_COLOR");
 
@@ -45,6 +46,6 @@ int ca_columns(FILE *to)
 
 void ca_colour(FILE *to, const char *code)
 {
-    if (ca_terminal_colours(to))
+    if (takes_colours(to))
         fprintf(to, "\033[%sm", code);
 }

@@ -10,9 +10,6 @@
 /* Returns whether a line can be drawn anew there: a terminal, and not TERM=dumb. */
 bool ca_terminal(FILE *to);
 
-/* Returns whether it takes colours: a terminal, and NO_COLOR is not set. */
-bool ca_terminal_colours(FILE *to);
-
 /* The terminal's columns, at most CA_TERMINAL_MOST; by the environment's COLUMNS where the terminal
  * does not tell, else 80. */
 enum { CA_TERMINAL_MOST = 200 };

@@ -15,48 +15,48 @@
      CA_BIT(CA_APPEND_KV_LENGTHS))
 
 /* Returns the number of items, each with a share of the tokens' rows. */
-static size_t shares(const clattn_problem *p, const size_t *values, size_t dim)
+static size_t shares(const struct ca_problem *p, const size_t *values, size_t dim)
 {
-    return ca_divide_up(p->append.batch * p->append.tokens, values[TOKENS_INDEX]) *
+    return ca_divide_up(p->normal.append.batch * p->normal.append.tokens, values[TOKENS_INDEX]) *
            values[HEAD_GROUPS_INDEX] * (values[WHOLE_ROWS_INDEX] ? 1 : ca_divide_up(dim, CA_BLOCK));
 }
 
-static struct ca_ndrange items(const clattn_problem *p, const size_t *values, size_t dim)
+static struct ca_ndrange items(const struct ca_problem *p, const size_t *values, size_t dim)
 {
     const size_t local = values[GROUP_ITEMS_INDEX];
 
     return (struct ca_ndrange){{ca_round_up(shares(p, values, dim), local), 1, 1}, {local, 1, 1}};
 }
 
-static struct ca_ndrange tokens_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange tokens_ndrange(const struct ca_problem *p, const size_t *values)
 {
-    return items(p, values, ca_larger(p->append.dim_qk, p->append.dim_v));
+    return items(p, values, ca_larger(p->normal.append.dim_qk, p->normal.append.dim_v));
 }
 
-static struct ca_ndrange queries_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange queries_ndrange(const struct ca_problem *p, const size_t *values)
 {
-    struct ca_ndrange range = items(p, values, p->append.dim_qk);
+    struct ca_ndrange range = items(p, values, p->normal.append.dim_qk);
 
-    if (p->append.queries == CLATTN_QUERIES_NONE)
+    if (p->normal.append.queries == CLATTN_QUERIES_NONE)
         range.global[0] = 0;
     return range;
 }
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)dev;
-    return p->append.dim_qk > CL_INT_MAX / 4 || p->append.dim_v > CL_INT_MAX / 4
+    return p->normal.append.dim_qk > CL_INT_MAX / 4 || p->normal.append.dim_v > CL_INT_MAX / 4
                ? "a row has more than 2^29 elements"
                : NULL;
 }
 
 /* On CPUs an item has enough tokens for a few KiB of a head's rows, but each compute unit has
  * several items. */
-static void adapt_to_cpu(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt_to_cpu(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     /* the largest number of bytes for cosines and sines: a share of L2 */
     const size_t most = (size_t)96 << 10;
-    const size_t widest = p->append.rotary == CLATTN_ROTARY_PAIRS
+    const size_t widest = p->normal.append.rotary == CLATTN_ROTARY_PAIRS
                               ? 8
                               : 16; /* 8: neighbours swap in one instruction */
 
@@ -65,14 +65,14 @@ static void adapt_to_cpu(const clattn_problem *p, const clattn_device_info *dev,
     values[WHOLE_ROWS_INDEX] = 1;
     values[TOKENS_INDEX] = 64;
     while (values[TOKENS_INDEX] > 1 &&
-           (shares(p, values, p->append.dim_qk) < (size_t)4 * dev->compute_units ||
+           (shares(p, values, p->normal.append.dim_qk) < (size_t)4 * dev->compute_units ||
             private_bytes(p, values) > most))
         values[TOKENS_INDEX] /= 2;
     values[WHOLE_ROWS_INDEX] = private_bytes(p, values) <= most;
 }
 
 /* On GPUs heads are divided until each compute unit has a few items. */
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     enum { ENOUGH = 1024 };
 
@@ -82,8 +82,9 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
     values[SIMD_WIDTH_INDEX] = 4;
     values[GROUP_ITEMS_INDEX] = dev->max_work_group_size >= 64 ? 64 : 1;
-    while (values[HEAD_GROUPS_INDEX] < 32 && values[HEAD_GROUPS_INDEX] < p->append.kv_heads &&
-           shares(p, values, p->append.dim_qk) < ENOUGH * (size_t)dev->compute_units)
+    while (values[HEAD_GROUPS_INDEX] < 32 &&
+           values[HEAD_GROUPS_INDEX] < p->normal.append.kv_heads &&
+           shares(p, values, p->normal.append.dim_qk) < ENOUGH * (size_t)dev->compute_units)
         values[HEAD_GROUPS_INDEX] *= 2;
 }
 

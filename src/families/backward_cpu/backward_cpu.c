@@ -18,7 +18,7 @@
 
 #include "families/backward_cpu/backward_cpu_stages.h"
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     /* The least private memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
@@ -41,18 +41,19 @@ static void block_registers(const size_t mv, const int wide, size_t *values)
 
 /* Returns the number of vectors of keys with the least cost for the blocks of a column of the block
  * lists. Blocks begin with the column, if it has a whole one, and the last may have few keys. */
-static size_t vectors_of_column(const clattn_problem *p, const size_t width, const int wide)
+static size_t vectors_of_column(const struct ca_problem *p, const size_t width, const int wide)
 {
     static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0}; /* the speeds of fused_cpu */
-    const size_t column = p->block_kv < p->seq_kv ? p->block_kv : p->seq_kv;
+    const size_t column =
+        p->normal.block_kv < p->normal.seq_kv ? p->normal.block_kv : p->normal.seq_kv;
     double least = INFINITY;
     size_t best = 1;
 
     for (size_t mv = 1; column && mv <= (wide ? 4 : 3); mv++) {
         const size_t keys = width * mv;
         const double cost =
-            (p->block_kv >= keys ? (double)ca_round_up(column, keys) / (double)column
-                                 : 1.0 + (double)(keys - 1) / (double)p->block_kv) /
+            (p->normal.block_kv >= keys ? (double)ca_round_up(column, keys) / (double)column
+                                        : 1.0 + (double)(keys - 1) / (double)p->normal.block_kv) /
             speed[mv];
         if (cost < least) {
             least = cost;
@@ -63,30 +64,30 @@ static size_t vectors_of_column(const clattn_problem *p, const size_t width, con
 }
 
 /* Chooses blocks that fit columns and rows of the block lists. */
-static void adapt_to_blocks(const clattn_problem *p, const int wide, size_t *values)
+static void adapt_to_blocks(const struct ca_problem *p, const int wide, size_t *values)
 {
     const size_t width = values[SIMD_WIDTH_INDEX];
 
     block_registers(vectors_of_column(p, width, wide), wide, values);
     values[DQ_ROWS_INDEX] = 4; /* leaves few rows outside whole register tiles */
     while (values[BLOCKS_PER_TILE_INDEX] > 1 &&
-           values[BLOCKS_PER_TILE_INDEX] * values[BLOCK_VECTORS_INDEX] * width > p->block_kv)
+           values[BLOCKS_PER_TILE_INDEX] * values[BLOCK_VECTORS_INDEX] * width > p->normal.block_kv)
         values[BLOCKS_PER_TILE_INDEX] /= 2;
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;
 
     values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
-    block_registers(p->seq_kv <= values[SIMD_WIDTH_INDEX] ? 1
-                    : p->seq_kv < 192                     ? 2
-                    : wide                                ? 4
-                                                          : 3,
+    block_registers(p->normal.seq_kv <= values[SIMD_WIDTH_INDEX] ? 1
+                    : p->normal.seq_kv < 192                     ? 2
+                    : wide                                       ? 4
+                                                                 : 3,
                     wide, values);
     values[DQ_VECTORS_INDEX] = wide ? 4 : 2;
-    values[BLOCK_M_INDEX] = p->seq_q >= 384 ? 96 : 48;
-    if (p->block_q)
+    values[BLOCK_M_INDEX] = p->normal.seq_q >= 384 ? 96 : 48;
+    if (p->normal.block_q)
         adapt_to_blocks(p, wide, values);
     values[SPLIT_K_INDEX] = suggested_split(p, dev);
     if (reject(p, dev, values))
@@ -115,7 +116,7 @@ const struct ca_family ca_backward_cpu_vector = {
 
 /* ---- backward_cpu UNIT=pairs ---------------------------------------------------------------------------- */
 
-static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported_by_pairs(const struct ca_problem *p, const clattn_device_info *dev)
 {
     const char *why = ca_bf16_pairs_refusal(p);
 

@@ -17,7 +17,7 @@ static size_t block(const size_t *values)
 
 #include "families/backward_cpu/backward_cpu_stages.h"
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     /* The least private memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {[BLOCK_VECTORS_INDEX] = 2,
@@ -30,20 +30,22 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 }
 
 /* If windows mask parts of many tiles, tiles are smaller, and chunks of keys have the same size. */
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    if (p->causal || p->window_left != CLATTN_UNLIMITED || p->window_right != CLATTN_UNLIMITED) {
+    if (p->normal.causal || p->normal.window_left != CLATTN_UNLIMITED ||
+        p->normal.window_right != CLATTN_UNLIMITED) {
         values[BLOCK_VECTORS_INDEX] = 4;
         values[BLOCK_M_INDEX] = 128;
         values[BLOCKS_PER_TILE_INDEX] = 8;
     }
     while (values[BLOCK_VECTORS_INDEX] > 2 &&
-           (block(values) / 2 >= p->seq_kv || (p->block_q && block(values) > p->block_kv)))
+           (block(values) / 2 >= p->normal.seq_kv ||
+            (p->normal.block_q && block(values) > p->normal.block_kv)))
         values[BLOCK_VECTORS_INDEX] /= 2;
-    while (values[BLOCK_M_INDEX] > 32 && values[BLOCK_M_INDEX] / 2 >= p->seq_q)
+    while (values[BLOCK_M_INDEX] > 32 && values[BLOCK_M_INDEX] / 2 >= p->normal.seq_q)
         values[BLOCK_M_INDEX] /= 2;
-    while (p->block_q && values[BLOCKS_PER_TILE_INDEX] > 1 &&
-           values[BLOCKS_PER_TILE_INDEX] * block(values) > p->block_kv)
+    while (p->normal.block_q && values[BLOCKS_PER_TILE_INDEX] > 1 &&
+           values[BLOCKS_PER_TILE_INDEX] * block(values) > p->normal.block_kv)
         values[BLOCKS_PER_TILE_INDEX] /= 2;
     values[SPLIT_K_INDEX] = suggested_split(p, dev);
     while (reject(p, dev, values) && values[BLOCKS_PER_TILE_INDEX] > 1)

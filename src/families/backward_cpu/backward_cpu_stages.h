@@ -12,64 +12,68 @@
 #include "families/block_bits.h"
 #include "families/pair_marks.h"
 
-static struct ca_ndrange marks_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange marks_ndrange(const struct ca_problem *p, const size_t *values)
 {
     (void)values;
     return ca_pair_marks_ndrange(p, BACKWARD_MARK_QUERIES);
 }
 
-static struct ca_ndrange rows_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange rows_ndrange(const struct ca_problem *p, const size_t *values)
 {
-    return ca_single_items(ca_divide_up(p->seq_q, values[BLOCK_M_INDEX]), p->heads, p->batch);
+    return ca_single_items(ca_divide_up(p->normal.seq_q, values[BLOCK_M_INDEX]), p->normal.heads,
+                           p->normal.batch);
 }
 
-static struct ca_ndrange lanes_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange lanes_ndrange(const struct ca_problem *p, const size_t *values)
 {
-    return ca_single_items(values[SPLIT_K_INDEX], p->kv_heads, p->batch);
+    return ca_single_items(values[SPLIT_K_INDEX], p->normal.kv_heads, p->normal.batch);
 }
 
 /* The stage also runs if there are no pairs, since it then writes sums of 0. */
-static struct ca_ndrange bias_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange bias_ndrange(const struct ca_problem *p, const size_t *values)
 {
 #include "families/names.h"
-    const size_t *stride = p->bias_layout.stride;
-    const size_t heads = stride[1] == 0 ? 1 : p->heads, batch = stride[0] == 0 ? 1 : p->batch;
+    const size_t *stride = p->normal.bias_layout.stride;
+    const size_t heads = stride[1] == 0 ? 1 : p->normal.heads,
+                 batch = stride[0] == 0 ? 1 : p->normal.batch;
 
-    if (!p->dbias)
+    if (!p->normal.dbias)
         return ca_single_items(0, 0, 0);
-    return ca_single_items(stride[3] == 0 ? 1 : ca_divide_up(p->seq_kv, BLOCK_N),
-                           stride[2] == 0 ? 1 : ca_divide_up(p->seq_q, BLOCK_M), heads * batch);
+    return ca_single_items(stride[3] == 0 ? 1 : ca_divide_up(p->normal.seq_kv, BLOCK_N),
+                           stride[2] == 0 ? 1 : ca_divide_up(p->normal.seq_q, BLOCK_M),
+                           heads * batch);
 }
 
-static struct ca_ndrange heads_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange heads_ndrange(const struct ca_problem *p, const size_t *values)
 {
     (void)values;
-    return ca_single_items(p->dslopes || p->dsinks ? p->heads : 0, 1, 1);
+    return ca_single_items(p->normal.dslopes || p->normal.dsinks ? p->normal.heads : 0, 1, 1);
 }
 
-static struct ca_ndrange sum_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange sum_ndrange(const struct ca_problem *p, const size_t *values)
 {
     (void)values;
-    return ca_single_items(p->seq_q, p->heads, p->batch);
+    return ca_single_items(p->normal.seq_q, p->normal.heads, p->normal.batch);
 }
 
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
+static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 {
 #include "families/names.h"
-    const size_t heads = p->batch * p->heads;
-    const size_t sums = heads * (p->seq_q + ROWS_AFTER) * ROW_QK;
-    const size_t stats = ca_round_up(ROW_STATISTICS * heads * p->seq_q, 16);
+    const size_t heads = p->normal.batch * p->normal.heads;
+    const size_t sums = heads * (p->normal.seq_q + ROWS_AFTER) * ROW_QK;
+    const size_t stats = ca_round_up(ROW_STATISTICS * heads * p->normal.seq_q, 16);
 
     return (stats + SPLIT_K * (sums + heads)) * sizeof(cl_float) +
            ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
            ca_pair_marks_bytes(p, BACKWARD_MARK_QUERIES, BLOCK_N);
 }
 
-static size_t suggested_split(const clattn_problem *p, const clattn_device_info *dev)
+static size_t suggested_split(const struct ca_problem *p, const clattn_device_info *dev)
 {
     size_t split = 1;
 
-    while (split < 32 && split * p->kv_heads * p->batch < (size_t)4 * dev->compute_units)
+    while (split < 32 &&
+           split * p->normal.kv_heads * p->normal.batch < (size_t)4 * dev->compute_units)
         split *= 2;
     return split;
 }

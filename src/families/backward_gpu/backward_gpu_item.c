@@ -9,8 +9,8 @@
 #include <string.h>
 
 static size_t most_registers(const clattn_device_info *dev);
-static size_t needed_registers(const clattn_problem *p, const size_t *values);
-static int refuses_stored(const clattn_problem *p);
+static size_t needed_registers(const struct ca_problem *p, const size_t *values);
+static int refuses_stored(const struct ca_problem *p);
 
 #define TUNABLES_DEF "families/backward_gpu/backward_gpu_item.def"
 #define TUNABLES_UNIT UNIT_ITEM
@@ -24,37 +24,39 @@ static size_t most_registers(const clattn_device_info *dev)
 }
 
 /* Returns whether options need registers for each pair. */
-static int keeps_more(const clattn_problem *p)
+static int keeps_more(const struct ca_problem *p)
 {
-    return ca_keeps_more(p) || p->block_q;
+    return ca_keeps_more(p) || p->normal.block_q;
 }
 
 /* The registers of a work-item: register_floats(), the operands of a product, and values of
  * options. Addresses are not counted. */
-static size_t needed_registers(const clattn_problem *p, const size_t *values)
+static size_t needed_registers(const struct ca_problem *p, const size_t *values)
 {
     const size_t columns = values[BLOCK_STREAMED_INDEX] / values[THREADS_N_INDEX];
 
     return register_floats(p, values) + 4 * columns + 4 +
            (keeps_more(p) ? 8 * values[THREAD_M_INDEX] : 0) +
-           (p->softcap > 0.0f || p->alibi ? 32 : 0);
+           (p->normal.softcap > 0.0f || p->normal.alibi ? 32 : 0);
 }
 
 /* Returns whether gradients of scores cannot be stored (cl/gpu/stored_gradients.h): lengths,
  * windows and causality alone must decide which pairs are visible, and backward_queries must have
  * no sums but dq. */
-static int refuses_stored(const clattn_problem *p)
+static int refuses_stored(const struct ca_problem *p)
 {
-    return p->bias || p->mask || p->block_q || p->dslopes || p->total_q || p->total_kv;
+    return p->normal.bias || p->normal.mask || p->normal.block_q || p->normal.dslopes ||
+           p->normal.total_q || p->normal.total_kv;
 }
 
 /* The bytes of all pairs' gradients. */
-static size_t stored_bytes(const clattn_problem *p)
+static size_t stored_bytes(const struct ca_problem *p)
 {
-    return p->batch * p->heads * p->seq_kv * ca_round_up(p->seq_q, 4) * sizeof(cl_float);
+    return p->normal.batch * p->normal.heads * p->normal.seq_kv * ca_round_up(p->normal.seq_q, 4) *
+           sizeof(cl_float);
 }
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)p;
     (void)dev;
@@ -75,7 +77,8 @@ static size_t most_floats(const clattn_device_info *dev)
 
 /* Halves tile sizes, first those whose reduction costs least speed, until two groups share the
  * local memory of a GPU that has 64 KB of it, or one group fits all of a smaller one. */
-static void fit_local_memory(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void fit_local_memory(const struct ca_problem *p, const clattn_device_info *dev,
+                             size_t *values)
 {
     static const struct {
         size_t index, floor;
@@ -102,14 +105,14 @@ enum { MOST_STORED_BYTES = 1 << 28, STORED_SHARE = 64 };
  * many groups stay resident. Blocks have 128 owned rows if there are enough blocks for nearly all
  * cores, and threads have four streamed rows; each of these was faster on an H200. Gradients of
  * scores are stored. */
-static void add_stage(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void add_stage(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {
         size_t length, resident;
     } choices[] = {{32, 1}, {16, 1}, {32, 0}, {16, 0}};
     const size_t streamed = ca_larger(values[BLOCK_STREAMED_INDEX], 4 * values[THREADS_N_INDEX]);
-    const size_t blocks =
-        ca_divide_up(ca_smaller(p->seq_q, p->seq_kv), 128) * p->kv_heads * p->batch;
+    const size_t blocks = ca_divide_up(ca_smaller(p->normal.seq_q, p->normal.seq_kv), 128) *
+                          p->normal.kv_heads * p->normal.batch;
     const int doubles = values[BLOCK_OWNED_INDEX] >= 32 && values[THREADS_N_INDEX] <= 16 &&
                         values[THREAD_M_INDEX] == 8 && 8 * blocks >= 7 * ca_device_cores(dev);
     size_t with[NUM_TUNABLES];
@@ -140,18 +143,19 @@ static void add_stage(const clattn_problem *p, const clattn_device_info *dev, si
     }
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most_items =
         ca_smaller(256, ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
-    const size_t longest = ca_larger(p->seq_q, p->seq_kv);
+    const size_t longest = ca_larger(p->normal.seq_q, p->normal.seq_kv);
     size_t *const block = &values[BLOCK_OWNED_INDEX], *const threads = &values[THREADS_N_INDEX];
 
     /* Small problems get smaller blocks, so that every compute unit has some. */
-    while (*block > 8 && (*block / 2 >= longest ||
-                          (*block > 16 && ca_divide_up(ca_smaller(p->seq_q, p->seq_kv), *block) *
-                                                  p->kv_heads * p->batch <
-                                              2 * ca_device_cores(dev))))
+    while (*block > 8 &&
+           (*block / 2 >= longest ||
+            (*block > 16 && ca_divide_up(ca_smaller(p->normal.seq_q, p->normal.seq_kv), *block) *
+                                    p->normal.kv_heads * p->normal.batch <
+                                2 * ca_device_cores(dev))))
         *block /= 2;
     values[THREAD_M_INDEX] = *block > 8 && most_floats(dev) > 128 && !keeps_more(p) ? 8 : 4;
     while (*threads < 64 && (register_floats(p, values) > most_floats(dev) ||
@@ -167,7 +171,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[THREAD_M_INDEX] = 4;
     while (work_items(values) > most_items && *threads > 4)
         *threads /= 2;
-    if (p->dtype != CLATTN_F32)
+    if (p->normal.dtype != CLATTN_F32)
         values[LOAD_WIDTH_INDEX] = 8;
     fit_local_memory(p, dev, values);
     add_stage(p, dev, values);
@@ -183,7 +187,7 @@ static size_t block_owned(const size_t *values)
     return values[BLOCK_OWNED_INDEX];
 }
 
-static size_t operand_parts(const clattn_problem *p)
+static size_t operand_parts(const struct ca_problem *p)
 {
     (void)p;
     return 1;
@@ -192,7 +196,7 @@ static size_t operand_parts(const clattn_problem *p)
 #define owned_keys block_owned
 #include "families/backward_gpu/backward_gpu_stages.h"
 
-static size_t all_workspace_bytes(const clattn_problem *p, const size_t *values)
+static size_t all_workspace_bytes(const struct ca_problem *p, const size_t *values)
 {
     return workspace_bytes(p, values) + (values[STORE_DS_INDEX] ? stored_bytes(p) : 0);
 }

@@ -14,8 +14,8 @@
 enum { MOST_EMULATED = 128 };
 
 static size_t work_items(const size_t *values);
-static size_t register_words(const clattn_problem *p, const size_t *values);
-static int spills(const clattn_problem *p, const size_t *values);
+static size_t register_words(const struct ca_problem *p, const size_t *values);
+static int spills(const struct ca_problem *p, const size_t *values);
 
 enum { PRODUCER = 0 };
 
@@ -65,16 +65,16 @@ static size_t product_words(const size_t *values)
     return values[M_FRAGMENTS_INDEX] * f->queries * 2 * values[BLOCK_STREAMED_INDEX] / f->lanes;
 }
 
-static size_t sum_words(const clattn_problem *p, const size_t *values)
+static size_t sum_words(const struct ca_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
-    const size_t dims = padded_dim(p->dim_qk, values) + padded_dim(p->dim_v, values);
+    const size_t dims = padded_dim(p->normal.dim_qk, values) + padded_dim(p->normal.dim_v, values);
 
     return f->queries * (dims / values[DIM_GROUPS_INDEX]) / f->lanes;
 }
 
 /* The words that a work-item keeps in registers. */
-static size_t register_words(const clattn_problem *p, const size_t *values)
+static size_t register_words(const struct ca_problem *p, const size_t *values)
 {
     return product_words(values) + sum_words(p, values);
 }
@@ -88,17 +88,19 @@ static size_t least_streamed(const size_t *values)
 /* The registers that a work-item needs, fitted to 100 programs that tests/offline.sh's compilers
  * spilled or not. Added are addresses and operands (WMMA holds these twice), an address in a
  * mask and a bias for each pair, and values that other options keep. */
-static size_t needed_registers(const clattn_problem *p, const size_t *values)
+static size_t needed_registers(const struct ca_problem *p, const size_t *values)
 {
     const int twice = values[INSTRUCTION_INDEX] == CA_WMMA;
     const size_t products = product_words(values);
-    const size_t pairs = (p->mask != 0) + (p->bias != 0);
-    const size_t scores = (p->softcap > 0.0f) + (p->alibi != 0) + (p->dropout > 0.0f);
+    const size_t pairs = (p->normal.mask != 0) + (p->normal.bias != 0);
+    const size_t scores =
+        (p->normal.softcap > 0.0f) + (p->normal.alibi != 0) + (p->normal.dropout > 0.0f);
     const int wide = values[M_FRAGMENTS_INDEX] > 1;
-    const size_t places = (p->block_q > 0) + (p->total_q > 0 || p->total_kv > 0);
+    const size_t places =
+        (p->normal.block_q > 0) + (p->normal.total_q > 0 || p->normal.total_kv > 0);
     const size_t operands = wide ? 62 : 82;
-    const size_t others = !twice ? operands : p->dtype == CLATTN_BF16 ? 140 : 100;
-    const size_t parts = p->dtype == CLATTN_F32 ? (twice ? 100 : 24) : 0; /* of operands */
+    const size_t others = !twice ? operands : p->normal.dtype == CLATTN_BF16 ? 140 : 100;
+    const size_t parts = p->normal.dtype == CLATTN_F32 ? (twice ? 100 : 24) : 0; /* of operands */
 
     return sum_words(p, values) + (twice ? 2 : 1) * products + pairs * (products + 16) +
            scores * 16 + places * 32 + others + parts;
@@ -106,7 +108,7 @@ static size_t needed_registers(const clattn_problem *p, const size_t *values)
 
 /* The smallest blocks are taken even if registers are spilled, since there is no other choice.
  * Devices with other instructions have more registers. */
-static int spills(const clattn_problem *p, const size_t *values)
+static int spills(const struct ca_problem *p, const size_t *values)
 {
     const size_t instruction = values[INSTRUCTION_INDEX];
     const int least =
@@ -118,19 +120,19 @@ static int spills(const clattn_problem *p, const size_t *values)
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
-static int fits_registers(const clattn_problem *p, const size_t *values)
+static int fits_registers(const struct ca_problem *p, const size_t *values)
 {
     return register_words(p, values) <= fragment_of(values)->registers &&
            (values[EMULATE_INDEX] || !spills(p, values));
 }
 
-static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+static int fits(const struct ca_problem *p, const clattn_device_info *dev, const size_t *values)
 {
     return fits_registers(p, values) && local_bytes(p, values) <= dev->local_memory_bytes;
 }
 
 /* Chooses fewer streamed rows, or more parts of the dims, until the registers hold all values. */
-static void fit_registers(const clattn_problem *p, size_t *values)
+static void fit_registers(const struct ca_problem *p, size_t *values)
 {
     const size_t most = values[BLOCK_STREAMED_INDEX];
 
@@ -146,7 +148,7 @@ static void fit_registers(const clattn_problem *p, size_t *values)
 
 /* Chooses fewer sub-groups until the device and the problem keep all of them busy, and local memory
  * has room. */
-static void shrink(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void shrink(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most_items =
         ca_smaller(values[EMULATE_INDEX] ? MOST_EMULATED : SIZE_MAX,
@@ -154,8 +156,9 @@ static void shrink(const clattn_problem *p, const clattn_device_info *dev, size_
     size_t *const sub_rows = &values[SUB_GROUPS_INDEX];
 
     fit_registers(p, values);
-    while (*sub_rows > 1 && (work_items(values) > most_items ||
-                             block_owned(values) / 2 >= ca_larger(p->seq_q, p->seq_kv)))
+    while (*sub_rows > 1 &&
+           (work_items(values) > most_items ||
+            block_owned(values) / 2 >= ca_larger(p->normal.seq_q, p->normal.seq_kv)))
         *sub_rows /= 2;
     while (!fits(p, dev, values) && values[BLOCK_STREAMED_INDEX] > least_streamed(values))
         values[BLOCK_STREAMED_INDEX] /= 2;
@@ -165,7 +168,7 @@ static void shrink(const clattn_problem *p, const clattn_device_info *dev, size_
 
 /* Takes wide sub-groups if a multiprocessor holds two groups and every multiprocessor gets some:
  * they load operands half as often. */
-static void take_wide(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void take_wide(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     size_t wide[NUM_TUNABLES];
 
@@ -176,11 +179,12 @@ static void take_wide(const clattn_problem *p, const clattn_device_info *dev, si
     wide[BLOCK_STREAMED_INDEX] = 32;
     wide[STAGES_INDEX] = 2;
     if (!reject(p, dev, wide) && 2 * local_bytes(p, wide) <= dev->local_memory_bytes &&
-        p->seq_q / block_owned(wide) * p->heads * p->batch >= 2 * ca_device_cores(dev))
+        p->normal.seq_q / block_owned(wide) * p->normal.heads * p->normal.batch >=
+            2 * ca_device_cores(dev))
         memcpy(values, wide, sizeof wide);
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t own = ca_instruction_of(dev);
 
@@ -206,7 +210,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
 }
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     size_t values[NUM_TUNABLES];
     const char *why = ca_mma_gradient_refusal(p);
@@ -224,7 +228,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 
 /* Parts fill local memory. If it holds fewer than four sub-groups' rows of f32, some register files
  * of a compute unit would be idle. */
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
+static int preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     const int with = ca_mma_preference(p, dev);
     size_t values[NUM_TUNABLES];

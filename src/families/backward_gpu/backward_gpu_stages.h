@@ -16,84 +16,91 @@ static size_t mark_rows(const size_t *values)
     return MARK_OF(owned_keys(values), values[BLOCK_STREAMED_INDEX]);
 }
 
-static struct ca_ndrange marks_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange marks_ndrange(const struct ca_problem *p, const size_t *values)
 {
     return ca_pair_marks_group_ndrange(p, mark_rows(values), mark_rows(values), work_items(values));
 }
 
-static struct ca_ndrange rows_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange rows_ndrange(const struct ca_problem *p, const size_t *values)
 {
     const size_t items = work_items(values);
 
-    return (struct ca_ndrange){
-        {ca_round_up(p->seq_q * ROW_LANES_OF(items), items), p->heads, p->batch}, {items, 1, 1}};
+    return (struct ca_ndrange){{ca_round_up(p->normal.seq_q * ROW_LANES_OF(items), items),
+                                p->normal.heads, p->normal.batch},
+                               {items, 1, 1}};
 }
 
-static struct ca_ndrange keys_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange keys_ndrange(const struct ca_problem *p, const size_t *values)
 {
-    return ca_groups(ca_divide_up(p->seq_kv, owned_keys(values)) * p->kv_heads * p->batch,
+    return ca_groups(ca_divide_up(p->normal.seq_kv, owned_keys(values)) * p->normal.kv_heads *
+                         p->normal.batch,
                      work_items(values));
 }
 
-static struct ca_ndrange queries_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange queries_ndrange(const struct ca_problem *p, const size_t *values)
 {
-    return ca_groups(ca_divide_up(p->seq_q, block_owned(values)) * p->heads * p->batch,
+    return ca_groups(ca_divide_up(p->normal.seq_q, block_owned(values)) * p->normal.heads *
+                         p->normal.batch,
                      work_items(values));
 }
 
 /* The size of dbias's sums that broadcast within rows of pairs: see Workspace in the kernel. */
-static int sums_keys(const clattn_problem *p)
+static int sums_keys(const struct ca_problem *p)
 {
-    return p->dbias && p->bias_layout.stride[3] == 0;
+    return p->normal.dbias && p->normal.bias_layout.stride[3] == 0;
 }
 
-static int sums_queries(const clattn_problem *p)
+static int sums_queries(const struct ca_problem *p)
 {
-    return p->dbias && p->bias_layout.stride[2] == 0 && !sums_keys(p);
+    return p->normal.dbias && p->normal.bias_layout.stride[2] == 0 && !sums_keys(p);
 }
 
 /* The batches and heads of the bias. */
-static size_t bias_planes(const clattn_problem *p)
+static size_t bias_planes(const struct ca_problem *p)
 {
-    const size_t *stride = p->bias_layout.stride;
+    const size_t *stride = p->normal.bias_layout.stride;
 
-    return (stride[0] == 0 ? 1 : p->batch) * (stride[1] == 0 ? 1 : p->heads);
+    return (stride[0] == 0 ? 1 : p->normal.batch) * (stride[1] == 0 ? 1 : p->normal.heads);
 }
 
-static struct ca_ndrange bias_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange bias_ndrange(const struct ca_problem *p, const size_t *values)
 {
-    const size_t tiles = ca_divide_up(p->seq_kv, values[BLOCK_STREAMED_INDEX]) *
-                         ca_divide_up(p->seq_q, block_owned(values));
+    const size_t tiles = ca_divide_up(p->normal.seq_kv, values[BLOCK_STREAMED_INDEX]) *
+                         ca_divide_up(p->normal.seq_q, block_owned(values));
 
-    return ca_groups(p->dbias && !sums_keys(p) && !sums_queries(p) ? tiles * bias_planes(p) : 0,
+    return ca_groups(p->normal.dbias && !sums_keys(p) && !sums_queries(p) ? tiles * bias_planes(p)
+                                                                          : 0,
                      work_items(values));
 }
 
-static struct ca_ndrange sums_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange sums_ndrange(const struct ca_problem *p, const size_t *values)
 {
-    const size_t head_sums = (p->dslopes ? p->heads : 0) + (p->dsinks ? p->heads : 0);
+    const size_t head_sums =
+        (p->normal.dslopes ? p->normal.heads : 0) + (p->normal.dsinks ? p->normal.heads : 0);
     size_t elements = 0;
 
     if (sums_keys(p))
-        elements = bias_planes(p) * (p->bias_layout.stride[2] == 0 ? 1 : p->seq_q);
+        elements = bias_planes(p) * (p->normal.bias_layout.stride[2] == 0 ? 1 : p->normal.seq_q);
     if (sums_queries(p))
-        elements = bias_planes(p) * p->seq_kv;
+        elements = bias_planes(p) * p->normal.seq_kv;
     return ca_groups(head_sums + elements, work_items(values));
 }
 
 /* The words of the parts of q, do, k and v. */
-static size_t parts_words(const clattn_problem *p)
+static size_t parts_words(const struct ca_problem *p)
 {
-    const size_t DIM_QK = p->dim_qk, DIM_V = p->dim_v;
-    const size_t rows = p->batch * (p->heads * p->seq_q + p->kv_heads * p->seq_kv);
+    const size_t DIM_QK = p->normal.dim_qk, DIM_V = p->normal.dim_v;
+    const size_t rows = p->normal.batch *
+                        (p->normal.heads * p->normal.seq_q + p->normal.kv_heads * p->normal.seq_kv);
 
     return operand_parts(p) == 1 ? 0 : PARTS_WORDS(rows);
 }
 
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
+static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 {
-    const size_t rows = p->batch * p->heads * p->seq_q, keys = p->batch * p->heads * p->seq_kv;
-    const size_t words = ROW_STATISTICS * rows + (p->dslopes ? rows : 0) +
+    const size_t rows = p->normal.batch * p->normal.heads * p->normal.seq_q,
+                 keys = p->normal.batch * p->normal.heads * p->normal.seq_kv;
+    const size_t words = ROW_STATISTICS * rows + (p->normal.dslopes ? rows : 0) +
                          (sums_keys(p) ? rows : 0) + (sums_queries(p) ? keys : 0);
 
     return (words + parts_words(p)) * sizeof(cl_float) +

@@ -13,8 +13,8 @@
 enum { MOST_EMULATED = 128 };
 
 static size_t work_items(const size_t *values);
-static size_t register_words(const clattn_problem *p, const size_t *values);
-static int spills(const clattn_problem *p, const size_t *values);
+static size_t register_words(const struct ca_problem *p, const size_t *values);
+static int spills(const struct ca_problem *p, const size_t *values);
 
 static const size_t INSTRUCTION = CA_WGMMA;
 enum { DIM_GROUPS = 1, M_FRAGMENTS = 1 };
@@ -51,50 +51,55 @@ static size_t words(size_t dims, const size_t *values)
 }
 
 /* The words of a work-item of backward_keys, with the sums of dk and dv. */
-static size_t register_words(const clattn_problem *p, const size_t *values)
+static size_t register_words(const struct ca_problem *p, const size_t *values)
 {
-    return words(p->dim_qk + p->dim_v, values);
+    return words(p->normal.dim_qk + p->normal.dim_v, values);
 }
 
 /* The register pressure, fitted to programs that ptxas spilled. Added are addresses, an address in
  * a mask and a bias for each pair, and values that other options keep. Registers alone limit the
  * resident groups of backward_keys. */
-static int spills(const clattn_problem *p, const size_t *values)
+static int spills(const struct ca_problem *p, const size_t *values)
 {
     const size_t product = ROWS * values[BLOCK_STREAMED_INDEX] / SUB_GROUP, addresses = 36;
-    const size_t pairs = (p->mask != 0) + (p->bias != 0);
-    const size_t scores = (p->softcap > 0.0f) + (p->alibi != 0) + (p->dropout > 0.0f);
-    const size_t places = (p->block_q > 0) + (p->total_q > 0 || p->total_kv > 0);
-    const size_t parts = p->dtype == CLATTN_F32 ? 24 : 0; /* of weights */
+    const size_t pairs = (p->normal.mask != 0) + (p->normal.bias != 0);
+    const size_t scores =
+        (p->normal.softcap > 0.0f) + (p->normal.alibi != 0) + (p->normal.dropout > 0.0f);
+    const size_t places =
+        (p->normal.block_q > 0) + (p->normal.total_q > 0 || p->normal.total_kv > 0);
+    const size_t parts = p->normal.dtype == CLATTN_F32 ? 24 : 0; /* of weights */
     const size_t more = pairs * (2 * product + 16) + scores * 16 + places * 32 + addresses + parts;
 
     if (has_producer(values)) /* the producer holds most of the addresses */
         return register_words(p, values) + more - addresses + 28 >
-               ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]) - (p->block_q > 0 ? 8 : 0);
+               ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]) -
+                   (p->normal.block_q > 0 ? 8 : 0);
     return register_words(p, values) + more > ca_wgmma_registers(work_items(values), 1) ||
-           words(p->dim_qk, values) + more >
+           words(p->normal.dim_qk, values) + more >
                ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
 }
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
 /* Returns whether each multiprocessor has a group in both passes. */
-static int fills(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+static int fills(const struct ca_problem *p, const clattn_device_info *dev, const size_t *values)
 {
-    const size_t owned = block_owned(values), heads = ca_smaller(p->heads, p->kv_heads);
+    const size_t owned = block_owned(values),
+                 heads = ca_smaller(p->normal.heads, p->normal.kv_heads);
 
-    return ca_divide_up(ca_smaller(p->seq_q, p->seq_kv), owned) * heads * p->batch >=
+    return ca_divide_up(ca_smaller(p->normal.seq_q, p->normal.seq_kv), owned) * heads *
+               p->normal.batch >=
            ca_device_cores(dev);
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     values[EMULATE_INDEX] = !ca_has_wgmma(dev);
     if (values[EMULATE_INDEX])
         values[EXP_INDEX] = 2;
-    if (p->dropout > 0.0f)
+    if (p->normal.dropout > 0.0f)
         values[STAGES_INDEX] = 1;
-    if (ca_larger(p->dim_qk, p->dim_v) == 64 && !values[EMULATE_INDEX])
+    if (ca_larger(p->normal.dim_qk, p->normal.dim_v) == 64 && !values[EMULATE_INDEX])
         values[BLOCK_STREAMED_INDEX] = 128; /* 257 TFLOP/s on an H100, with 64 rows 239 */
     if (!values
             [EMULATE_INDEX]) { /* dim 128, on an H200: 429 TFLOP/s, without a producer 333; dim 64: 347, 329 */
@@ -103,9 +108,10 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         with[SUB_GROUPS_INDEX] = 2 * WARPGROUP;
         with[STAGES_INDEX] = 3;
         with[PRODUCER_INDEX] = with[RESIDENT_GROUPS_INDEX] = 1;
-        if (p->dtype == CLATTN_F32) { /* dim 64, on an H200: 70 TFLOP/s, with one warpgroup 55 */
+        if (p->normal.dtype ==
+            CLATTN_F32) { /* dim 64, on an H200: 70 TFLOP/s, with one warpgroup 55 */
             with[BLOCK_STREAMED_INDEX] = 64;
-            with[STAGES_INDEX] = p->dropout > 0.0f ? 1 : 2;
+            with[STAGES_INDEX] = p->normal.dropout > 0.0f ? 1 : 2;
             with[PRODUCER_INDEX] = 0;
         }
         if (fills(p, dev, with) && !reject(p, dev, with)) {
@@ -126,7 +132,7 @@ static int takes_dim(size_t dim)
     return dim == 64 || dim == 128;
 }
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     const char *why = ca_mma_gradient_refusal(p);
 
@@ -134,10 +140,10 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         return why;
     if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
         return "the device has another matrix instruction";
-    if (!takes_dim(p->dim_qk) || !takes_dim(p->dim_v))
+    if (!takes_dim(p->normal.dim_qk) || !takes_dim(p->normal.dim_v))
         return "dims are not 64 or 128, rows of a tile that the tensor cores read and whose sums "
                "registers hold";
-    if (p->dbias)
+    if (p->normal.dbias)
         return "the sums of a bias need q and do, of whole tiles, at the same time";
     return refusal_of_suggested(p, dev);
 }
@@ -149,11 +155,12 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 
 /* It is never chosen where it would be emulated, which is for tests. It is preferred to UNIT=mma.
  * */
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
+static int preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     if (!ca_has_wgmma(dev))
         return CA_ONLY_IF_FORCED;
-    return preference_with(p, dev, ca_larger(p->seq_q, p->seq_kv) >= WARPGROUP * ROWS ? 97 : 80);
+    return preference_with(
+        p, dev, ca_larger(p->normal.seq_q, p->normal.seq_kv) >= WARPGROUP * ROWS ? 97 : 80);
 }
 
 const struct ca_family ca_backward_gpu_warpgroup = {

@@ -10,8 +10,8 @@
 #include "families/pair_marks.h"
 #include "families/registry.h"
 
-static int reads_in_place(const clattn_problem *p);
-static int has_rows_apart(const clattn_problem *p);
+static int reads_in_place(const struct ca_problem *p);
+static int has_rows_apart(const struct ca_problem *p);
 
 #define TUNABLES_DEF "families/fused_cpu/fused_cpu.def"
 #define TUNABLES_UNIT UNIT_VECTOR
@@ -22,15 +22,16 @@ static int has_rows_apart(const clattn_problem *p);
 #include "families/table.h"
 
 /* Returns whether products can read keys and values in place. */
-static int reads_in_place(const clattn_problem *p)
+static int reads_in_place(const struct ca_problem *p)
 {
-    return !ca_problem_converts(p, CA_K) && !ca_problem_converts(p, CA_V) && !p->page_size;
+    return !ca_problem_converts(&p->normal, CA_K) && !ca_problem_converts(&p->normal, CA_V) &&
+           !p->normal.page_size;
 }
 
 /* Returns whether rows of keys or values have a gap between them. */
-static int has_rows_apart(const clattn_problem *p)
+static int has_rows_apart(const struct ca_problem *p)
 {
-    return p->k.stride[2] > p->dim_qk || p->v.stride[2] > p->dim_v;
+    return p->normal.k.stride[2] > p->normal.dim_qk || p->normal.v.stride[2] > p->normal.dim_v;
 }
 
 /* The number of queries in a block. */
@@ -45,21 +46,21 @@ static size_t chunk(const size_t *values)
     return block_m(values) * values[BLOCKS_PER_TILE_INDEX];
 }
 
-static size_t groups(const clattn_problem *p, const size_t *values)
+static size_t groups(const struct ca_problem *p, const size_t *values)
 {
-    return ca_query_chunks(p, chunk(values)) * p->heads * p->batch;
+    return ca_query_chunks(p, chunk(values)) * p->normal.heads * p->normal.batch;
 }
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     /* The least private memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
         [SIMD_WIDTH_INDEX] = 4, [BLOCK_VECTORS_INDEX] = 1, [QK_KEYS_INDEX] = 8,
         [PV_COLUMNS_INDEX] = 8, [BLOCK_N_INDEX] = 24,      [BLOCKS_PER_TILE_INDEX] = 1};
 
-    if (p->block_q && p->page_size)
+    if (p->normal.block_q && p->normal.page_size)
         return "this family does not walk block lists of keys in pages";
-    if (p->scores != CLATTN_SCORES_NONE)
+    if (p->normal.scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which a fused family never forms";
     return reject(p, dev, least);
 }
@@ -76,12 +77,12 @@ static void block_registers(const size_t mv, const int wide, size_t *values)
 
 /* The approximate number of keys that a query sees, and the further ones that a block of bm queries
  * visits. */
-static void count_keys(const clattn_problem *p, const double bm, double *seen, double *more)
+static void count_keys(const struct ca_problem *p, const double bm, double *seen, double *more)
 {
-    const double keys = (double)p->seq_kv;
-    const int left = p->window_left != CLATTN_UNLIMITED;
-    const int right = p->window_right != CLATTN_UNLIMITED;
-    const double window = (double)p->window_left + (double)p->window_right + 1.0;
+    const double keys = (double)p->normal.seq_kv;
+    const int left = p->normal.window_left != CLATTN_UNLIMITED;
+    const int right = p->normal.window_right != CLATTN_UNLIMITED;
+    const double window = (double)p->normal.window_left + (double)p->normal.window_right + 1.0;
 
     *seen = left && right && window < keys ? window : left || right ? keys / 2.0 : keys;
     *more = left && right ? bm - 1.0 : left || right ? bm / 2.0 : 0.0;
@@ -92,12 +93,12 @@ static const double speed[] = {0.0, 0.78, 0.94, 0.99, 1.0};
 
 /* The mean cost of a head's blocks of mv vectors, in units of a whole block; the last one may have
  * few queries. */
-static double mean_block(const clattn_problem *p, const size_t width, const size_t mv)
+static double mean_block(const struct ca_problem *p, const size_t width, const size_t mv)
 {
-    const size_t bm = width * mv, blocks = ca_divide_up(p->seq_q, bm), lower = mv / 2;
+    const size_t bm = width * mv, blocks = ca_divide_up(p->normal.seq_q, bm), lower = mv / 2;
     const double slower = width >= 16 ? 0.9 : 0.6; /* a half block has fewer sums */
 
-    if (p->seq_q - (blocks - 1) * bm > lower * width)
+    if (p->normal.seq_q - (blocks - 1) * bm > lower * width)
         return 1.0;
     return ((double)blocks - 1.0 +
             (double)lower / (double)mv * speed[mv] / (slower * speed[lower])) /
@@ -107,24 +108,26 @@ static double mean_block(const clattn_problem *p, const size_t width, const size
 /* The cost of a row of the block lists with blocks of mv vectors. If it has a whole block, blocks
  * begin with the row and the last may have few queries; else they see the lists of all their
  * rows. */
-static double listed_row_cost(const clattn_problem *p, const size_t width, const size_t mv)
+static double listed_row_cost(const struct ca_problem *p, const size_t width, const size_t mv)
 {
-    const size_t bm = width * mv, row = p->block_q < p->seq_q ? p->block_q : p->seq_q;
+    const size_t bm = width * mv,
+                 row = p->normal.block_q < p->normal.seq_q ? p->normal.block_q : p->normal.seq_q;
 
-    return (p->block_q >= bm ? (double)(ca_divide_up(row, bm) * bm) / (double)row
-                             : 1.0 + (double)(bm - 1) / (double)p->block_q) /
+    return (p->normal.block_q >= bm ? (double)(ca_divide_up(row, bm) * bm) / (double)row
+                                    : 1.0 + (double)(bm - 1) / (double)p->normal.block_q) /
            speed[mv];
 }
 
 /* The cost of blocks of mv vectors, relative to the least possible work. */
-static double cost(const clattn_problem *p, const clattn_device_info *dev, const size_t width,
+static double cost(const struct ca_problem *p, const clattn_device_info *dev, const size_t width,
                    const size_t mv)
 {
-    const size_t bm = width * mv, blocks = ca_divide_up(p->seq_q, bm) * p->heads * p->batch;
+    const size_t bm = width * mv,
+                 blocks = ca_divide_up(p->normal.seq_q, bm) * p->normal.heads * p->normal.batch;
     const double rounds = (double)ca_divide_up(blocks, dev->compute_units);
     double seen, more;
 
-    if (p->block_q && p->seq_q)
+    if (p->normal.block_q && p->normal.seq_q)
         return listed_row_cost(p, width, mv);
     count_keys(p, (double)bm, &seen, &more);
     return rounds * (double)(dev->compute_units * bm) * (seen + more) / (seen * speed[mv]) *
@@ -132,9 +135,10 @@ static double cost(const clattn_problem *p, const clattn_device_info *dev, const
 }
 
 /* Returns whether each query has biases or a mask of its own. */
-static int has_rows_of_pairs(const clattn_problem *p)
+static int has_rows_of_pairs(const struct ca_problem *p)
 {
-    return (p->bias && p->bias_layout.stride[2]) || (p->mask && p->mask_layout.stride[2]);
+    return (p->normal.bias && p->normal.bias_layout.stride[2]) ||
+           (p->normal.mask && p->normal.mask_layout.stride[2]);
 }
 
 /* Returns whether short rows lie whole pages apart (as where all heads' rows of a token are
@@ -146,13 +150,14 @@ static int rows_share_sets(const clattn_layout *rows, const size_t dim)
     return step % 4096 == 0 && step >= 4 * dim * sizeof(cl_float);
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;
-    const int band = p->window_left != CLATTN_UNLIMITED && p->window_right != CLATTN_UNLIMITED &&
-                     p->window_left + p->window_right < 1024;
-    const int stage_kv = reads_in_place(p) &&
-                         (rows_share_sets(&p->k, p->dim_qk) || rows_share_sets(&p->v, p->dim_v));
+    const int band = p->normal.window_left != CLATTN_UNLIMITED &&
+                     p->normal.window_right != CLATTN_UNLIMITED &&
+                     p->normal.window_left + p->normal.window_right < 1024;
+    const int stage_kv = reads_in_place(p) && (rows_share_sets(&p->normal.k, p->normal.dim_qk) ||
+                                               rows_share_sets(&p->normal.v, p->normal.dim_v));
     const int copies = stage_kv || !reads_in_place(p);
     size_t best = 1;
 
@@ -172,17 +177,20 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         values[BLOCK_N_INDEX] = 192;
         values[QK_KEYS_INDEX] = values[QK_KEYS_INDEX] > 8 ? 8 : values[QK_KEYS_INDEX];
     }
-    values[BALANCE_CAUSAL_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
+    values[BALANCE_CAUSAL_INDEX] = p->normal.causal && p->normal.window_left == CLATTN_UNLIMITED;
     /* The first tile of a band begins with the first key that its blocks see. A single block shares
      * no tiles: where tiles are copied, that takes an eighth of its time. Rows of pairs lie in as
      * many pages. */
     values[BLOCKS_PER_TILE_INDEX] = band && !copies ? 1 : has_rows_of_pairs(p) ? 4 : 8;
-    while (p->block_q && values[BLOCKS_PER_TILE_INDEX] > 1 && chunk(values) > p->block_q)
+    while (p->normal.block_q && values[BLOCKS_PER_TILE_INDEX] > 1 &&
+           chunk(values) > p->normal.block_q)
         values[BLOCKS_PER_TILE_INDEX] /= 2; /* the blocks of a chunk then see the same keys */
     /* A chunk's queries and outputs should take no more than half of an L2 cache of 1 MiB. */
     while (values[BLOCKS_PER_TILE_INDEX] > 1 &&
-           (groups(p, values) < (size_t)4 * dev->compute_units || chunk(values) / 2 >= p->seq_q ||
-            chunk(values) * (p->dim_qk + p->dim_v) * sizeof(cl_float) > (size_t)512 << 10))
+           (groups(p, values) < (size_t)4 * dev->compute_units ||
+            chunk(values) / 2 >= p->normal.seq_q ||
+            chunk(values) * (p->normal.dim_qk + p->normal.dim_v) * sizeof(cl_float) > (size_t)512
+                                                                                          << 10))
         values[BLOCKS_PER_TILE_INDEX] /= 2;
     values[STAGE_KV_INDEX] =
         stage_kv && values[BLOCKS_PER_TILE_INDEX] > 1; /* a single block would use a copy once */
@@ -209,13 +217,13 @@ const struct ca_family ca_fused_cpu_vector = {
 
 /* ---- fused_cpu UNIT=pairs ------------------------------------------------------------------------------- */
 
-static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported_by_pairs(const struct ca_problem *p, const clattn_device_info *dev)
 {
     const char *why = ca_bf16_pairs_refusal(p);
 
     if (why)
         return why;
-    if (p->mask_keys)
+    if (p->normal.mask_keys)
         return "where the columns of a mask begin a pair of keys may be cut";
     return unsupported(p, dev);
 }

@@ -184,9 +184,32 @@ INLINE struct query_block block_of(const struct query_block chunk, const int n)
 /* The mark of the block and the tile of keys from j on. */
 INLINE int mark_of_tile(const struct arguments *args, const struct query_block block, const long j)
 {
-    return block.marks ? block.marks[marks_of_block(args, block.b, block.h, block.i) + j / BLOCK_N]
-                       : 0;
+    return mark_of_pairs(args, block.marks, block.b, block.h, block.i, 1, j,
+                         min((long)BLOCK_N, args->shape->seq_kv - j));
 }
+
+#if HAS_MASK_FUNCTION
+/* Keys begin .. end - 1. */
+struct key_range {
+    long begin, end;
+};
+
+/* The keys j0 .. j1 - 1 of a tile without the first and last ones that are hidden from all queries of the block. */
+INLINE struct key_range shown_keys(const struct arguments *args, const struct query_block block,
+                                   const long j0, const long j1)
+{
+    struct key_range shown = {j0, j1};
+
+    if (!block.marks)
+        return shown;
+    const __global uchar *marks = block.marks + marks_of_block(args, block.b, block.h, block.i);
+    while (shown.begin < shown.end && marks[shown.begin / MARK_N] & MARK_EMPTY)
+        shown.begin += MARK_N;
+    while (shown.begin < shown.end && marks[(shown.end - 1) / MARK_N] & MARK_EMPTY)
+        shown.end = (shown.end - 1) / MARK_N * MARK_N;
+    return shown;
+}
+#endif
 
 /* Returns whether no key of the tile is visible to a block of the chunk. */
 INLINE bool is_empty_for_all(const struct arguments *args, const struct query_block chunk,
@@ -292,15 +315,19 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
                 continue;
 #endif
             struct prefetch_streams streams = streams_of_tile(args, chunk, n, j1, end, k, v);
-            if (HAS_WINDOW) /* blocks see different keys */
+            if (HAS_WINDOW || HAS_MASK_FUNCTION) /* blocks see different keys */
                 nonfinite = -1;
             const long last = block.i + block.queries - 1;
             const long all_begin = first_key(args, block.e, last);
             const long all_end = end_key(args, block.e, block.i);
-            const long block_end = min(end_key(args, block.e, last), j1);
-            long stop;
-            for (long j = with_whole_operand(j0, max(first_key(args, block.e, block.i), j0));
-                 j < block_end; j = stop) {
+            long block_begin = max(first_key(args, block.e, block.i), j0);
+            long block_end = min(end_key(args, block.e, last), j1), stop;
+#if HAS_MARKS && HAS_MASK_FUNCTION
+            const struct key_range shown = shown_keys(args, block, j0, j1);
+            block_begin = shown.begin;
+            block_end = min(block_end, shown.end);
+#endif
+            for (long j = with_whole_operand(j0, block_begin); j < block_end; j = stop) {
                 const source keys = tile_k + (j - j0) * k_row;
                 const source values = tile_v + OPERANDS_BEFORE(j - j0) * v_row;
                 /* A few keys that all queries see do not pay for a tile of their own. */

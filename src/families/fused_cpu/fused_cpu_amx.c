@@ -25,7 +25,7 @@ static size_t chunk(const size_t *values)
     return block_m(values) * values[BLOCKS_PER_TILE_INDEX];
 }
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     /* The least private memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
@@ -34,34 +34,37 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 
     if (why)
         return why;
-    if (p->mask_keys)
+    if (p->normal.mask_keys)
         return "where the columns of a mask begin a tile of keys may be cut";
-    if (p->block_q && p->page_size)
+    if (p->normal.block_q && p->normal.page_size)
         return "this family does not walk block lists of keys in pages";
-    if (p->scores != CLATTN_SCORES_NONE)
+    if (p->normal.scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which a fused family never forms";
     return reject(p, dev, least);
 }
 
 /* Few queries leave lanes empty, but a block of one vector reads each tile of keys for half as many
  * products. */
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const int band = p->window_left != CLATTN_UNLIMITED && p->window_right != CLATTN_UNLIMITED &&
-                     p->window_left + p->window_right < 1024;
-    const size_t row = sizeof(cl_float) * (p->dim_qk / 2 + p->dim_v); /* bytes of a query */
+    const int band = p->normal.window_left != CLATTN_UNLIMITED &&
+                     p->normal.window_right != CLATTN_UNLIMITED &&
+                     p->normal.window_left + p->normal.window_right < 1024;
+    const size_t row =
+        sizeof(cl_float) * (p->normal.dim_qk / 2 + p->normal.dim_v); /* bytes of a query */
 
-    values[BLOCK_VECTORS_INDEX] = p->seq_q <= SIMD_WIDTH || band ? 1 : 2;
+    values[BLOCK_VECTORS_INDEX] = p->normal.seq_q <= SIMD_WIDTH || band ? 1 : 2;
     if (ca_marks_pairs(p)) /* tiles in common masks are 64 keys wide, or a multiple */
         values[BLOCK_N_INDEX] = 64;
-    values[BALANCE_CAUSAL_INDEX] = p->causal && p->window_left == CLATTN_UNLIMITED;
+    values[BALANCE_CAUSAL_INDEX] = p->normal.causal && p->normal.window_left == CLATTN_UNLIMITED;
     values[BLOCKS_PER_TILE_INDEX] = band ? 1 : 16;
-    while (p->block_q && values[BLOCKS_PER_TILE_INDEX] > 1 && chunk(values) > p->block_q)
+    while (p->normal.block_q && values[BLOCKS_PER_TILE_INDEX] > 1 &&
+           chunk(values) > p->normal.block_q)
         values[BLOCKS_PER_TILE_INDEX] /= 2; /* the blocks of a chunk then see the same keys */
-    while (
-        values[BLOCKS_PER_TILE_INDEX] > 1 &&
-        (ca_query_chunks(p, chunk(values)) * p->heads * p->batch < (size_t)4 * dev->compute_units ||
-         chunk(values) / 2 >= p->seq_q || chunk(values) * row > L2_BYTES / 2))
+    while (values[BLOCKS_PER_TILE_INDEX] > 1 &&
+           (ca_query_chunks(p, chunk(values)) * p->normal.heads * p->normal.batch <
+                (size_t)4 * dev->compute_units ||
+            chunk(values) / 2 >= p->normal.seq_q || chunk(values) * row > L2_BYTES / 2))
         values[BLOCKS_PER_TILE_INDEX] /= 2;
     while (reject(p, dev, values) && values[BLOCKS_PER_TILE_INDEX] > 1)
         values[BLOCKS_PER_TILE_INDEX] /= 2;

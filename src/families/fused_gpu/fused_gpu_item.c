@@ -8,32 +8,32 @@
 
 #include <string.h>
 
-static int reads_halves(const clattn_problem *p);
-static int copies_floats(const clattn_problem *p);
+static int reads_halves(const struct ca_problem *p);
+static int copies_floats(const struct ca_problem *p);
 static size_t most_registers(const clattn_device_info *dev);
-static size_t needed_registers(const clattn_problem *p, const size_t *values);
+static size_t needed_registers(const struct ca_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/fused_gpu/fused_gpu_item.def"
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/expand.h"
 
 /* Returns whether some elements have two bytes, so that one load reads eight. */
-static int reads_halves(const clattn_problem *p)
+static int reads_halves(const struct ca_problem *p)
 {
-    return p->dtype != CLATTN_F32 || ca_problem_dtype(p, CA_K) != CLATTN_F32 ||
-           ca_problem_dtype(p, CA_V) != CLATTN_F32;
+    return p->normal.dtype != CLATTN_F32 || ca_problem_dtype(&p->normal, CA_K) != CLATTN_F32 ||
+           ca_problem_dtype(&p->normal, CA_V) != CLATTN_F32;
 }
 
 /* Returns whether rows can be copied to tiles without conversion: floats, not in pages. */
-static int copies_floats(const clattn_problem *p)
+static int copies_floats(const struct ca_problem *p)
 {
-    return !reads_halves(p) && !p->page_size;
+    return !reads_halves(p) && !p->normal.page_size;
 }
 
 /* The output dims that a work-item holds for each of its rows. */
-static size_t thread_dims(const clattn_problem *p, size_t threads)
+static size_t thread_dims(const struct ca_problem *p, size_t threads)
 {
-    return ca_round_up(p->dim_v, 4 * threads) / threads;
+    return ca_round_up(p->normal.dim_v, 4 * threads) / threads;
 }
 
 /* The number of needed_registers() from which compilers for 255 (NVIDIA) or 256 registers (AMD)
@@ -45,18 +45,19 @@ static size_t most_registers(const clattn_device_info *dev)
 
 /* The registers of a work-item: scores, outputs, the operands of the first product, and values of
  * options. Addresses are not counted. */
-static size_t needed_registers(const clattn_problem *p, const size_t *values)
+static size_t needed_registers(const struct ca_problem *p, const size_t *values)
 {
     const size_t keys = values[BLOCK_N_INDEX] / values[THREADS_N_INDEX];
 
     return register_floats(p, values) + 4 * keys + 4 +
-           (ca_keeps_more(p) ? 8 * values[THREAD_M_INDEX] : 0) + (p->softcap > 0.0f ? 32 : 0);
+           (ca_keeps_more(p) ? 8 * values[THREAD_M_INDEX] : 0) +
+           (p->normal.softcap > 0.0f ? 32 : 0);
 }
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)dev;
-    if (p->scores != CLATTN_SCORES_NONE)
+    if (p->normal.scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
     return NULL;
 }
@@ -87,7 +88,7 @@ static size_t best_stage(size_t dim_qk, size_t most)
 enum { ITEM_LOCAL_BYTES = 256 };
 
 /* Halves stages down to 16 columns if that makes room for one more group. */
-static void shrink_stages(const clattn_problem *p, size_t *values)
+static void shrink_stages(const struct ca_problem *p, size_t *values)
 {
     static const size_t stages[] = {STAGE_N_INDEX, BLOCK_K_INDEX};
 
@@ -99,7 +100,8 @@ static void shrink_stages(const clattn_problem *p, size_t *values)
 
 /* Halves tile sizes, first those whose reduction costs least speed, until two groups share the
  * local memory of a GPU that has 64 KB of it, or one group fits all of a smaller one. */
-static void fit_local_memory(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void fit_local_memory(const struct ca_problem *p, const clattn_device_info *dev,
+                             size_t *values)
 {
     static const struct {
         size_t index, floor;
@@ -119,7 +121,7 @@ static void fit_local_memory(const clattn_problem *p, const clattn_device_info *
 
 /* With background copies: a second stage, as long as possible, and all of Q resident, if as many
  * groups stay resident. Each was faster on an H200. */
-static void add_stage(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void add_stage(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {
         size_t length, q_resident;
@@ -132,7 +134,7 @@ static void add_stage(const clattn_problem *p, const clattn_device_info *dev, si
         memcpy(with, values, sizeof with);
         with[STAGES_INDEX] = 2;
         with[EXP_INDEX] = 1;
-        with[BLOCK_K_INDEX] = best_stage(p->dim_qk, choices[n].length);
+        with[BLOCK_K_INDEX] = best_stage(p->normal.dim_qk, choices[n].length);
         with[STAGE_N_INDEX] =
             ca_smaller(ca_larger(choices[n].length, with[THREADS_N_INDEX]), with[BLOCK_N_INDEX]);
         with[Q_RESIDENT_INDEX] = choices[n].q_resident;
@@ -144,7 +146,7 @@ static void add_stage(const clattn_problem *p, const clattn_device_info *dev, si
     }
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t tile = ca_has_many_registers(dev) ? 8 : 4;
     const size_t most_items =
@@ -156,23 +158,23 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[THREAD_M_INDEX] = thread_dims(p, *threads) > tile || ca_keeps_more(p) ? 4 : tile;
     /* Small problems get smaller blocks, so that every compute unit has some, and more threads, so
      * that a group is still as wide as the hardware. */
-    while (*block_m > 8 &&
-           (*block_m / 2 >= p->seq_q ||
-            (*block_m > 16 && (p->seq_q + *block_m - 1) / *block_m * p->heads * p->batch <
-                                  2 * ca_device_cores(dev))))
+    while (*block_m > 8 && (*block_m / 2 >= p->normal.seq_q ||
+                            (*block_m > 16 && (p->normal.seq_q + *block_m - 1) / *block_m *
+                                                      p->normal.heads * p->normal.batch <
+                                                  2 * ca_device_cores(dev))))
         *block_m /= 2;
     if (work_items(values) < 64)
         values[THREAD_M_INDEX] = 4;
-    while (work_items(values) < 64 && *threads < 32 && *threads * 4 < p->dim_v)
+    while (work_items(values) < 64 && *threads < 32 && *threads * 4 < p->normal.dim_v)
         *threads *= 2;
     while (work_items(values) > most_items && *block_m > 8)
         *block_m /= 2;
     while (work_items(values) > most_items && *threads > 4)
         *threads /= 2;
     values[BLOCK_N_INDEX] = ca_larger(ca_smaller(*threads * tile, 128), 32);
-    while (ca_spans_blocks(values[BLOCK_N_INDEX], p->block_kv))
+    while (ca_spans_blocks(values[BLOCK_N_INDEX], p->normal.block_kv))
         values[BLOCK_N_INDEX] /= 2;
-    values[BLOCK_K_INDEX] = best_stage(p->dim_qk, values[BLOCK_K_INDEX]);
+    values[BLOCK_K_INDEX] = best_stage(p->normal.dim_qk, values[BLOCK_K_INDEX]);
     if (reads_halves(p))
         values[LOAD_WIDTH_INDEX] = 8;
     shrink_stages(p, values);

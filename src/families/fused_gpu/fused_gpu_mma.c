@@ -10,8 +10,8 @@
 #include <string.h>
 
 static size_t work_items(const size_t *values);
-static size_t register_words(const clattn_problem *p, const size_t *values);
-static int spills(const clattn_problem *p, const size_t *values);
+static size_t register_words(const struct ca_problem *p, const size_t *values);
+static int spills(const struct ca_problem *p, const size_t *values);
 
 enum { PRODUCER = 0, DRAWERS = 0 };
 
@@ -33,25 +33,25 @@ static size_t block_m(const size_t *values)
     return fragment_of(values)->queries * values[SUB_GROUPS_INDEX] * values[M_FRAGMENTS_INDEX];
 }
 
-static size_t padded_dim_v(const clattn_problem *p, const struct ca_fragment *f)
+static size_t padded_dim_v(const struct ca_problem *p, const struct ca_fragment *f)
 {
-    return ca_round_up(p->dim_v, f->others * f->others_at_once);
+    return ca_round_up(p->normal.dim_v, f->others * f->others_at_once);
 }
 
 /* The words that a work-item keeps in registers throughout: scores, outputs and queries. */
-static size_t register_words(const clattn_problem *p, const size_t *values)
+static size_t register_words(const struct ca_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
     const size_t sums = values[BLOCK_N_INDEX] + padded_dim_v(p, f);
     const size_t q_halves =
-        values[Q_RESIDENT_INDEX] ? ca_round_up(p->dim_qk, f->depth) * f->replicas : 0;
+        values[Q_RESIDENT_INDEX] ? ca_round_up(p->normal.dim_qk, f->depth) * f->replicas : 0;
 
     return values[M_FRAGMENTS_INDEX] * f->queries * (sums + q_halves / 2) / f->lanes;
 }
 
 /* The words that products of floats in parts take: outputs, four tiles' sums and three parts of
  * weights. */
-static size_t part_words(const clattn_problem *p, const size_t *values)
+static size_t part_words(const struct ca_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
 
@@ -62,25 +62,26 @@ static size_t part_words(const clattn_problem *p, const size_t *values)
 enum { PLACE_WORDS = 80 };
 
 /* The smallest blocks are taken even if registers are spilled, since there is no other choice. */
-static int spills(const clattn_problem *p, const size_t *values)
+static int spills(const struct ca_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
     const size_t rows = values[M_FRAGMENTS_INDEX] * f->queries;
-    const size_t queries = rows * ca_round_up(p->dim_qk, f->depth) * f->replicas / 2 / f->lanes;
+    const size_t queries =
+        rows * ca_round_up(p->normal.dim_qk, f->depth) * f->replicas / 2 / f->lanes;
     const int held = values[Q_RESIDENT_INDEX] || values[M_FRAGMENTS_INDEX] > 1;
     const int least = values[BLOCK_N_INDEX] <= 16 && !held;
 
     /* If operands are held twice, compilers were seen to keep addresses of paged rows as well. */
-    const size_t places = p->page_size && f->replicas > 1 ? PLACE_WORDS : 0;
+    const size_t places = p->normal.page_size && f->replicas > 1 ? PLACE_WORDS : 0;
 
-    if (p->dtype == CLATTN_F32)
+    if (p->normal.dtype == CLATTN_F32)
         return part_words(p, values) +
                    (ca_looks_up_blocks(p, block_m(values), values[BLOCK_N_INDEX]) ? 124
                     : ca_keeps_more(p)                                            ? 24
                                                                                   : 0) >
                f->registers - 40;
     /* NVIDIA's compiler keeps programs in registers from which LLVM's spills a few words. */
-    if (values[INSTRUCTION_INDEX] == CA_MMA_SYNC && !ca_keeps_more(p) && !p->strict &&
+    if (values[INSTRUCTION_INDEX] == CA_MMA_SYNC && !ca_keeps_more(p) && !p->normal.strict &&
         places == 0 && values[M_FRAGMENTS_INDEX] > 1)
         return register_words(p, values) > 192;
     return !least &&
@@ -90,16 +91,16 @@ static int spills(const clattn_problem *p, const size_t *values)
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
-static int is_quantized(const clattn_problem *p)
+static int is_quantized(const struct ca_problem *p)
 {
-    return ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
-           ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+    return ca_problem_cache(&p->normal, CA_K) != CLATTN_CACHE_PLAIN ||
+           ca_problem_cache(&p->normal, CA_V) != CLATTN_CACHE_PLAIN;
 }
 
 /* Returns whether the registers hold the smallest block of the device's own instruction. If
  * operands are held twice, compilers were seen to spill it with both paged rows and factors.
  * */
-static int has_registers(const clattn_problem *p, const clattn_device_info *dev)
+static int has_registers(const struct ca_problem *p, const clattn_device_info *dev)
 {
     const size_t own = ca_instruction_of(dev);
     const size_t least[NUM_TUNABLES] = {[INSTRUCTION_INDEX] = own,
@@ -110,16 +111,16 @@ static int has_registers(const clattn_problem *p, const clattn_device_info *dev)
     if (own == 0)
         return 1;
     return register_words(p, least) <= ca_fragment_of(own)->registers &&
-           !(ca_fragment_of(own)->replicas > 1 && p->page_size && is_quantized(p));
+           !(ca_fragment_of(own)->replicas > 1 && p->normal.page_size && is_quantized(p));
 }
 
-static int fits_registers(const clattn_problem *p, const size_t *values)
+static int fits_registers(const struct ca_problem *p, const size_t *values)
 {
     return register_words(p, values) <= fragment_of(values)->registers &&
            (values[EMULATE_INDEX] || !spills(p, values));
 }
 
-static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+static int fits(const struct ca_problem *p, const clattn_device_info *dev, const size_t *values)
 {
     return fits_registers(p, values) && local_bytes(p, values) <= dev->local_memory_bytes;
 }
@@ -136,7 +137,7 @@ static int halve(size_t *values, size_t index, size_t least)
 }
 
 /* Halves blocks until registers suffice, then until local memory does. */
-static void shrink(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void shrink(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {
         size_t index, least;
@@ -159,7 +160,7 @@ static void shrink(const clattn_problem *p, const clattn_device_info *dev, size_
 /* Two fragments of queries for each of NVIDIA's sub-groups: K and V are read from local memory once
  * for both, while the next tile arrives. An H200 is 1.27 times as fast with it, if there are enough
  * queries and local memory. */
-static int take_more_rows(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static int take_more_rows(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     size_t more[NUM_TUNABLES];
 
@@ -167,8 +168,8 @@ static int take_more_rows(const clattn_problem *p, const clattn_device_info *dev
     more[M_FRAGMENTS_INDEX] = 2;
     more[Q_RESIDENT_INDEX] = 0;
     more[STAGES_INDEX] = 2;
-    if (ca_mma_one_stage(p) || block_m(values) >= p->seq_q ||
-        ca_spans_blocks(block_m(more), p->block_q))
+    if (ca_mma_one_stage(p) || block_m(values) >= p->normal.seq_q ||
+        ca_spans_blocks(block_m(more), p->normal.block_q))
         return 0;
     while (reject(p, dev, more) && more[STAGES_INDEX] > 1)
         more[STAGES_INDEX]--;
@@ -179,21 +180,22 @@ static int take_more_rows(const clattn_problem *p, const clattn_device_info *dev
 }
 
 /* With floats in parts, local memory limits the number of queries. */
-static void adapt_to_parts(const clattn_problem *p, size_t *values)
+static void adapt_to_parts(const struct ca_problem *p, size_t *values)
 {
     const size_t keys = ca_larger(32, fragment_of(values)->others);
 
     values[Q_RESIDENT_INDEX] = 0;
     while (values[BLOCK_N_INDEX] > keys &&
-           (values[EMULATE_INDEX] || ca_larger(p->dim_qk, p->dim_v) > 64 || spills(p, values)))
+           (values[EMULATE_INDEX] || ca_larger(p->normal.dim_qk, p->normal.dim_v) > 64 ||
+            spills(p, values)))
         values[BLOCK_N_INDEX] /= 2;
     if (!values[EMULATE_INDEX])
         values[SUB_GROUPS_INDEX] = 8; /* on an H200 as fast as 4 */
-    if (ca_spans_blocks(block_m(values), p->block_q))
+    if (ca_spans_blocks(block_m(values), p->normal.block_q))
         values[SUB_GROUPS_INDEX] = 4;
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most_items = dev->max_work_group_size < dev->max_work_item_sizes[0]
                                   ? dev->max_work_group_size
@@ -203,8 +205,9 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[EMULATE_INDEX] = own == 0;
     if (own == CA_MMA_SYNC)
         values[EXP_INDEX] = 1;
-    values[BYTES_INDEX] = own == CA_MMA_SYNC && ca_both_quantized(p) && p->dropout == 0.0f;
-    if (values[BYTES_INDEX] && p->page_size) /* the offsets of paged keys take Q's registers */
+    values[BYTES_INDEX] = own == CA_MMA_SYNC && ca_both_quantized(p) && p->normal.dropout == 0.0f;
+    if (values[BYTES_INDEX] &&
+        p->normal.page_size) /* the offsets of paged keys take Q's registers */
         values[Q_RESIDENT_INDEX] = 0;
     if (own == CA_WMMA) { /* WMMA holds operands twice */
         values[Q_RESIDENT_INDEX] = 0;
@@ -218,13 +221,13 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     } else {
         values[INSTRUCTION_INDEX] = own;
     }
-    if (p->dtype == CLATTN_F32)
+    if (p->normal.dtype == CLATTN_F32)
         adapt_to_parts(p, values);
     while (work_items(values) > most_items && values[SUB_GROUPS_INDEX] > 1)
         values[SUB_GROUPS_INDEX] /= 2;
-    while (values[SUB_GROUPS_INDEX] > 1 && block_m(values) / 2 >= p->seq_q)
+    while (values[SUB_GROUPS_INDEX] > 1 && block_m(values) / 2 >= p->normal.seq_q)
         values[SUB_GROUPS_INDEX] /= 2;
-    if (own == CA_MMA_SYNC && p->dtype != CLATTN_F32 && take_more_rows(p, dev, values))
+    if (own == CA_MMA_SYNC && p->normal.dtype != CLATTN_F32 && take_more_rows(p, dev, values))
         return;
     shrink(p, dev, values);
     if (own == CA_MFMA_32 &&
@@ -234,25 +237,26 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
 }
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     const char *reason = ca_mma_parts_refusal(p);
 
-    if (!reason && p->dtype == CLATTN_F32)
+    if (!reason && p->normal.dtype == CLATTN_F32)
         reason = ca_f32_parts_refusal(dev);
     if (reason)
         return reason;
-    if (p->dtype == CLATTN_F16 && p->dropout > 0.0f && ca_problem_dtype(p, CA_O) == CLATTN_F32)
+    if (p->normal.dtype == CLATTN_F16 && p->normal.dropout > 0.0f &&
+        ca_problem_dtype(&p->normal, CA_O) == CLATTN_F32)
         return "o in f32 would show how weights are rounded whose row's largest dropout left out";
-    if (p->dim_qk > 256 || p->dim_v > 256)
+    if (p->normal.dim_qk > 256 || p->normal.dim_v > 256)
         return "outputs of dims over 256 exceed the registers";
     if (!has_registers(p, dev))
         return "outputs, or places and scales of rows, exceed the registers of the device's "
                "sub-groups";
-    return p->dtype == CLATTN_F32 ? refusal_of_suggested(p, dev) : NULL;
+    return p->normal.dtype == CLATTN_F32 ? refusal_of_suggested(p, dev) : NULL;
 }
 
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
+static int preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     return ca_fused_parts_preference(p, dev, ca_mma_preference(p, dev));
 }

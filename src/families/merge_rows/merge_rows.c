@@ -7,12 +7,12 @@
 #define TUNABLES_DEF "families/merge_rows/merge_rows.def"
 #include "families/expand.h"
 
-static size_t rows_of(const clattn_problem *p)
+static size_t rows_of(const struct ca_problem *p)
 {
-    return p->merge.batch * p->merge.heads * p->merge.seq_q;
+    return p->normal.merge.batch * p->normal.merge.heads * p->normal.merge.seq_q;
 }
 
-static struct ca_ndrange ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange ndrange(const struct ca_problem *p, const size_t *values)
 {
     const size_t rows = values[GROUP_ROWS_INDEX], runs = values[ITEM_ROWS_INDEX];
 
@@ -21,15 +21,15 @@ static struct ca_ndrange ndrange(const clattn_problem *p, const size_t *values)
         {values[ROW_ITEMS_INDEX], rows, 1}};
 }
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)dev;
-    return p->merge.dim > CL_INT_MAX / 2 ? "a row has more than 2^30 elements" : NULL;
+    return p->normal.merge.dim > CL_INT_MAX / 2 ? "a row has more than 2^30 elements" : NULL;
 }
 
 /* On CPUs an item has whole rows. They are enough for a work-group to be worth starting, but not so
  * many that units are idle. On GPUs neighbouring items read four columns each. */
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t units = dev->compute_units ? dev->compute_units : 1;
     const size_t most = dev->max_work_group_size;
@@ -47,7 +47,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     values[ITEM_VECTORS_INDEX] = 1;
     values[ITEM_ROWS_INDEX] = 1;
     values[ROW_ITEMS_INDEX] = 8;
-    while (values[ROW_ITEMS_INDEX] < 64 && values[ROW_ITEMS_INDEX] * 4 < p->merge.dim)
+    while (values[ROW_ITEMS_INDEX] < 64 && values[ROW_ITEMS_INDEX] * 4 < p->normal.merge.dim)
         values[ROW_ITEMS_INDEX] *= 2;
     if (values[ROW_ITEMS_INDEX] > ca_smaller(most, dev->max_work_item_sizes[0]))
         values[ROW_ITEMS_INDEX] = 1;

@@ -6,24 +6,24 @@
 /* A row of o is in private memory, whose guaranteed size limits dim_v. */
 enum { MOST_DIM_V = 4096 };
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)dev;
-    if (p->scores != CLATTN_SCORES_NONE)
+    if (p->normal.scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
-    if (p->dim_v > MOST_DIM_V)
+    if (p->normal.dim_v > MOST_DIM_V)
         return "a row of o of more than 4096 values exceeds a work-item's private memory";
     return NULL;
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     (void)p;
     (void)dev;
     (void)values;
 }
 
-static const char *reject(const clattn_problem *p, const clattn_device_info *dev,
+static const char *reject(const struct ca_problem *p, const clattn_device_info *dev,
                           const size_t *values)
 {
     (void)p;
@@ -32,16 +32,16 @@ static const char *reject(const clattn_problem *p, const clattn_device_info *dev
     return NULL;
 }
 
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
+static size_t private_bytes(const struct ca_problem *p, const size_t *values)
 {
     (void)values;
-    return p->dim_v * sizeof(cl_float);
+    return p->normal.dim_v * sizeof(cl_float);
 }
 
-static struct ca_ndrange ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange ndrange(const struct ca_problem *p, const size_t *values)
 {
     (void)values;
-    return ca_any_groups(p->batch * p->heads * p->seq_q);
+    return ca_any_groups(p->normal.batch * p->normal.heads * p->normal.seq_q);
 }
 
 static const struct ca_family family = {

@@ -31,7 +31,7 @@ static size_t register_rows(const size_t *values)
 
 #include "families/projection_cpu/projection_cpu_stages.h"
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)p;
     (void)dev;
@@ -41,10 +41,11 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 /* Chooses sums that fill the registers: 24 of 32 with vectors of 16, else 12 of 16. There are no
  * more rows than x has, unless strips of x are packed anyway. A layer's gradients of biases,
  * products with one row of ones, then share the program of its weights' gradients. */
-static void block_registers(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void block_registers(const struct ca_problem *p, const clattn_device_info *dev,
+                            size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;
-    const size_t rows = p->projection.x.stride[3] == 1 ? ca_projection_rows(p) : 6;
+    const size_t rows = p->normal.projection.x.stride[3] == 1 ? ca_projection_rows(p) : 6;
 
     values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
     values[REGISTER_VECTORS_INDEX] = wide ? 4 : 2;
@@ -55,7 +56,8 @@ static void block_registers(const clattn_problem *p, const clattn_device_info *d
  * panels of a group leave no room in the L2 cache for streamed data. Packing a column of w costs as
  * much as multiplying it with PACKING rows, and storing the sums of a part of the depth as much as
  * STORING more of the depth. */
-static double busiest(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+static double busiest(const struct ca_problem *p, const clattn_device_info *dev,
+                      const size_t *values)
 {
     enum { PACKING = 80, STORING = 30, PANEL_BYTES = 3 << 18 };
     const size_t row_groups = row_blocks(p, values), column_groups = column_blocks(p, values);
@@ -74,14 +76,14 @@ static double busiest(const clattn_problem *p, const clattn_device_info *dev, co
 
 /* Chooses the blocks of groups: all units should end at once, and a group should pack for many
  * rows. */
-static void block_groups(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void block_groups(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const size_t all_depths[] = {512, 256, 128, 768, 1024};
     static const size_t all_rows[] = {2048, 1024, 512, 256, 128, 64};
     static const size_t all_columns[] = {256, 384, 192, 128, 64};
     /* Strips of a transposed x are packed, best into the L1 cache. Depths below 512 never save
      * work; they are for devices with less private memory than CPUs have. */
-    const size_t num_depths = p->projection.x.stride[3] == 1 ? 5 : 3;
+    const size_t num_depths = p->normal.projection.x.stride[3] == 1 ? 5 : 3;
     size_t best[NUM_TUNABLES];
     double least = HUGE_VAL;
 
@@ -99,7 +101,7 @@ static void block_groups(const clattn_problem *p, const clattn_device_info *dev,
         memcpy(values, best, sizeof best);
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     block_registers(p, dev, values);
     if (ca_projection_rows(p) == 0) { /* nothing runs: these sizes fit everywhere */
@@ -123,7 +125,7 @@ const struct ca_family ca_projection_cpu_vector = {
 
 /* ---- projection_cpu UNIT=pairs -------------------------------------------------------------------------- */
 
-static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported_by_pairs(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)dev;
     return ca_bf16_pairs_refusal(p);
@@ -131,9 +133,9 @@ static const char *unsupported_by_pairs(const clattn_problem *p, const clattn_de
 
 /* Groups of neighbouring columns share rows; more rows than these would come from L3 (measured).
  * */
-static void adapt_pairs(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt_pairs(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t most = ca_projection_x_in_pairs(&p->projection) ? 1024 : 512;
+    const size_t most = ca_projection_x_in_pairs(&p->normal.projection) ? 1024 : 512;
 
     adapt(p, dev, values);
     while (column_blocks(p, values) > 1 && values[BLOCK_M_INDEX] > most)

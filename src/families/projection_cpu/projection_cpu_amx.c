@@ -34,7 +34,7 @@ static size_t panel(const size_t *values)
 
 #include "families/projection_cpu/projection_cpu_stages.h"
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)dev;
     return ca_bf16_pairs_refusal(p);
@@ -43,7 +43,8 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 /* The work of the busiest unit of the device, in multiply-adds of a tile's element; infinite if
  * panels and sums leave no room in L2. Packing a column of w costs as much as multiplying it with
  * PACKING_W rows, packing a row of x as much as multiplying it with PACKING_X columns. */
-static double busiest(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+static double busiest(const struct ca_problem *p, const clattn_device_info *dev,
+                      const size_t *values)
 {
     enum { PACKING_W = 128, PACKING_X = 48, TRANSPOSING_X = 160, L2_BYTES = 3 << 19 };
     const size_t row_groups = row_blocks(p, values), column_groups = column_blocks(p, values);
@@ -63,13 +64,13 @@ static double busiest(const clattn_problem *p, const clattn_device_info *dev, co
     if (columns * bytes > L2_BYTES)
         return HUGE_VAL;
     return (double)ca_divide_up(row_groups * column_groups, units) * (double)depth *
-           (double)(columns + (p->projection.x.stride[3] == 1 ? PACKING_X : TRANSPOSING_X)) *
+           (double)(columns + (p->normal.projection.x.stride[3] == 1 ? PACKING_X : TRANSPOSING_X)) *
            (double)(rows + times * PACKING_W);
 }
 
 /* Chooses the blocks of groups: all units should end at once, and a group should pack for many
  * rows. */
-static void block_groups(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void block_groups(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const size_t all_depths[] = {256, 768, 1024, 2048};
     static const size_t all_rows[] = {2048, 1024, 512, 256, 128, 64};
@@ -94,7 +95,7 @@ static void block_groups(const clattn_problem *p, const clattn_device_info *dev,
         memcpy(values, best, sizeof best);
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     values[BLOCK_K_INDEX] = values[BLOCK_M_INDEX] = values[BLOCK_N_INDEX] = 64;
     values[STRIP_K_INDEX] = dev->type & CL_DEVICE_TYPE_CPU ? 256 : 64;

@@ -17,23 +17,23 @@ static size_t blocks_of(size_t n, size_t unit, size_t block)
     return ca_divide_up(ca_divide_up(n, unit), ca_divide_up(block, unit));
 }
 
-static size_t row_blocks(const clattn_problem *p, const size_t *values)
+static size_t row_blocks(const struct ca_problem *p, const size_t *values)
 {
     return blocks_of(ca_projection_rows(p), register_rows(values), values[BLOCK_M_INDEX]);
 }
 
-static size_t column_blocks(const clattn_problem *p, const size_t *values)
+static size_t column_blocks(const struct ca_problem *p, const size_t *values)
 {
     return blocks_of(ca_projection_columns(p), panel(values), values[BLOCK_N_INDEX]);
 }
 
-static struct ca_ndrange blocks_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange blocks_ndrange(const struct ca_problem *p, const size_t *values)
 {
     return (struct ca_ndrange){
         {column_blocks(p, values), row_blocks(p, values), values[SPLIT_K_INDEX]}, {1, 1, 1}};
 }
 
-static struct ca_ndrange sum_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange sum_ndrange(const struct ca_problem *p, const size_t *values)
 {
     enum { RUN = 256 }; /* columns of an item */
 
@@ -42,13 +42,13 @@ static struct ca_ndrange sum_ndrange(const clattn_problem *p, const size_t *valu
                            ca_projection_rows(p), 1);
 }
 
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
+static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 {
     return ca_projection_split_bytes(p, values[SPLIT_K_INDEX]);
 }
 
 /* A part of the depth is at least 512 long. */
-static void split_depth(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void split_depth(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t blocks = row_blocks(p, values) * column_blocks(p, values);
     size_t *const splits = &values[SPLIT_K_INDEX];

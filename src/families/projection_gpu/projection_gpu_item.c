@@ -19,7 +19,7 @@ static size_t work_items(const size_t *values)
 }
 
 /* The registers of a work-item: the sums, and the elements loaded for a stage. */
-static size_t private_bytes(const clattn_problem *p, const size_t *values)
+static size_t private_bytes(const struct ca_problem *p, const size_t *values)
 {
     const size_t across = values[BLOCK_M_INDEX] + values[BLOCK_N_INDEX];
 
@@ -42,7 +42,7 @@ static const size_t smallest[NUM_TUNABLES] = {
     [THREAD_N_INDEX] = 4, [BLOCK_K_INDEX] = 8,  [STAGES_INDEX] = 1,
     [PADDING_INDEX] = 0,  [GROUP_M_INDEX] = 1,  [SPLIT_K_INDEX] = 1};
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     return reject(p, dev, smallest);
 }
@@ -57,7 +57,7 @@ static void shrink_to(size_t size, size_t least, size_t *block)
 /* With background copies: a second stage with a depth of 32, if as many groups stay resident. On an
  * H200 this was faster, and so was unrolling eight steps of the depth. For rows along the depth
  * (cl/gpu/depth_rows.h) four steps are unrolled, which need at most 128 registers. */
-static void copy_stages(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void copy_stages(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t before = values[BLOCK_K_INDEX];
     const size_t most =
@@ -69,12 +69,12 @@ static void copy_stages(const clattn_problem *p, const clattn_device_info *dev, 
     values[BLOCK_K_INDEX] = 32;
     if (local_bytes(p, values) > dev->local_memory_bytes || local_bytes(p, values) > most)
         values[BLOCK_K_INDEX] = before;
-    if (values[BLOCK_K_INDEX] == 32 && p->projection.x.stride[3] == 1 &&
-        p->projection.w.stride[1] == 1)
+    if (values[BLOCK_K_INDEX] == 32 && p->normal.projection.x.stride[3] == 1 &&
+        p->normal.projection.w.stride[1] == 1)
         values[UNROLL_INDEX] = 4;
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     size_t *const rows = &values[BLOCK_M_INDEX], *const columns = &values[BLOCK_N_INDEX];
 
@@ -94,7 +94,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         *columns *= 2;
     while (*rows < 64 && work_items(values) < 16)
         *rows *= 2;
-    if (p->projection.dtype == CLATTN_F32 && ca_copies_in_background(dev))
+    if (p->normal.projection.dtype == CLATTN_F32 && ca_copies_in_background(dev))
         copy_stages(p, dev, values);
     values[SPLIT_K_INDEX] = ca_projection_splits(p, dev, num_tiles(p, values));
     if (reject(p, dev, values)) /* makes more work-items, each of which loads less */

@@ -7,9 +7,9 @@
 #include "problem/layout.h"
 
 static size_t work_items(const size_t *values);
-static size_t register_words(const clattn_problem *p, const size_t *values);
+static size_t register_words(const struct ca_problem *p, const size_t *values);
 static int are_whole_fragments(const size_t *values);
-static int lies_in_pieces(const clattn_problem *p, size_t stage);
+static int lies_in_pieces(const struct ca_problem *p, size_t stage);
 
 #define TUNABLES_DEF "families/projection_gpu/projection_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
@@ -40,7 +40,7 @@ static int are_whole_fragments(const size_t *values)
 
 /* The words of a work-item: its sums, the operands of one step, and its loads for the next stage.
  * */
-static size_t register_words(const clattn_problem *p, const size_t *values)
+static size_t register_words(const struct ca_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
     const size_t rows = values[BLOCK_M_INDEX], columns = values[BLOCK_N_INDEX];
@@ -58,17 +58,18 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
 }
 
 /* Returns whether x and w can be copied in pieces of this many elements, in stages of the depth. */
-static int lies_in_pieces(const clattn_problem *p, size_t stage)
+static int lies_in_pieces(const struct ca_problem *p, size_t stage)
 {
     enum { PIECE = 8 };
 
-    if (p->projection.dtype == CLATTN_F32) /* parts do */
+    if (p->normal.projection.dtype == CLATTN_F32) /* parts do */
         return 1;
-    return p->projection.x_dim % PIECE == 0 &&
-           (p->projection.x_heads == 1 || p->projection.x_dim % stage == 0) &&
-           ca_layout_in_pieces(&p->projection.x, 3, PIECE) &&
-           ((ca_layout_in_pieces(&p->projection.w, 3, PIECE) && p->projection.y_dim % PIECE == 0) ||
-            ca_layout_in_pieces(&p->projection.w, 1, PIECE));
+    return p->normal.projection.x_dim % PIECE == 0 &&
+           (p->normal.projection.x_heads == 1 || p->normal.projection.x_dim % stage == 0) &&
+           ca_layout_in_pieces(&p->normal.projection.x, 3, PIECE) &&
+           ((ca_layout_in_pieces(&p->normal.projection.w, 3, PIECE) &&
+             p->normal.projection.y_dim % PIECE == 0) ||
+            ca_layout_in_pieces(&p->normal.projection.w, 1, PIECE));
 }
 
 static size_t block_m(const size_t *values)
@@ -97,12 +98,12 @@ static void take_least(const clattn_device_info *dev, size_t *values)
     values[COPIES_INDEX] = 0;
 }
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     const char *why = ca_mma_refusal(p);
     size_t least[NUM_TUNABLES];
 
-    if (!why && p->projection.dtype == CLATTN_F32)
+    if (!why && p->normal.projection.dtype == CLATTN_F32)
         why = ca_f32_parts_refusal(dev);
     if (why)
         return why;
@@ -136,7 +137,8 @@ static int halve(size_t *values, int rows)
 /* Tiles of 128 x 256 read the least from the caches, if every multiprocessor gets one and local
  * memory holds three stages. Longer stages need fewer instructions beside the products; with f32
  * parts the longest would spill registers. */
-static int takes_wide_tiles(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static int takes_wide_tiles(const struct ca_problem *p, const clattn_device_info *dev,
+                            size_t *values)
 {
     static const struct {
         size_t depth, count;
@@ -148,7 +150,8 @@ static int takes_wide_tiles(const clattn_problem *p, const clattn_device_info *d
         num_tiles(p, values) < ca_device_cores(dev) ||
         ca_projection_splits(p, dev, num_tiles(p, values)) > 1)
         return 0;
-    for (size_t n = p->projection.dtype == CLATTN_F32; n < sizeof stages / sizeof *stages; n++) {
+    for (size_t n = p->normal.projection.dtype == CLATTN_F32; n < sizeof stages / sizeof *stages;
+         n++) {
         values[BLOCK_K_INDEX] = stages[n].depth;
         values[STAGES_INDEX] = stages[n].count;
         if (!reject(p, dev, values))
@@ -158,7 +161,7 @@ static int takes_wide_tiles(const clattn_problem *p, const clattn_device_info *d
 }
 
 /* Chooses the tile's columns, and the stages that are copied in the background. */
-static void choose_stages(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void choose_stages(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     if (takes_wide_tiles(p, dev, values))
         return;
@@ -172,7 +175,7 @@ static void choose_stages(const clattn_problem *p, const clattn_device_info *dev
         values[BLOCK_K_INDEX] = 32;
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t own = ca_instruction_of(dev);
     size_t *const rows = &values[BLOCK_M_INDEX], *const columns = &values[BLOCK_N_INDEX];
@@ -217,7 +220,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
         take_least(dev, values);
 }
 
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
+static int preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     return preference_with(p, dev, ca_mma_preference(p, dev));
 }

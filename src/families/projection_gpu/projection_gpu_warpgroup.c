@@ -7,8 +7,8 @@
 #include "problem/layout.h"
 
 static size_t work_items(const size_t *values);
-static size_t register_words(const clattn_problem *p, const size_t *values);
-static int spills(const clattn_problem *p, const size_t *values);
+static size_t register_words(const struct ca_problem *p, const size_t *values);
+static int spills(const struct ca_problem *p, const size_t *values);
 
 static const size_t INSTRUCTION = CA_WGMMA;
 enum { BLOCK_K = 64, COPIES = 0, SUB_GROUPS_N = 1 };
@@ -35,13 +35,13 @@ static size_t block_m(const size_t *values)
 }
 
 /* The words that a work-item keeps in registers: its sums. */
-static size_t register_words(const clattn_problem *p, const size_t *values)
+static size_t register_words(const struct ca_problem *p, const size_t *values)
 {
     (void)p;
     return ROWS * values[BLOCK_N_INDEX] / SUB_GROUP;
 }
 
-static int spills(const clattn_problem *p, const size_t *values)
+static int spills(const struct ca_problem *p, const size_t *values)
 {
     const size_t addresses = 48;
 
@@ -54,7 +54,7 @@ static int spills(const clattn_problem *p, const size_t *values)
 /* ---- the family ------------------------------------------------------------------------------ */
 
 /* The largest number of parts of the depth, each at least 256 long. */
-static size_t most_splits(const clattn_problem *p)
+static size_t most_splits(const struct ca_problem *p)
 {
     return ca_larger(1, ca_smaller(32, ca_projection_depth(p) / 256));
 }
@@ -62,7 +62,7 @@ static size_t most_splits(const clattn_problem *p)
 /* The number of parts of the depth for f32, which is six times as long. Tiles keep their size, and
  * work-groups come in whole waves. One part more must save a tenth of the time, since sums pass
  * through memory. */
-static size_t splits_of_f32(const clattn_problem *p, const clattn_device_info *dev, size_t tiles)
+static size_t splits_of_f32(const struct ca_problem *p, const clattn_device_info *dev, size_t tiles)
 {
     const size_t cores = ca_device_cores(dev);
     size_t best = 1, best_share = 0;
@@ -78,9 +78,9 @@ static size_t splits_of_f32(const clattn_problem *p, const clattn_device_info *d
     return best;
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const int is_f32 = p->projection.dtype == CLATTN_F32;
+    const int is_f32 = p->normal.projection.dtype == CLATTN_F32;
     const size_t cores = ca_device_cores(dev);
     const size_t enough = is_f32 ? cores / 2 / most_splits(p) : cores;
     size_t *const columns = &values[BLOCK_N_INDEX], *const groups = &values[SUB_GROUPS_INDEX];
@@ -115,13 +115,13 @@ static const char *layout_refusal(const clattn_projection_problem *p)
     return NULL;
 }
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     const char *why = ca_mma_refusal(p);
 
     if (!why) /* parts of f32 already have the layout of tiles */
-        why = p->projection.dtype == CLATTN_F32 ? ca_f32_parts_refusal(dev)
-                                                : layout_refusal(&p->projection);
+        why = p->normal.projection.dtype == CLATTN_F32 ? ca_f32_parts_refusal(dev)
+                                                       : layout_refusal(&p->normal.projection);
     if (why)
         return why;
     if (ca_instruction_of(dev) != 0 && !ca_has_wgmma(dev))
@@ -131,7 +131,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 
 /* It is never chosen where it would be emulated, which is for tests. It is preferred to
  * projection_gpu_mma, but not for few rows, since a warpgroup has 64. */
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
+static int preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     if (!ca_has_wgmma(dev))
         return CA_ONLY_IF_FORCED;

@@ -20,7 +20,7 @@ enum { STAGES_K = 1 };
 
 enum { TILE_BYTES = 32 << 10 }; /* the largest number of bytes for a tile's keys as f32 */
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     /* The least memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
@@ -29,7 +29,7 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
         [PV_VECTORS_INDEX] = 8, [BLOCK_N_INDEX] = 16, [PREFETCH_TILES_INDEX] = 0,
         [SPLIT_K_INDEX] = 1,    [KV_HEADS_INDEX] = 1};
 
-    if (p->scores != CLATTN_SCORES_NONE)
+    if (p->normal.scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which this family never forms";
     return reject(p, dev, least);
 }
@@ -39,10 +39,10 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
  * long tiles have fewer. Vectors of 16 wait for memory: short tiles of few rows are requested
  * earlier. One row or two of f32 are read in place and wait the least with long tiles: K and V then
  * alternate less often. */
-static size_t tile_keys(const clattn_problem *p, size_t width, size_t rows, int staged,
+static size_t tile_keys(const struct ca_problem *p, size_t width, size_t rows, int staged,
                         int quantized, int tall)
 {
-    const size_t longest = TILE_BYTES / sizeof(cl_float) / ca_larger(p->dim_qk, 1);
+    const size_t longest = TILE_BYTES / sizeof(cl_float) / ca_larger(p->normal.dim_qk, 1);
     size_t keys = width < 16 || (tall && rows > 16)                              ? 64
                   : tall || rows > 16 || (width == 16 && rows < 16 && quantized) ? 32
                                                                                  : 16;
@@ -52,10 +52,10 @@ static size_t tile_keys(const clattn_problem *p, size_t width, size_t rows, int 
     return keys;
 }
 
-static int is_quantized(const clattn_problem *p)
+static int is_quantized(const struct ca_problem *p)
 {
-    return ca_problem_cache(p, CA_K) != CLATTN_CACHE_PLAIN ||
-           ca_problem_cache(p, CA_V) != CLATTN_CACHE_PLAIN;
+    return ca_problem_cache(&p->normal, CA_K) != CLATTN_CACHE_PLAIN ||
+           ca_problem_cache(&p->normal, CA_V) != CLATTN_CACHE_PLAIN;
 }
 
 /* Register tiles for this many rows; many rows make a vector of sums of scores. Vectors of eight
@@ -66,17 +66,17 @@ static int is_quantized(const clattn_problem *p)
  * are prefetched from further ahead. One row of f32 by vectors of eight and fewer is not
  * prefetched: the processor's own prefetching keeps up, and a prefetch is one more instruction
  * beside every two multiply-adds. */
-static void block_registers(const clattn_problem *p, size_t *values)
+static void block_registers(const struct ca_problem *p, size_t *values)
 {
     const size_t width = values[SIMD_WIDTH_INDEX], rows = values[BLOCK_M_INDEX];
     const int quantized = is_quantized(p);
-    const int converts_k = ca_problem_converts(p, CA_K);
-    const int staged = converts_k || ca_problem_converts(p, CA_V);
+    const int converts_k = ca_problem_converts(&p->normal, CA_K);
+    const int staged = converts_k || ca_problem_converts(&p->normal, CA_V);
     const int few_columns = width > 4 && rows >= width;
     const int square = rows >= 4 && (staged || width < 16);
     /* Returns whether many rows are multiplied by few vectors of values at a time. */
     const int tall = width == 16 && staged && rows >= width;
-    const int whole = ca_split_divide(p->dim_v, width) % 8 == 0;
+    const int whole = ca_split_divide(p->normal.dim_v, width) % 8 == 0;
 
     values[QK_ROWS_INDEX] = ca_smaller(rows, few_columns ? width * width / 16 : 4);
     values[QK_DEPTH_INDEX] = few_columns ? 4 : width;
@@ -88,10 +88,10 @@ static void block_registers(const clattn_problem *p, size_t *values)
     values[BLOCK_N_INDEX] = tile_keys(p, width, rows, staged, quantized, tall);
     /* Returns whether memory rather than arithmetic limits the speed. */
     const int waits = rows < 16 && (width == 16 || !values[STAGE_K_INDEX]);
-    const int in_order = rows == 1 && !staged && p->page_size % values[BLOCK_N_INDEX] == 0;
-    values[PREFETCH_TILES_INDEX] = waits && (quantized || p->page_size) ? 2
-                                   : width < 16 && in_order             ? 0
-                                                                        : 1;
+    const int in_order = rows == 1 && !staged && p->normal.page_size % values[BLOCK_N_INDEX] == 0;
+    values[PREFETCH_TILES_INDEX] = waits && (quantized || p->normal.page_size) ? 2
+                                   : width < 16 && in_order                    ? 0
+                                                                               : 1;
 }
 
 enum { LEAST_PART = 512 }; /* keys of a work-item; its first tiles are not prefetched */
@@ -100,29 +100,31 @@ enum { LEAST_PART = 512 }; /* keys of a work-item; its first tiles are not prefe
  * one head has pieces of a few hundred bytes: memory reads them at half its rate, and they fall in
  * few sets of a cache. So all heads, or LEAST_BYTES of them, are read in order; not if arithmetic
  * is the limit or units would be idle. */
-static size_t heads_in_turn(const clattn_problem *p, const clattn_device_info *dev,
+static size_t heads_in_turn(const struct ca_problem *p, const clattn_device_info *dev,
                             const size_t *values)
 {
     enum { LEAST_BYTES = 1024 }; /* 768 bytes, or six heads of twelve, were slower than one head */
     const struct ca_tunable *tunable = &tunables[KV_HEADS_INDEX];
     const int quantized = is_quantized(p);
-    const int interleaved = p->k.stride[1] < p->k.stride[2] && p->v.stride[1] < p->v.stride[2];
-    const size_t bytes = ca_dtype_bytes(ca_problem_dtype(p, CA_K));
+    const int interleaved = p->normal.k.stride[1] < p->normal.k.stride[2] &&
+                            p->normal.v.stride[1] < p->normal.v.stride[2];
+    const size_t bytes = ca_dtype_bytes(ca_problem_dtype(&p->normal, CA_K));
 
-    if (!interleaved || quantized || p->block_q || ca_split_rows_per_kv_head(p) > 2 * bytes)
+    if (!interleaved || quantized || p->normal.block_q || ca_split_rows_per_kv_head(p) > 2 * bytes)
         return 1;
     for (size_t n = tunable->num_candidates; n-- > 0;) {
         const size_t heads = tunable->candidates[n];
-        const size_t parts = ca_split_divide(p->seq_kv, LEAST_PART);
+        const size_t parts = ca_split_divide(p->normal.seq_kv, LEAST_PART);
         const size_t items = ca_split_groups(p, values[BLOCK_M_INDEX], heads, parts);
-        const int in_order = heads == p->kv_heads || heads * p->dim_qk * bytes >= LEAST_BYTES;
-        if (p->kv_heads % heads == 0 && in_order && items >= (size_t)2 * dev->compute_units)
+        const int in_order =
+            heads == p->normal.kv_heads || heads * p->normal.dim_qk * bytes >= LEAST_BYTES;
+        if (p->normal.kv_heads % heads == 0 && in_order && items >= (size_t)2 * dev->compute_units)
             return heads;
     }
     return 1;
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t rows = ca_split_rows_per_kv_head(p);
 
@@ -140,7 +142,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
     values[SPLIT_K_INDEX] = 1;
     while (values[SPLIT_K_INDEX] < 128 && groups(p, values) < (size_t)8 * dev->compute_units &&
-           p->seq_kv / values[SPLIT_K_INDEX] >= LEAST_PART)
+           p->normal.seq_kv / values[SPLIT_K_INDEX] >= LEAST_PART)
         values[SPLIT_K_INDEX] *= 2;
     if (reject(p, dev, values))
         values[KV_HEADS_INDEX] = 1;
@@ -162,21 +164,22 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 
 /* Returns whether queries are so few that fused_cpu, with queries in lanes, would leave three of
  * four lanes idle. Few keys are faster here, too, if they fill a tile or two. */
-static int leaves_lanes_idle(const clattn_problem *p, const clattn_device_info *dev)
+static int leaves_lanes_idle(const struct ca_problem *p, const clattn_device_info *dev)
 {
-    return 4 * p->seq_q <= dev->vector_width_float && p->seq_kv >= 32;
+    return 4 * p->normal.seq_q <= dev->vector_width_float && p->normal.seq_kv >= 32;
 }
 
 /* Returns whether queries fill fused_cpu's blocks of three vectors of eight, and heads fill the
  * device. In split_cpu, for up to 32 rows a kv head, so many queries mean that heads share no
  * keys. */
-static int fills_blocks(const clattn_problem *p, const clattn_device_info *dev)
+static int fills_blocks(const struct ca_problem *p, const clattn_device_info *dev)
 {
-    return dev->vector_width_float <= 8 && p->seq_q > 20 &&
-           p->heads * p->batch >= (size_t)4 * dev->compute_units && !p->block_q;
+    return dev->vector_width_float <= 8 && p->normal.seq_q > 20 &&
+           p->normal.heads * p->normal.batch >= (size_t)4 * dev->compute_units &&
+           !p->normal.block_q;
 }
 
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
+static int preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     if (!ca_fills_vectors(dev))
         return 5;

@@ -22,7 +22,7 @@ enum { SIMD_WIDTH = 16, KV_HEADS = 1, STAGES_K = 1 };
 
 #include "families/split_cpu/split_cpu_stages.h"
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     /* The least memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {[BLOCK_M_INDEX] = 16,
@@ -33,19 +33,19 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 
     if (why)
         return why;
-    if (p->scores != CLATTN_SCORES_NONE)
+    if (p->normal.scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which this family never forms";
     return reject(p, dev, least);
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t rows = ca_split_rows_per_kv_head(p);
 
     values[BLOCK_M_INDEX] = rows > 64 ? 128 : rows > 32 ? 64 : rows > 16 ? 32 : 16;
     values[SPLIT_K_INDEX] = 1;
     while (values[SPLIT_K_INDEX] < 128 && groups(p, values) < (size_t)8 * dev->compute_units &&
-           p->seq_kv / values[SPLIT_K_INDEX] >= 512)
+           p->normal.seq_kv / values[SPLIT_K_INDEX] >= 512)
         values[SPLIT_K_INDEX] *= 2;
     while (reject(p, dev, values) && values[SPLIT_K_INDEX] > 1)
         values[SPLIT_K_INDEX] /= 2;
@@ -57,7 +57,7 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 
 /* Up to 8 rows leave half of a tile idle, and UNIT=vector reads keys faster: AMX was measured with
  * 4 and 16 rows. */
-static int preference_where_fast(const clattn_problem *p)
+static int preference_where_fast(const struct ca_problem *p)
 {
     if (!ca_is_for_split(p))
         return 31;
@@ -66,7 +66,7 @@ static int preference_where_fast(const clattn_problem *p)
 
 /* ---- split_cpu UNIT=amx ------------------------------------------------------------------------------- */
 
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
+static int preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     return ca_amx_preference_with(dev, preference_where_fast(p));
 }
@@ -86,7 +86,7 @@ const struct ca_family ca_split_cpu_amx = {
 
 /* ---- split_cpu UNIT=pairs ------------------------------------------------------------------------------- */
 
-static int preference_of_pairs(const clattn_problem *p, const clattn_device_info *dev)
+static int preference_of_pairs(const struct ca_problem *p, const clattn_device_info *dev)
 {
     return ca_bf16_pairs_preference_with(dev, preference_where_fast(p));
 }

@@ -9,31 +9,32 @@
 #include "families/block_bits.h"
 #include "families/split.h"
 
-static size_t groups(const clattn_problem *p, const size_t *values)
+static size_t groups(const struct ca_problem *p, const size_t *values)
 {
 #include "families/names.h"
     return ca_split_groups(p, BLOCK_M, KV_HEADS, SPLIT_K);
 }
 
-static struct ca_ndrange split_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange split_ndrange(const struct ca_problem *p, const size_t *values)
 {
 #include "families/names.h"
     const size_t blocks = ca_split_divide(ca_split_rows_per_kv_head(p), BLOCK_M);
 
-    return ca_single_items(p->batch, ca_split_divide(p->kv_heads, KV_HEADS), blocks * SPLIT_K);
+    return ca_single_items(p->normal.batch, ca_split_divide(p->normal.kv_heads, KV_HEADS),
+                           blocks * SPLIT_K);
 }
 
-static struct ca_ndrange combine_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange combine_ndrange(const struct ca_problem *p, const size_t *values)
 {
     (void)values;
-    return ca_single_items(p->seq_q, p->heads, p->batch);
+    return ca_single_items(p->normal.seq_q, p->normal.heads, p->normal.batch);
 }
 
 /* Partial results, as rows of whole vectors with a maximum and a sum each; the bits of block lists come last. */
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
+static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 {
 #include "families/names.h"
-    const size_t columns = ca_split_divide(p->dim_v, SIMD_WIDTH) * SIMD_WIDTH;
+    const size_t columns = ca_split_divide(p->normal.dim_v, SIMD_WIDTH) * SIMD_WIDTH;
 
     return ca_split_rows(p) * SPLIT_K * (columns + 2) * sizeof(cl_float) + ca_block_bits_bytes(p);
 }

@@ -8,7 +8,7 @@
 #include "families/split.h"
 #include "families/split_gpu/split_gpu_item_sizes.h"
 
-static int reads_halves(const clattn_problem *p);
+static int reads_halves(const struct ca_problem *p);
 static size_t most_registers(const clattn_device_info *dev);
 
 #define TUNABLES_DEF "families/split_gpu/split_gpu_item.def"
@@ -17,15 +17,16 @@ static size_t most_registers(const clattn_device_info *dev);
 
 /* Returns whether keys or values have two bytes, so that one load reads eight; queries are read
  * once, singly. */
-static int reads_halves(const clattn_problem *p)
+static int reads_halves(const struct ca_problem *p)
 {
-    return ca_problem_dtype(p, CA_K) != CLATTN_F32 || ca_problem_dtype(p, CA_V) != CLATTN_F32;
+    return ca_problem_dtype(&p->normal, CA_K) != CLATTN_F32 ||
+           ca_problem_dtype(&p->normal, CA_V) != CLATTN_F32;
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* The columns that an item has of a row of v, including those beyond the last. */
-static size_t thread_columns(const clattn_problem *p, const size_t *values)
+static size_t thread_columns(const struct ca_problem *p, const size_t *values)
 {
 #include "families/names.h"
     return THREAD_COLUMNS;
@@ -57,20 +58,21 @@ static size_t combine_items(const size_t *values)
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)dev;
-    if (p->scores != CLATTN_SCORES_NONE)
+    if (p->normal.scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
-    if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX || p->seq_kv > CL_INT_MAX)
+    if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX || p->normal.seq_kv > CL_INT_MAX)
         return "more rows or keys of a kv head than 32 bits count";
     return NULL;
 }
 
 /* A group has all rows, if registers allow, and lanes enough that each loads once from a row. */
-static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt_rows(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t rows = ca_split_rows_per_kv_head(p), dim = ca_larger(p->dim_qk, p->dim_v);
+    const size_t rows = ca_split_rows_per_kv_head(p),
+                 dim = ca_larger(p->normal.dim_qk, p->normal.dim_v);
     const size_t most_sums = ca_has_many_registers(dev) ? 64 : 32;
     size_t *const threads = &values[THREADS_D_INDEX];
 
@@ -99,7 +101,7 @@ static void adapt_rows(const clattn_problem *p, const clattn_device_info *dev, s
         values[BLOCK_M_INDEX] /= 2;
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most_items = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
 
@@ -116,15 +118,15 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
                      values, SPLIT_K_INDEX, reject);
 }
 
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
+static int preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     const size_t rows = ca_split_rows_per_kv_head(p);
     /* The number of work-groups of a family that does not split keys. */
-    const size_t groups = p->batch * p->heads * ca_split_divide(p->seq_q, 32);
+    const size_t groups = p->normal.batch * p->normal.heads * ca_split_divide(p->normal.seq_q, 32);
 
     if (!(dev->type & CL_DEVICE_TYPE_GPU))
         return CA_ONLY_IF_FORCED;
-    if (p->seq_kv < 256)
+    if (p->normal.seq_kv < 256)
         return 10;
     return rows <= 16 || (rows <= 64 && groups < ca_device_cores(dev) / 2) ? 97 : 30;
 }

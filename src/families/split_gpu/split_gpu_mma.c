@@ -13,8 +13,8 @@
 static size_t work_items(const size_t *values);
 static size_t combine_items(const size_t *values);
 static size_t keys_at_once(const size_t *values);
-static size_t register_words(const clattn_problem *p, const size_t *values);
-static int spills(const clattn_problem *p, const size_t *values);
+static size_t register_words(const struct ca_problem *p, const size_t *values);
+static int spills(const struct ca_problem *p, const size_t *values);
 
 #define TUNABLES_DEF "families/split_gpu/split_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
@@ -59,14 +59,14 @@ static size_t keys_at_once(const size_t *values)
     return values[SUB_GROUPS_INDEX] * f->others * f->others_at_once;
 }
 
-static size_t padded_dim_v(const clattn_problem *p, const size_t *values)
+static size_t padded_dim_v(const struct ca_problem *p, const size_t *values)
 {
 #include "families/fragment_names.h"
 #include SIZES_FILE
     return DIMS;
 }
 
-static size_t part_columns(const clattn_problem *p, const size_t *values)
+static size_t part_columns(const struct ca_problem *p, const size_t *values)
 {
 #include "families/fragment_names.h"
 #include SIZES_FILE
@@ -79,22 +79,22 @@ static size_t scores(const size_t *values)
     return block_m(values) * values[BLOCK_N_INDEX] / work_items(values);
 }
 
-static size_t outputs(const clattn_problem *p, const size_t *values)
+static size_t outputs(const struct ca_problem *p, const size_t *values)
 {
     if (values[BYTES_INDEX] == 2)
-        return block_m(values) * p->dim_v / fragment_of(values)->lanes;
+        return block_m(values) * p->normal.dim_v / fragment_of(values)->lanes;
     return block_m(values) * padded_dim_v(p, values) / work_items(values);
 }
 
 /* The words of the queries' columns of one part, if queries stay in registers. */
-static size_t queries(const clattn_problem *p, const size_t *values)
+static size_t queries(const struct ca_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
 
     return block_m(values) * part_columns(p, values) * f->replicas / 2 / f->lanes;
 }
 
-static size_t register_words(const clattn_problem *p, const size_t *values)
+static size_t register_words(const struct ca_problem *p, const size_t *values)
 {
     return scores(values) + outputs(p, values) +
            (values[Q_RESIDENT_INDEX] ? queries(p, values) : 0);
@@ -103,11 +103,11 @@ static size_t register_words(const clattn_problem *p, const size_t *values)
 /* If queries are held, the visible ranges of a fragment's rows count as five more words. With
  * quantized keys, unscaled products and the queries of two steps count as twenty. If operands are
  * held twice, compilers load those of 256 columns and more long before they are multiplied. */
-static int spills(const clattn_problem *p, const size_t *values)
+static int spills(const struct ca_problem *p, const size_t *values)
 {
     enum { MOST_COLUMNS = 192 };
     const size_t fragments = values[M_FRAGMENTS_INDEX];
-    const size_t more = ca_problem_cache(p, CA_K) == CLATTN_CACHE_PLAIN ? 5 : 25;
+    const size_t more = ca_problem_cache(&p->normal, CA_K) == CLATTN_CACHE_PLAIN ? 5 : 25;
     const int held = values[Q_RESIDENT_INDEX] || fragments > 1;
 
     if (fragment_of(values)->replicas > 1 && part_columns(p, values) > MOST_COLUMNS)
@@ -120,21 +120,21 @@ static int spills(const clattn_problem *p, const size_t *values)
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     const char *reason = ca_mma_refusal(p);
 
     (void)dev;
     if (reason)
         return reason;
-    if (p->dropout > 0.0f)
+    if (p->normal.dropout > 0.0f)
         return "this family draws no dropout, which is for training";
-    if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX || p->seq_kv > CL_INT_MAX)
+    if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX || p->normal.seq_kv > CL_INT_MAX)
         return "more rows or keys of a kv head than 32 bits count";
     return NULL;
 }
 
-static int fits(const clattn_problem *p, const clattn_device_info *dev, const size_t *values)
+static int fits(const struct ca_problem *p, const clattn_device_info *dev, const size_t *values)
 {
     return reject(p, dev, values) == NULL;
 }
@@ -151,7 +151,7 @@ static int halve(size_t *values, size_t index, size_t least)
 /* Finds room for K and V in local memory: side by side where the device copies in the
  * background; else they take turns, so that two groups are resident. Parts get smaller, and keys
  * fewer, until all fits; 0 if nothing does. */
-static int place_tiles(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static int place_tiles(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t keys = values[BLOCK_N_INDEX], resident = values[Q_RESIDENT_INDEX];
     size_t *const kv_parts = &values[KV_PARTS_INDEX];
@@ -181,13 +181,13 @@ static int fewer_bytes(size_t *values)
     return halve(values, BYTES_INDEX, 0);
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most_items = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
     const size_t own = ca_instruction_of(dev), rows = ca_split_rows_per_kv_head(p);
     const int is_dpas = own == CA_DPAS_8 || own == CA_DPAS_16;
     /* With block lists four would not fit NVIDIA's 255 registers. */
-    const size_t most_fragments = is_dpas || (own == CA_MMA_SYNC && p->block_q > 0) ? 2 : 4;
+    const size_t most_fragments = is_dpas || (own == CA_MMA_SYNC && p->normal.block_q > 0) ? 2 : 4;
 
     values[EMULATE_INDEX] = own == 0;
     values[SPLIT_K_INDEX] = 1;
@@ -221,12 +221,12 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
 }
 
 /* It is never chosen where it would be emulated, which is for tests. */
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
+static int preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     /* The number of work-groups of a family that does not split keys. */
-    const size_t groups = p->batch * p->heads * ca_divide_up(p->seq_q, 64);
+    const size_t groups = p->normal.batch * p->normal.heads * ca_divide_up(p->normal.seq_q, 64);
     /* Such long rows are left to other families, without matrix instructions. */
-    const int alone = ca_larger(p->dim_qk, p->dim_v) > 256;
+    const int alone = ca_larger(p->normal.dim_qk, p->normal.dim_v) > 256;
 
     if (!ca_instruction_of(dev))
         return CA_ONLY_IF_FORCED;
@@ -234,7 +234,9 @@ static int preference(const clattn_problem *p, const clattn_device_info *dev)
         return 25;
     if (alone)
         return 98;
-    return p->seq_kv >= 256 && (p->seq_q <= 16 || groups < ca_device_cores(dev) / 2) ? 98 : 25;
+    return p->normal.seq_kv >= 256 && (p->normal.seq_q <= 16 || groups < ca_device_cores(dev) / 2)
+               ? 98
+               : 25;
 }
 
 const struct ca_family ca_split_gpu_mma = {

@@ -9,22 +9,22 @@
 #include "families/block_bits.h"
 #include "families/split.h"
 
-static struct ca_ndrange split_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange split_ndrange(const struct ca_problem *p, const size_t *values)
 {
     return ca_groups(ca_split_groups(p, block_m(values), 1, values[SPLIT_K_INDEX]),
                      work_items(values));
 }
 
-static struct ca_ndrange combine_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange combine_ndrange(const struct ca_problem *p, const size_t *values)
 {
-    return ca_groups(ca_split_divide(p->dim_v, COMBINED_COLUMNS) * ca_split_rows(p),
+    return ca_groups(ca_split_divide(p->normal.dim_v, COMBINED_COLUMNS) * ca_split_rows(p),
                      combine_items(values));
 }
 
 /* Partial results, rows with a maximum and a sum each; the bits of block lists come last. */
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
+static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 {
-    return ca_split_rows(p) * values[SPLIT_K_INDEX] * (p->dim_v + 2) * sizeof(cl_float) +
+    return ca_split_rows(p) * values[SPLIT_K_INDEX] * (p->normal.dim_v + 2) * sizeof(cl_float) +
            ca_block_bits_bytes(p);
 }
 

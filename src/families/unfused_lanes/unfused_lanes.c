@@ -11,32 +11,35 @@
 #define TUNABLES_DEF "families/unfused_lanes/unfused_lanes.def"
 #include "families/expand.h"
 
-static struct ca_ndrange scores_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange scores_ndrange(const struct ca_problem *p, const size_t *values)
 {
-    return ca_single_items(ca_divide_up(p->seq_kv, values[BLOCK_N_INDEX]),
-                           ca_divide_up(p->seq_q, values[BLOCK_M_INDEX]), p->batch * p->heads);
+    return ca_single_items(ca_divide_up(p->normal.seq_kv, values[BLOCK_N_INDEX]),
+                           ca_divide_up(p->normal.seq_q, values[BLOCK_M_INDEX]),
+                           p->normal.batch * p->normal.heads);
 }
 
-static struct ca_ndrange softmax_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange softmax_ndrange(const struct ca_problem *p, const size_t *values)
 {
-    return (struct ca_ndrange){
-        {ca_divide_up(p->batch * p->heads * p->seq_q, values[SOFTMAX_ROWS_INDEX]), 1, 1},
-        {1, 1, 1}};
+    return (struct ca_ndrange){{ca_divide_up(p->normal.batch * p->normal.heads * p->normal.seq_q,
+                                             values[SOFTMAX_ROWS_INDEX]),
+                                1, 1},
+                               {1, 1, 1}};
 }
 
-static struct ca_ndrange values_ndrange(const clattn_problem *p, const size_t *values)
+static struct ca_ndrange values_ndrange(const struct ca_problem *p, const size_t *values)
 {
-    return (struct ca_ndrange){
-        {ca_divide_up(p->seq_q, values[BLOCK_M_INDEX]), p->batch * p->heads, 1}, {1, 1, 1}};
+    return (struct ca_ndrange){{ca_divide_up(p->normal.seq_q, values[BLOCK_M_INDEX]),
+                                p->normal.batch * p->normal.heads, 1},
+                               {1, 1, 1}};
 }
 
 /* The scores, then the bits of block lists. */
-static size_t workspace_bytes(const clattn_problem *p, const size_t *values)
+static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 {
     return ca_unfused_workspace_bytes(p, values) + ca_block_bits_bytes(p);
 }
 
-static const char *unsupported(const clattn_problem *p, const clattn_device_info *dev)
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     /* The least private memory that any choice of tunables needs. */
     static const size_t least[NUM_TUNABLES] = {
@@ -48,12 +51,13 @@ static const char *unsupported(const clattn_problem *p, const clattn_device_info
 }
 
 /* Chooses sums that fill the registers, in panels with few vectors beyond dim_v. */
-static void block_registers(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void block_registers(const struct ca_problem *p, const clattn_device_info *dev,
+                            size_t *values)
 {
     const int wide = dev->vector_width_float >= 16;
 
     values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
-    const size_t vectors = ca_divide_up(p->dim_v, values[SIMD_WIDTH_INDEX]);
+    const size_t vectors = ca_divide_up(p->normal.dim_v, values[SIMD_WIDTH_INDEX]);
     values[REGISTER_VECTORS_INDEX] = !wide                                  ? 2
                                      : vectors % 4 == 0 || vectors % 4 == 3 ? 4
                                      : vectors > 2                          ? 3
@@ -61,7 +65,7 @@ static void block_registers(const clattn_problem *p, const clattn_device_info *d
     values[REGISTER_ROWS_INDEX] = (wide ? 24 : 12) / values[REGISTER_VECTORS_INDEX];
 }
 
-static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t *values)
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     size_t *const queries = &values[BLOCK_M_INDEX], *const keys = &values[BLOCK_N_INDEX];
     const size_t enough = (size_t)4 * dev->compute_units;
@@ -69,11 +73,13 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     block_registers(p, dev, values);
     values[SOFTMAX_ROWS_INDEX] = 64; /* each row prefetches the next one */
     while (values[SOFTMAX_ROWS_INDEX] > 4 &&
-           p->batch * p->heads * p->seq_q / values[SOFTMAX_ROWS_INDEX] < enough)
+           p->normal.batch * p->normal.heads * p->normal.seq_q / values[SOFTMAX_ROWS_INDEX] <
+               enough)
         values[SOFTMAX_ROWS_INDEX] /= 4;
-    while (*queries > 64 && ca_divide_up(p->seq_q, *queries) * p->batch * p->heads < enough)
+    while (*queries > 64 &&
+           ca_divide_up(p->normal.seq_q, *queries) * p->normal.batch * p->normal.heads < enough)
         *queries /= 2;
-    while (*keys > 64 && *keys / 2 >= p->seq_kv)
+    while (*keys > 64 && *keys / 2 >= p->normal.seq_kv)
         *keys /= 2;
     while (reject(p, dev, values) && *keys > 64)
         *keys /= 2;
@@ -86,11 +92,11 @@ static void adapt(const clattn_problem *p, const clattn_device_info *dev, size_t
     }
 }
 
-static int preference(const clattn_problem *p, const clattn_device_info *dev)
+static int preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     if (!ca_fills_vectors(dev))
         return 5;
-    return p->scores == CLATTN_SCORES_NONE ? 55 : 97;
+    return p->normal.scores == CLATTN_SCORES_NONE ? 55 : 97;
 }
 
 static const struct ca_family family = {

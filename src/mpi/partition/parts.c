@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/partition/parts.h"
 
-bool depends_on_places(const clattn_problem *whole)
+/* Returns whether masking depends on the positions of queries and keys; else the diagonal is 0 for
+ * all parts. */
+static bool depends_on_places(const clattn_problem *whole)
 {
     return whole->causal || whole->alibi || whole->window_left != CLATTN_UNLIMITED ||
            whole->window_right != CLATTN_UNLIMITED;

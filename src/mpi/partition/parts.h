@@ -20,10 +20,6 @@ struct part {
     bool packed;           /* The part has several sequences, each with rows in both ranges. */
 };
 
-/* Returns whether masking depends on the positions of queries and keys; else the diagonal is 0 for
- * all parts. */
-bool depends_on_places(const clattn_problem *whole);
-
 /* Rows in use of sequence b: queries or keys of the whole's tensors. Unpacked: from 0 on. */
 struct span sequence_queries(const clattn_problem *whole, const struct lengths *lengths, size_t b);
 struct span sequence_keys(const clattn_problem *whole, const struct lengths *lengths, size_t b);

@@ -53,7 +53,8 @@ int ca_parse_name(const char *text, const char *const *names, size_t count, int 
     return 0;
 }
 
-int ca_parse_strides(const char *text, clattn_layout *layout)
+/* Four numbers with points between them. */
+static int parse_strides(const char *text, clattn_layout *layout)
 {
     for (int n = 0; n < 4; n++) {
         if (n > 0 && *text++ != '.')
@@ -67,7 +68,7 @@ int ca_parse_strides(const char *text, clattn_layout *layout)
 int ca_parse_layout(const char *text, const size_t sizes[4], clattn_layout *layout)
 {
     if (!ca_layout_is_order(text))
-        return ca_parse_strides(text, layout);
+        return parse_strides(text, layout);
     ca_layout_pack(text, sizes, layout);
     return 1;
 }
@@ -77,7 +78,7 @@ int ca_parse_weights(const char *value, clattn_projection_problem *p)
     const size_t sizes[4] = {p->x_heads, p->x_dim, p->y_heads, p->y_dim};
 
     if (strcmp(value, "io") != 0 && strcmp(value, "oi") != 0)
-        return ca_parse_strides(value, &p->w);
+        return parse_strides(value, &p->w);
     ca_layout_pack(*value == 'i' ? "bhsd" : CA_OUT_IN, sizes, &p->w);
     return 1;
 }
@@ -85,7 +86,7 @@ int ca_parse_weights(const char *value, clattn_projection_problem *p)
 int ca_parse_spanning(const char *text, const clattn_problem *p, size_t columns,
                       clattn_layout *layout)
 {
-    if (ca_parse_strides(text, layout))
+    if (parse_strides(text, layout))
         return 1;
     for (unsigned axes = 15; axes > 0; axes--) {
         char letters[5];

@@ -19,9 +19,6 @@ int ca_parse_name(const char *text, const char *const *names, size_t count, int 
 int ca_parse_dtype(const char *text, clattn_dtype *dtype);
 int ca_parse_cache(const char *text, clattn_cache *cache);
 
-/* Four numbers with points between them. */
-int ca_parse_strides(const char *text, clattn_layout *layout);
-
 /* An order of axes, such as "bshd", or strides. A layout that overflows is for clattn_problem_check() to
  * refuse, in its words. */
 int ca_parse_layout(const char *text, const size_t sizes[4], clattn_layout *layout);

@@ -123,8 +123,17 @@ def test_pytorch_says_what_is_wrong():
         ours(q, k, v)
 
 
-def test_a_gradient_of_lse_is_refused():
+@pytest.mark.parametrize("of_o", (False, True))
+def test_lse_is_differentiable(of_o):
     q, k, v = inputs()
-    o, lse = ours(q, k, v, enable_gqa=True, return_lse=True)
-    with pytest.raises(clattn.Error, match="lse of flex_attention"):
-        (o.sum() + lse.sum()).backward()
+    weights = torch.randn(B, H, Q)
+
+    def derive(o, lse):
+        loss = (lse.square() * weights).sum() + (o.square().sum() if of_o else 0)
+        return torch.autograd.grad(loss, (q, k, v), allow_unused=True, materialize_grads=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = derive(*ours(q, k, v, several, enable_gqa=True, return_lse=True))
+    for one, exact in zip(got, derive(*formula(q, k, v, several))):
+        torch.testing.assert_close(one, exact, rtol=1e-4, atol=2e-4)

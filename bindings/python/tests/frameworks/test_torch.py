@@ -219,6 +219,30 @@ def test_the_operators_keep_the_rules_of_torch_library():
                           (q, k, v, None, rand(6, 9, grad=True), None, None, None, None, None, 0.0, True, True))
 
 
+def test_the_operators_lse_has_gradients_and_these_have_theirs():
+    q, k, v, bias = rand(2, 3, 6, 16, grad=True), rand(2, 3, 9, 16, grad=True), rand(2, 3, 9, 8, grad=True), rand(6, 9, grad=True)
+    inputs, weights = (q, k, v, bias), [rand(*x.shape) for x in (q, k, v, bias)]
+    mask = torch.ones(6, 9, dtype=torch.bool)
+    mask[2] = False  # lse is -inf, which has no gradient
+
+    def twice(attention):
+        o, lse = attention(q, k, v)
+        loss = (o.square().sum() + lse[:, :, mask.any(-1)].square().sum())
+        first = torch.autograd.grad(loss, inputs, create_graph=True)
+        return first, torch.autograd.grad(sum((x * w).sum() for x, w in zip(first, weights)), inputs)
+
+    def exact(q, k, v):
+        s = (q.double() @ k.double().transpose(-1, -2) / 4 + bias.double()).masked_fill(~mask, -torch.inf)
+        return torch.where(mask.any(-1)[:, None], s, 0.0).softmax(-1).masked_fill(~mask, 0.0) @ v.double(), s.logsumexp(-1)
+
+    def operator(q, k, v):
+        return torch.ops.clattn.attention(q, k, v, mask, bias, None, None, None, None, None, 0.0, False, True)
+
+    for got, want in zip(twice(operator), twice(exact)):
+        for one, other in zip(got, want):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
 def test_the_operator_itself_names_what_has_other_dimensions():
     q = rand(2, 3, 6, 16)
     with pytest.raises(RuntimeError, match="k has 3 dimensions, but must have 4"):
