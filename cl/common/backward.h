@@ -3,11 +3,17 @@
  * that common.h lists, the host defines:
  *   UNIT_DO UNIT_DQ UNIT_DK UNIT_DV    1: the innermost stride is 1
  *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS HAS_DLSE   0 or 1
- * Who includes this defines SCORE_UNIT, the factor of scores. */
+ * SCORE_UNIT is the factor of scores: that of score/score_unit.h on CPUs, else 1. */
 #pragma once
 #include "common/common.h"
 #include "common/sequence.h"
 #include "families/sizes.h"
+#include "families/units.h"
+#if UNIT == UNIT_VECTOR || OPERAND_PAIRS
+#include "score/score_unit.h"
+#else
+#define SCORE_UNIT 1.0f
+#endif
 
 INLINE long do_step(const struct arguments *args)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of keys and tiles of queries of backward_cpu in private memory: load and store.
  *
- * Who includes this defines what backward_products.h and mark_pairs.h need, BLOCK_M, and ROW_V, floats in a row of
- * v. */
+ * Tunables   BLOCK_M, and those of cpu/backward_products.h. A row of v has ROW_V floats. */
 #pragma once
 #include "cpu/backward_products.h"
 #include "cpu/prefetch.h"

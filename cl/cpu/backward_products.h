@@ -12,8 +12,7 @@
  * and dv, DQ_ROWS * DQ_VECTORS of dq. Loops over columns, rows or keys take two steps at a time:
  * PoCL's LLVM unrolls none.
  *
- * Who includes this defines BLOCK_VECTORS, QK_ROWS, DKV_COLUMNS, DQ_ROWS, DQ_VECTORS, and
- * ROW_QK, floats in a row of k. */
+ * Tunables   BLOCK_VECTORS, QK_ROWS, DKV_COLUMNS, DQ_ROWS, DQ_VECTORS. A row of k has ROW_QK floats. */
 #pragma once
 #include "cpu/operands.h"
 #include "score/key_lanes.h"

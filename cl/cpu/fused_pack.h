@@ -2,7 +2,7 @@
 /* Loads and stores of fused_cpu: queries and outputs of a block are transposed so that SIMD lanes
  * are queries, and the next rows are prefetched beside a tile.
  *
- * Who includes this defines SIMD_WIDTH, BLOCK_VECTORS, BLOCK_N and BLOCKS_PER_TILE. */
+ * Tunables   SIMD_WIDTH, BLOCK_VECTORS, BLOCK_N, BLOCKS_PER_TILE. */
 #pragma once
 #include "common/common.h"
 #include "cpu/fused_operands.h"

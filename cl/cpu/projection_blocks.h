@@ -3,8 +3,7 @@
  * rows, columns and the depth, blocks of y, tiles of sums, and the sum of the parts of a split
  * depth.
  *
- * Who includes this defines SPLIT_K, BLOCK_M and BLOCK_N, and what a tile of sums has:
- * REGISTER_ROWS and PANEL columns. */
+ * Tunables   SPLIT_K, BLOCK_M, BLOCK_N. A tile of sums has REGISTER_ROWS rows and PANEL columns. */
 #pragma once
 #include "common/projection.h"
 #include "cpu/operands.h"

@@ -4,7 +4,7 @@
  * the group then adds up the weights, ROWS_AT_ONCE rows at a time, one key a work-item. Such rows
  * are too few to fill a tile.
  *
- * Who includes this defines THREADS. */
+ * Sizes      THREADS, the work-items of a group. */
 #pragma once
 #include "gpu/backward_tile.h"
 #include "gpu/tile_load.h"

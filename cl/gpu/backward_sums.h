@@ -2,7 +2,7 @@
 /* The last stage of gradients for GPUs: sums over rows that earlier stages have left in the workspace, for
  * dslopes and for a dbias that broadcasts over queries or keys, and dsinks.
  *
- * Who includes this defines THREADS. */
+ * Sizes      THREADS, the work-items of a group. */
 #pragma once
 #include "gpu/backward_tile.h"
 

@@ -3,7 +3,7 @@
  * OWNED_KEYS of keys, and stream the others in tiles of BLOCK_STREAMED. Here are the layout of the workspace, the rows
  * of a tile, the choice of tiles, and the gradient terms of a pair.
  *
- * Who includes this defines BLOCK_OWNED, BLOCK_STREAMED, MIN, THREADS. */
+ * Sizes      of src/families/backward_gpu. */
 #pragma once
 #include "families/backward_gpu/backward_gpu_sizes.h"
 #include "score/score.h"
@@ -65,10 +65,7 @@ INLINE long parts_end(const struct arguments *args)
 #define parts_end bias_sums_end
 #endif
 
-#define BLOCK_BITS_BEGIN(args) parts_end(args)
 #define MARKS_BEGIN(args) parts_end(args)
-#define MARK_ITEMS THREADS
-#define MARK_SHARERS BACKWARD_MARK_SHARERS
 #include "score/mark_pairs.h"
 #include "score/mark_blocks.h"
 
@@ -221,7 +218,7 @@ INLINE bool is_partial(const struct arguments *args, const struct tile t)
 INLINE void find_head(const struct arguments *args, struct tile *t)
 {
 #if HAS_BLOCKS
-    t->bits = block_bits_of(args, args->workspace + BLOCK_BITS_BEGIN(args), t->b, t->h);
+    t->bits = block_bits_of(args, args->workspace + MARKS_BEGIN(args), t->b, t->h);
 #elif HAS_MARKS
     t->marks = all_marks(args);
 #endif

@@ -7,8 +7,8 @@
  *            allows it, four neighbours are loaded at once.
  * Splits     with SPLIT_K > 1: [SPLIT_K][rows][columns] sums in the workspace; projection_sum adds them up.
  *
- * Who includes this defines THREADS, the work-group's size; the tunables BLOCK_M, BLOCK_N,
- * BLOCK_K, GROUP_M and SPLIT_K. */
+ * Sizes      THREADS, the work-items of a group.
+ * Tunables   BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SPLIT_K. */
 #pragma once
 #include "common/projection.h"
 

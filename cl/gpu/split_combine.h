@@ -4,7 +4,7 @@
  * ranges (gpu/split_task.h). A work-group of COMBINE_THREADS computes COMBINED_COLUMNS columns of a
  * row.
  *
- * Who includes this defines SPLIT_K, COMBINE_THREADS, a multiple of 32. */
+ * Tunables   SPLIT_K. A group has COMBINE_THREADS work-items, a multiple of 32. */
 #pragma once
 #include "common/sequence.h"
 #include "gpu/local_barrier.h"

@@ -2,8 +2,8 @@
 /* Filling tiles of local memory from a matrix in global memory, by the whole work-group, and
  * storing to one.
  *
- * Who includes this defines THREADS, the work-group's size; LOAD_WIDTH, 4 or 8, the elements
- * that one load takes where a matrix allows it. */
+ * Sizes      THREADS, the work-items of a group; LOAD_WIDTH, 4 or 8, the elements that one load takes where a matrix
+ *            allows it. */
 #pragma once
 #include "common/kernel.h"
 

@@ -11,10 +11,10 @@
  * Where K and V share a buffer in local memory (KV_PARTS), they arrive in that many parts one after
  * the other: columns of K, keys of V.
  *
- * Who includes this defines M_FRAGMENTS, BLOCK_N, Q_RESIDENT, SUB_GROUPS_N (1, or the sub-groups
- * that share rows), KV_PARTS; BLOCK_M, the rows of the work-group; HAS_ROW_TILES, whether each
- * row has a score_tile of its own; TRACKS_SEEN; and includes the kernel's sizes. It may also define OWN_KEYS 1:
- * weights stay where they are, and dims are the rows of the second product (split_decoded.h). */
+ * Sizes      M_FRAGMENTS, BLOCK_N, Q_RESIDENT, KV_PARTS; BLOCK_M, the rows of the work-group; SUB_GROUPS_N, 1 or the
+ *            sub-groups that share rows.
+ * Kernels say HAS_ROW_TILES, whether each row has a score_tile of its own, TRACKS_SEEN, and with OWN_KEYS that weights
+ * stay where they are and dims are the rows of the second product (split_decoded.h). */
 #pragma once
 #include "mma/fragment.h"
 #include "score/score.h"
@@ -106,7 +106,7 @@ INLINE float weight_scale_of(const float weight_exponent)
 /* ---- filling --------------------------------------------------------------------------------- */
 
 /* Rows of planes are neighbours, padded to pieces of 16 bytes. */
-#if PLANES > 1
+#if OPERAND_PARTS > 1
 #define FILL_STEP(step) 1
 #define FILL_DIM(dim) ROUND_UP(dim, 8)
 #define FILL_WIDTH(unit, dim) 8

@@ -11,12 +11,12 @@
  *            then computed as floats (exact_scores()). */
 #pragma once
 #include "mma/fragment_attention.h"
-#if PLANES > 1
+#if OPERAND_PARTS > 1
 
 /* The parts of rows that are multiplied with a plane of a tile: 0 .. plane_parts(plane) - 1. */
 INLINE int plane_parts(const int plane)
 {
-    return PLANES - plane;
+    return OPERAND_PARTS - plane;
 }
 
 /* The number of elements in a plane of a tile in local memory: of queries, keys and values. */

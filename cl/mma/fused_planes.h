@@ -4,12 +4,12 @@
  * Each warpgroup waits for the plane that it needs next, and gives it back once its products are complete;
  * one's softmax overlaps with another's products.
  *
- * Turns      with PRODUCER 2 warpgroups ask for scores one after the other.
- *
- * A part of fused_producer.h. */
+ * Turns      with PRODUCER 2 warpgroups ask for scores one after the other. */
 #pragma once
 #include "mma/fragment_planes.h"
-#include "mma/warpgroup_tile.h"
+#include "mma/fused_rows.h"
+#include "mma/warpgroup_producer.h"
+#include "mma/warpgroup_products.h"
 
 /* s (+)= the warpgroup's rows of the queries' planes times a plane of K. Asynchronous until
  * products_wait(); the smallest plane comes first. */
@@ -19,10 +19,10 @@ INLINE void begin_plane_scores(const __local ushort *q_rows, const __local ushor
 {
     products_begin();
     UNROLL
-    for (int part = PLANES - 1; part >= 0; part--)
+    for (int part = OPERAND_PARTS - 1; part >= 0; part--)
         if (part < plane_parts(plane))
             ask_tile_products(q_rows + part * Q_TILE_PLANE, 0, 64, PART_COLUMNS, k_plane, BLOCK_N,
-                              plane < PLANES - 1, s, lane, exchange);
+                              plane < OPERAND_PARTS - 1, s, lane, exchange);
     products_under_way();
 }
 
@@ -33,7 +33,7 @@ INLINE void begin_plane_sums(uint weights[][QUERY_WORDS], const __local ushort *
 {
     products_begin();
     UNROLL
-    for (int part = PLANES - 1; part >= 0; part--)
+    for (int part = OPERAND_PARTS - 1; part >= 0; part--)
         UNROLL
     for (int slab = 0; slab < PART_SLABS; slab++)
         UNROLL
@@ -43,7 +43,7 @@ INLINE void begin_plane_sums(uint weights[][QUERY_WORDS], const __local ushort *
                           weights[slab * WEIGHT_PARTS + part], v_plane,
                           tile_descriptor(v_plane, BLOCK_N,
                                           d / 64 * BLOCK_N * 128 + slab * FRAGMENT_DEPTH * 128),
-                          true, plane < PLANES - 1 || slab > 0, lane, exchange);
+                          true, plane < OPERAND_PARTS - 1 || slab > 0, lane, exchange);
     products_under_way();
 }
 
@@ -74,12 +74,12 @@ INLINE void produce_planes(const struct arguments *args, const struct query_bloc
     do {
         for (struct keys keys = find_keys(args, block, block.begin); keys.j0 < block.end;
              keys = find_keys(args, block, after_keys(keys))) {
-            for (int plane = PLANES - 1; plane >= 0; plane--, u = next_use(u)) {
+            for (int plane = OPERAND_PARTS - 1; plane >= 0; plane--, u = next_use(u)) {
                 wait_for_place(barriers, u, 0);
                 STAGE_K_PLANE(keys, plane, u);
                 copies_asked(barriers, u, 0, true);
             }
-            for (int plane = PLANES - 1; plane >= 0; plane--, u = next_use(u)) {
+            for (int plane = OPERAND_PARTS - 1; plane >= 0; plane--, u = next_use(u)) {
                 wait_for_place(barriers, u, 0);
                 STAGE_V_PLANE(keys, plane, u, again, v_nonfinite);
                 copies_asked(barriers, u, 0, !again);
@@ -120,10 +120,10 @@ INLINE void attend_planes(const struct arguments *args, const struct query_block
         take_turn(warpgroup);
         sums_here(s[0], KEY_SUMS);
         UNROLL
-        for (int plane = PLANES - 1; plane >= 0; plane--) {
+        for (int plane = OPERAND_PARTS - 1; plane >= 0; plane--) {
             HALF_HERE(now, 0, STAGE_K_PLANE(keys, plane, now));
             begin_plane_scores(own_q, plane_at(q_tile, now), plane, s[0], lane, exchange);
-            if (plane < PLANES - 1)
+            if (plane < OPERAND_PARTS - 1)
                 plane_read(barriers, before, 1, lane);
             before = now;
             now = next_use(now);
@@ -139,10 +139,10 @@ INLINE void attend_planes(const struct arguments *args, const struct query_block
         sums_here(sums, DIM_SUMS);
         operands_here(weights, PART_SLABS * WEIGHT_PARTS);
         UNROLL
-        for (int plane = PLANES - 1; plane >= 0; plane--) {
+        for (int plane = OPERAND_PARTS - 1; plane >= 0; plane--) {
             HALF_HERE(now, 0, STAGE_V_PLANE(keys, plane, now, again, v_nonfinite));
             begin_plane_sums(weights, plane_at(q_tile, now), plane, sums, lane, exchange);
-            if (plane < PLANES - 1)
+            if (plane < OPERAND_PARTS - 1)
                 plane_read(barriers, before, 1, lane);
             before = now;
             now = next_use(now);

@@ -97,7 +97,7 @@ INLINE __local ushort *own_queries(__local ushort *q_tile, const int first_row)
     return q_tile + first_row / 64 * 64 * ROW_STRIDE;
 }
 
-#if PLANES > 1
+#if OPERAND_PARTS > 1
 #include "mma/fused_planes.h"
 #else
 #define KEYS_HERE(keys, u) HALF_HERE(u, 0, STAGE_KEYS(keys, (u).place))
@@ -157,7 +157,7 @@ INLINE void serve(const struct arguments *args, const struct query_block block, 
                   __local ushort *q_tile, volatile __local int *not_finite,
                   volatile __local int *v_nonfinite, const kept_rows kept, __local ulong *barriers)
 {
-#if PLANES > 1
+#if OPERAND_PARTS > 1
     produce_planes(args, block, t, q_tile, not_finite, v_nonfinite, kept, barriers);
 #else
     if (DRAWERS == 2 && THIS_THREAD >= COMPUTING + FILL_THREADS)
@@ -216,7 +216,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
     load_own_queries(args, &t, first_row, own_queries(q_tile, first_row), q_words, lane)
 #endif
 
-#if PLANES == 1
+#if OPERAND_PARTS == 1
 /* Attends to the tiles that the producer copies. At the end stream->next is the use that follows
  * the last one. */
 INLINE void attend_produced(const struct arguments *args, const struct query_block block,

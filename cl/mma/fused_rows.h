@@ -7,7 +7,7 @@
 /* ---- load ------------------------------------------------------------------------------------ */
 
 /* Where plane n of the task's q, k or v begins, and its rows' step. */
-#if PLANES > 1
+#if OPERAND_PARTS > 1
 #define STAGED_Q(t, n) ((t).parts.q + (n) * (t).parts.q_plane)
 #define STAGED_K(t, n, j0) ((t).parts.k + (n) * (t).parts.k_plane + (j0)*K_ROW_STEP)
 #define STAGED_V(t, n, j0) ((t).parts.v + (n) * (t).parts.v_plane + (j0)*V_ROW_STEP)
@@ -27,7 +27,7 @@
 INLINE void fill_queries(const struct arguments *args, const struct task *t, const int first,
                          __local ushort *tile, const int rows)
 {
-    for (int plane = 0; plane < PLANES; plane++)
+    for (int plane = 0; plane < OPERAND_PARTS; plane++)
         fill_rows(tile + plane * BLOCK_M * ROW_STRIDE, ROW_STRIDE, rows, COLUMNS,
                   STAGED_Q(*t, plane) + first * Q_ROW_STEP, Q_ROW_STEP, 0, FILL_STEP(q_step(args)),
                   t->block.queries - first, FILL_DIM(DIM_QK), FILL_WIDTH(UNIT_Q, DIM_QK),
@@ -61,18 +61,18 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
 
 /* Stages K and V of a tile of keys; number selects the list of rows in pages. */
 #define STAGE_KEYS(keys, number)                                                                   \
-    for (int plane = 0; plane < PLANES; plane++)                                                   \
+    for (int plane = 0; plane < OPERAND_PARTS; plane++)                                            \
     FILL_KEYS(K_TILE(number) + plane * BLOCK_N * K_STRIDE, k_factors,                              \
               STAGED_K(t, plane, (keys).j0), K_ROW_STEP, KV_PLACES(places, number, 0),             \
               (keys).count, DIM_QK, t.k_aligned)
 #define STAGE_VALUES(keys, number, finite, nonfinite)                                              \
-    for (int plane = 0; plane < PLANES; plane++)                                                   \
+    for (int plane = 0; plane < OPERAND_PARTS; plane++)                                            \
         if (FILL_VALUES(V_TILE(number) + plane * BLOCK_N * V_STRIDE, v_factors,                    \
                         STAGED_V(t, plane, (keys).j0), V_ROW_STEP, KV_PLACES(places, number, 1),   \
                         (keys).count, t.v_aligned, finite))                                        \
     atomic_or(nonfinite, 1)
 
-#if PLANES > 1
+#if OPERAND_PARTS > 1
 /* Scores that are NaNs, computed as floats. */
 #define EXACT_SCORES(keys, s)                                                                      \
     do {                                                                                           \

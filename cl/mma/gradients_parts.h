@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* f32 gradients: q, k, v and do as parts (mma/f32_parts.h) in the workspace, behind the sums of a bias. The parts of a
  * tensor follow each other. Each is row-major, (batch, heads, longest sequence, dim), with rows of PART_LINE(dim)
- * elements, 0 from dim on: pieces of 16 bytes.
- *
- * A part of backward_gpu_mma.cl, which includes it before its kernels. */
+ * elements, 0 from dim on: pieces of 16 bytes. */
 #pragma once
+#include "gpu/backward_tile.h"
+#include "mma/fragment.h"
 
 #if OPERAND_PARTS > 1
 #include "mma/f32_parts.h"

@@ -5,10 +5,9 @@
  * products of a step.
  *
  * Pieces are copied where a stage is part of one head of x, and heads, rows and columns are whole
- * pieces: the host's condition for this way. Other problems of the program copy elements.
- *
- * Who includes this defines STRIDE. */
+ * pieces: the host's condition for this way. Other problems of the program copy elements. */
 #pragma once
+#include "families/projection_gpu/projection_gpu_mma_sizes.h"
 #include "gpu/projection_task.h"
 #include "mma/fragment_tile.h"
 #include "mma/projection_stages.h"

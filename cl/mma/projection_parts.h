@@ -8,7 +8,7 @@
  * Flags      y is computed from the f32 themselves, by projection_flagged, in rows of x that are flagged, and everywhere
  *            if w is. The kernel's first group writes whether w is to w's word behind its parts.
  *
- * Who includes this defines SPLIT_K. */
+ * Tunables   SPLIT_K. */
 #pragma once
 #include "common/projection.h"
 #include "families/projection_gpu/projection_gpu_sizes.h"

@@ -14,7 +14,7 @@
  *
  * With EMULATE each sub-group computes its part, and reads the tile at the descriptor's addresses.
  *
- * Who includes this defines SUB_GROUPS, and REST_OF_DIMS, if it is none of 0, 32 and 64. */
+ * Tunables   SUB_GROUPS. Kernels say REST_OF_DIMS, if it is none of 0, 32 and 64. */
 #pragma once
 #include "mma/fragment_tile.h"
 

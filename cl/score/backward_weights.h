@@ -5,7 +5,6 @@
 #pragma once
 #include "cpu/backward_blocks.h"
 #if HAS_DROPOUT
-#define RANDOM_LANES SIMD_WIDTH
 #include "common/dropout.h"
 #endif
 

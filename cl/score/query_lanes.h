@@ -10,7 +10,6 @@
 #include "score/query_functions.h"
 #include "score/query_tile.h"
 #if HAS_DROPOUT
-#define RANDOM_LANES SIMD_WIDTH
 #include "common/dropout.h"
 #endif
 

@@ -14,8 +14,6 @@
 #define MARK_M BLOCK_M
 #define MARK_N (HAS_MASK_FUNCTION ? FUNCTION_MARK_KEYS : BLOCK_N)
 #define MARKS_BEGIN(args) 0
-#define MARK_ITEMS 1
-#define MARK_SHARERS FORWARD_MARK_SHARERS
 #include "score/mark_pairs.h"
 #include "score/score_unit.h"
 

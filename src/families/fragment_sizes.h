@@ -14,8 +14,6 @@
 
 /* f32 is multiplied in parts of bf16, whose sum it is; elements of 16 bits have one part. */
 #define OPERAND_PARTS (DTYPE == DTYPE_F32 ? 3 : 1)
-/* Their planes of q, k and v (cl/mma/fragment_planes.h). */
-#define PLANES OPERAND_PARTS
 
 /* With EMULATE, the words that a sub-group exchanges between its lanes. */
 #define EXCHANGE_WORDS                                                                             \

@@ -32,7 +32,6 @@
 #include "elementwise/append.h"
 #include "families/append_tokens/append_tokens_sizes.h"
 
-#define VECTORS (CHUNK / SIMD_WIDTH)
 #define IN_PLACE 2
 
 #include "elementwise/rotation.h"

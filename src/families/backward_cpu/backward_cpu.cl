@@ -77,13 +77,10 @@ INLINE long sums_begin(const struct arguments *args, const long split)
 }
 
 /* The bits of block lists, or the marks of masks and biases, come last in the workspace. */
-#define BLOCK_BITS_BEGIN(args)                                                                     \
+#define MARKS_BEGIN(args)                                                                          \
     (sums_begin(args, SPLIT_K) + SPLIT_K * (args)->shape->batch * (args)->shape->heads)
-#define MARKS_BEGIN(args) BLOCK_BITS_BEGIN(args)
 #define MARK_M BACKWARD_MARK_QUERIES
 #define MARK_N (SIMD_WIDTH * BLOCK_VECTORS)
-#define MARK_ITEMS 1
-#define MARK_SHARERS BACKWARD_MARK_SHARERS
 #include "score/backward_weights.h"
 #include "score/mark_blocks.h"
 #include "cpu/backward_rows.h"
@@ -260,7 +257,7 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
         for (; head.h < end_head; head.h++) {
             lanes slope_sums = 0.0f;
 #if HAS_BLOCKS
-            head.bits = block_bits_of(args, row_stats + BLOCK_BITS_BEGIN(args), head.b, head.h);
+            head.bits = block_bits_of(args, row_stats + MARKS_BEGIN(args), head.b, head.h);
             for (long i = next_listed_query(head, blocks->j, keys, begin, end), stop; i < end;
                  i = next_listed_query(head, blocks->j, keys, stop, end)) {
                 stop = end_listed_query(head, blocks->j, keys, i, min(i + BLOCK_M, end));

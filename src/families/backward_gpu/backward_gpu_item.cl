@@ -51,11 +51,8 @@
 #endif
 
 #include "families/backward_gpu/backward_gpu_item_sizes.h"
-#define SCORE_UNIT 1.0f
 #include "common/backward.h"
 #include "gpu/tile_products.h"
-#define KEPT_ROWS BLOCK_OWNED
-#define KEPT_COLUMNS THREAD_N
 #include "gpu/tile_dropout.h"
 
 #include "gpu/backward_tile.h"

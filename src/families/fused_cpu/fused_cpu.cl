@@ -57,7 +57,6 @@
 #include "families/fused_cpu/fused_cpu_sizes.h"
 #define ON_CACHE_LINE __attribute__((aligned(64)))
 #define STAGE_PAGES
-#define BLOCK_BITS_BEGIN(args) 0
 #include "cpu/fused_pack.h"
 #include "score/mark_blocks.h"
 #include "cpu/fused_products.h"

@@ -30,8 +30,6 @@
 
 #include "families/fused_gpu/fused_gpu_item_sizes.h"
 #include "gpu/thread_tile.h"
-#define KEPT_ROWS BLOCK_M
-#define KEPT_COLUMNS THREAD_N
 
 #include "gpu/local_barrier.h"
 #include "gpu/tile_exp.h"
@@ -39,12 +37,9 @@
 #include "gpu/tile_load.h"
 #include "gpu/tile_copy.h"
 #include "gpu/quantized_tile.h"
-#define MARK_ITEMS THREADS
 #include "gpu/query_block.h"
-#define HAS_PARTS 0
 #include "gpu/fused_task.h"
 #include "gpu/row_end.h"
-#define BLOCK_BITS_BEGIN(args) 0
 #include "score/mark_blocks.h"
 
 /* 1 if the rows of a tile of paged keys are listed, since they may lie in several pages. */

@@ -71,7 +71,7 @@
 #endif
 
 /* Products of a tile. */
-#if PLANES > 1
+#if OPERAND_PARTS > 1
 #define MULTIPLY_QK(k_tile, s)                                                                     \
     multiply_qk_planes(q_rows, k_tile, s, lane, exchange);                                         \
     if (again)                                                                                     \

@@ -95,7 +95,7 @@ fused_gpu_warpgroup(PARAMETERS_fused_gpu_warpgroup)
     do {
         const float weight_exponent = weight_exponent_of(again);
         clear_rows(state);
-#if PRODUCER && PLANES > 1
+#if PRODUCER && OPERAND_PARTS > 1
         attend_planes(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, kept, state,
                       &stream, lane, exchange);
 #elif PRODUCER

@@ -59,7 +59,7 @@
 #include "cpu/split_seen.h"
 
 #define PART (ROUNDED(DIM_V) + 2)
-#define BLOCK_BITS_BEGIN(args)                                                                     \
+#define MARKS_BEGIN(args)                                                                          \
     (SPLIT_K * (args)->shape->batch * (args)->shape->heads * longest_q(args) * PART)
 #include "score/mark_blocks.h"
 /* 1 if any tile may have masked pairs: a mask of the last keys masks none before these. */
@@ -224,7 +224,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split(PARAMETERS_sp
     block.kv_head = get_global_id(1) * KV_HEADS;
     block.e = extent_of(args, block.b);
 #if HAS_BLOCKS
-    block.bits = args->workspace + BLOCK_BITS_BEGIN(args);
+    block.bits = args->workspace + MARKS_BEGIN(args);
 #endif
     CONFIGURE_TILES();
     compute_part(args, block, group / SPLIT_K, group % SPLIT_K);

@@ -54,7 +54,6 @@
 #define TRACKS_SEEN 0
 
 #include "gpu/tile_load.h"
-#define PLACES_IN_BYTES BYTES
 #if OWN_KEYS
 /* Column `column` of a tile has this key: with the words of a row, neighbours are four or twelve
  * banks apart, modulo 16. */

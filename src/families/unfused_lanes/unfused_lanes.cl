@@ -42,7 +42,6 @@
 #include "common/quantized.h"
 #include "score/score.h"
 #if HAS_DROPOUT
-#define RANDOM_LANES SIMD_WIDTH
 #include "common/dropout.h"
 #endif
 
@@ -53,15 +52,15 @@
  * else the workspace, which is null if it is not needed. */
 #if SCORES == SCORES_WEIGHTS
 #define SCORE_MATRIX (args->scores)
-#define BLOCK_BITS_BEGIN(args) 0
+#define MARKS_BEGIN(args) 0
 #else
 #define SCORE_MATRIX (args->workspace)
-#define BLOCK_BITS_BEGIN(args)                                                                     \
+#define MARKS_BEGIN(args)                                                                          \
     ((args)->shape->batch * (args)->shape->heads * (args)->shape->seq_q * (args)->shape->seq_kv)
 #endif
 #include "score/mark_blocks.h"
 #if HAS_BLOCKS
-#define BITS_OF(b, h) block_bits_of(args, args->workspace + BLOCK_BITS_BEGIN(args), b, h)
+#define BITS_OF(b, h) block_bits_of(args, args->workspace + MARKS_BEGIN(args), b, h)
 #define LISTS_NONE(b, h, i, queries, j, end) (!lists_some(BITS_OF(b, h), i, queries, j, end))
 #else
 #define LISTS_NONE(b, h, i, queries, j, end) ((bool)false)
