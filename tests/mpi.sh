@@ -21,7 +21,7 @@ else
 fi
 [ $# -gt 0 ] || set -- 1 2 3 4 7
 
-: "${POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable}"
+: "${POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable -Dalways_inline=}"
 export POCL_AFFINITY=0 POCL_EXTRA_BUILD_FLAGS
 . tests/mpi/environment.sh
 bad=0

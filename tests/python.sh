@@ -15,6 +15,6 @@ python=/usr/bin/python3
 CLATTN_CACHE_DIR=$package/cache # of its own: what is tuned here is for nobody else
 rm -rf "$CLATTN_CACHE_DIR"
 # PoCL compiles without optimising, in a fifth of the time: kernels are tested elsewhere.
-: "${POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable}"
+: "${POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable -Dalways_inline=}"
 export CLATTN_CACHE_DIR POCL_EXTRA_BUILD_FLAGS
 PYTHONPATH=$package PYTHONDONTWRITEBYTECODE=1 exec "$python" -m pytest -q --durations=5 -p no:cacheprovider --ignore=frameworks .

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,10 @@ struct evaluation {
     struct decisions decisions;
     size_t steps;
     int depth;
+    /* The load of a float, by number, whose element is the variable of slope 1, and which one it is; -1: s is the variable. */
+    int variable;
+    int loads; /* those so far */
+    struct function_load load;
 };
 
 /* The variables of a call. */
@@ -114,11 +119,19 @@ static struct number evaluate_call(struct evaluation *e, struct frame *f, const 
 static struct number evaluate_element(struct evaluation *e, struct frame *f,
                                       const struct node *node)
 {
+    size_t n;
+
     if (node->kind == NODE_ELEMENT_OF)
-        return element(e, node->place, place_of_pair(e, node->place));
-    const struct number n =
-        number_convert(&e->decisions, evaluate(e, f, node->a->next->a), NUMBER_LONG);
-    return element(e, node->place, (size_t)n.integer);
+        n = place_of_pair(e, node->place);
+    else
+        n = (size_t)number_convert(&e->decisions, evaluate(e, f, node->a->next->a), NUMBER_LONG)
+                .integer;
+    struct number x = element(e, node->place, n);
+    if (x.type == NUMBER_FLOAT && e->loads++ == e->variable) {
+        x.slope = bounded_exactly(1.0);
+        e->load = (struct function_load){(size_t)node->place, n, bounded_exactly(0.0)};
+    }
+    return x;
 }
 
 static struct number assign(struct evaluation *e, struct frame *f, const struct node *node)
@@ -244,16 +257,17 @@ static enum flow run(struct evaluation *e, struct frame *f, const struct node *n
 
 /* ---- functions --------------------------------------------------------------------------------- */
 
-/* A routine of s, which is a variable of slope 1. */
+/* A routine of s, whose slope is 1 unless an element is the variable. */
 static struct number evaluate_routine(struct evaluation *e, int routine, struct bounded s)
 {
     const struct number arguments[3] = {
-        {.type = NUMBER_FLOAT, .value = s, .slope = bounded_exactly(1.0)},
+        {.type = NUMBER_FLOAT, .value = s, .slope = bounded_exactly(e->variable < 0 ? 1.0 : 0.0)},
         {.type = NUMBER_PAIR},
         {.type = NUMBER_OPERANDS}};
 
     e->decisions.count = 0;
     e->steps = 0;
+    e->loads = 0;
     return call(e, routine, arguments);
 }
 
@@ -296,7 +310,7 @@ struct bounded function_score(const struct function_program *program,
                               const struct function_pair *pair, double u, struct bounded s,
                               struct bounded *slope)
 {
-    struct evaluation e = {.program = program, .pair = pair, .decisions = {.u = u}};
+    struct evaluation e = {.program = program, .pair = pair, .decisions = {.u = u}, .variable = -1};
 
     if (program->score < 0 || program->mistake[0])
         return *slope = bounded_exactly(NAN);
@@ -307,9 +321,72 @@ struct bounded function_score(const struct function_program *program,
     return x.value;
 }
 
+/* What the derivative by an operand, if the source has one of its own, may be off by. */
+static double error_by_hand(struct evaluation *e, size_t operand, struct bounded s)
+{
+    const struct function_program *program = e->program;
+    char name[FUNCTION_WORD + 16];
+    const int variable = e->variable;
+    double error = 0.0;
+
+    snprintf(name, sizeof name, "%s_derivative", program->operands[operand].name);
+    e->variable = -1;
+    for (size_t n = 0; n < program->num_routines; n++)
+        if (strcmp(program->routines[n].name, name) == 0)
+            error = evaluate_openly(e, (int)n, s).value.bound;
+    e->variable = variable;
+    return error;
+}
+
+/* Load number e->variable by all decisions that are open; returns whether there is one. */
+static bool find_load(struct evaluation *e, struct bounded s, struct function_load *loads,
+                      size_t *count, size_t most)
+{
+    const size_t first = *count;
+    unsigned plans = 1;
+
+    for (unsigned plan = 0; plan < plans; plan++) {
+        e->decisions.plan = plan;
+        const struct bounded slope = evaluate_routine(e, e->program->score, s).slope;
+        const bool there = e->loads > e->variable;
+        plans = plans < 1u << e->decisions.count ? 1u << e->decisions.count : plans;
+        size_t n = first;
+        while (there && n < *count &&
+               (loads[n].operand != e->load.operand || loads[n].element != e->load.element))
+            n++;
+        if (there && n == *count && n < most) {
+            loads[n] = e->load;
+            loads[n].slope = plan == 0 ? slope : bounded_exactly(0.0);
+            ++*count;
+        }
+        for (size_t other = first; plan > 0 && other < *count; other++)
+            hold(&loads[other].slope, there && other == n ? slope : bounded_exactly(0.0));
+    }
+    for (size_t n = first; n < *count; n++) {
+        loads[n].slope.bound += error_by_hand(e, loads[n].operand, s);
+        if (e->decisions.unsure)
+            loads[n].slope.bound = unknown;
+    }
+    return *count > first;
+}
+
+size_t function_loads(const struct function_program *program, const struct function_pair *pair,
+                      double u, struct bounded s, struct function_load *loads, size_t most)
+{
+    struct evaluation e = {.program = program, .pair = pair, .decisions = {.u = u}};
+    size_t count = 0;
+
+    if (program->score < 0 || program->mistake[0])
+        return 0;
+    while (count < most && find_load(&e, s, loads, &count, most))
+        e.variable++;
+    return count;
+}
+
 bool function_visible(const struct function_program *program, const struct function_pair *pair)
 {
-    struct evaluation e = {.program = program, .pair = pair, .decisions = {.u = 0x1p-24}};
+    struct evaluation e = {
+        .program = program, .pair = pair, .decisions = {.u = 0x1p-24}, .variable = -1};
     const struct number arguments[2] = {{.type = NUMBER_PAIR}, {.type = NUMBER_OPERANDS}};
 
     return program->visible < 0 || program->mistake[0] ||

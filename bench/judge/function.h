@@ -40,6 +40,17 @@ struct bounded function_score(const struct function_program *program,
                               const struct function_pair *pair, double u, struct bounded s,
                               struct bounded *slope);
 
+/* An element that a score function loads, and the derivative of its score by it. */
+struct function_load {
+    size_t operand, element;
+    struct bounded slope;
+};
+
+/* Finds the elements of floats that the score function loads for a pair; returns how many, at most `most`. One that some
+ * decisions load and others do not has a bound that holds both. */
+size_t function_loads(const struct function_program *program, const struct function_pair *pair,
+                      double u, struct bounded s, struct function_load *loads, size_t most);
+
 bool function_visible(const struct function_program *program, const struct function_pair *pair);
 
 #endif

@@ -29,6 +29,9 @@
  * dsink       exp(sink - lse), relative: (8 + 3 |sink - lse| + 2 |sink| + 2 |lse|) u, likely
  *             (16 + 4 |lse|) u.
  *
+ * Operands    of a function: ds times the score's derivative by an element, which function_number.h carries along
+ *             with its error.
+ *
  * An element that no pair adds to is 0, exactly. */
 #include "bench/judge/gradients.h"
 #include "bench/judge/dropout.h"
@@ -197,6 +200,7 @@ static struct rows load_row(const struct gradient_work *work, const struct query
 
 /* The weight after dropout, and the derivative of the loss by the score after and before softcap. */
 struct pair {
+    struct score score;
     struct bounded dropped, ds, dt;
 };
 
@@ -253,6 +257,16 @@ static struct bounded derive(const struct reference *r, const struct rows *rows,
                              p.value * likely)};
 }
 
+/* A derivative by a value, times that of the value. */
+static struct bounded chain(const struct arithmetic *a, struct bounded ds, struct bounded slope)
+{
+    const double dt = ds.value * slope.value;
+    const double error = ds.bound * fabs(slope.value) + fabs(ds.value) * slope.bound;
+    const double certain = ds.bound * slope.bound + 2.0 * a->value * fabs(dt) + tiny;
+
+    return (struct bounded){dt, error + arithmetic_bound(a, certain, 0.0)};
+}
+
 static struct pair make_pair(const struct reference *r, const struct query *query,
                              const struct rows *rows, size_t j)
 {
@@ -265,18 +279,13 @@ static struct pair make_pair(const struct reference *r, const struct query *quer
     const struct bounded weight = score.s.value == -(double)INFINITY ? bounded_exactly(0.0)
                                   : rows->summed ? weigh_summed(r, rows, score.s)
                                                  : weigh(r, rows, score.s);
-    struct pair pair = {.ds = derive(r, rows, weight, w)};
+    struct pair pair = {.score = score, .ds = derive(r, rows, weight, w)};
 
     pair.dropped = (struct bounded){
         w * weight.value, w * (weight.bound + arithmetic_bound(a, rounding * weight.value, 0.0))};
     pair.dt = pair.ds;
-    if (p->softcap > 0.0f || p->score_function) {
-        const double dt = pair.ds.value * score.slope.value;
-        const double error =
-            pair.ds.bound * fabs(score.slope.value) + fabs(pair.ds.value) * score.slope.bound;
-        const double certain = pair.ds.bound * score.slope.bound + 2.0 * a->value * fabs(dt) + tiny;
-        pair.dt = (struct bounded){dt, error + arithmetic_bound(a, certain, 0.0)};
-    }
+    if (p->softcap > 0.0f || p->score_function)
+        pair.dt = chain(a, pair.ds, score.slope);
     return pair;
 }
 
@@ -303,6 +312,24 @@ static void add(const struct arithmetic *a, struct gradient_sum *to, struct boun
     }
 }
 
+/* What a visible pair adds to the gradients of the elements that the score function loads for it. */
+static void add_loads(const struct reference *r, const struct query *query, size_t j,
+                      const struct pair *pair, struct gradient_sum *sums)
+{
+    struct function_load loads[64];
+    const size_t count =
+        reference_loads(r, query, j, &pair->score, loads, sizeof loads / sizeof *loads);
+    const double one = 1.0;
+
+    for (size_t n = 0; n < count; n++) {
+        const size_t first = tensor_function_gradient(r->problem, loads[n].operand);
+        const size_t end = tensor_function_gradient(r->problem, loads[n].operand + 1);
+        if (loads[n].element < end - first)
+            add(&r->arithmetic, sums + first + loads[n].element,
+                chain(&r->arithmetic, pair->ds, loads[n].slope), &one, 1);
+    }
+}
+
 /* What a visible pair adds; n counts from the first key of the range. */
 static void add_pair(const struct gradient_work *work, const struct query *query,
                      const struct rows *rows, size_t j, size_t n, const struct gradient_sums *sums)
@@ -324,6 +351,8 @@ static void add_pair(const struct gradient_work *work, const struct query *query
         add(a, sums->dbias + n * sums->dbias_step, pair.ds, &one, 1);
     if (sums->dslope != NULL)
         add(a, sums->dslope, pair.ds, &distance, 1);
+    if (sums->dfunction != NULL && pair.score.s.value != -(double)INFINITY)
+        add_loads(r, query, j, &pair, sums->dfunction);
 }
 
 /* The share of a row that sees something in the gradient of its head's sink. */
@@ -443,6 +472,7 @@ static void add_all(const struct gradient_work *work, const struct all_sums *all
                     .dv = place(r, all, TENSOR_DV, kv_block, kv_head, kv_row),
                     .dbias = place(r, all, TENSOR_DBIAS, b, h, i),
                     .dbias_step = r->shape[TENSOR_DBIAS].size[3] > 1,
+                    .dfunction = all->at[TENSOR_DFUNCTION],
                 };
                 if (all->at[TENSOR_DSLOPES] != NULL)
                     sums.dslope = all->at[TENSOR_DSLOPES] + h;

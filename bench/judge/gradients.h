@@ -38,6 +38,7 @@ struct gradient_sums {
     struct gradient_sum *dbias;          /* The element of the range's first key. */
     size_t dbias_step;                   /* Step of dbias from key to key: 0 or 1. */
     struct gradient_sum *dslope, *dsink; /* The elements of the query's head. */
+    struct gradient_sum *dfunction;      /* All elements. */
 };
 
 struct gradient_work {

@@ -141,7 +141,23 @@ static void judge_sums(const struct judging *g, enum tensor_id id, double pairs)
     }
 }
 
-static void judge_some(const struct judging *g)
+/* The gradients of a function's operands: any pair may add to any element. */
+static bool judge_loads(const struct judging *g)
+{
+    const clattn_problem *p = problem_of(g);
+    const size_t count = tensor_count(&g->work.reference.shape[TENSOR_DFUNCTION]);
+    struct gradient_sum *sums = calloc(count + 1, sizeof *sums);
+    const struct region all = {.end = {p->batch, p->heads, p->seq_q, p->seq_kv}};
+
+    if (sums == NULL)
+        return false;
+    add_region(g, &all, &(struct gradient_sums){.dfunction = sums});
+    visit_sums(g, TENSOR_DFUNCTION, 0, 0, 0, sums);
+    free(sums);
+    return true;
+}
+
+static bool judge_some(const struct judging *g)
 {
     const clattn_problem *p = problem_of(g);
     const struct tensor_shape *shape = g->work.reference.shape;
@@ -165,6 +181,7 @@ static void judge_some(const struct judging *g)
         judge_sums(g, TENSOR_DSLOPES, (double)(p->batch * p->seq_q) * (double)p->seq_kv);
     if (shape[TENSOR_DSINKS].present)
         judge_sums(g, TENSOR_DSINKS, 0.0);
+    return !shape[TENSOR_DFUNCTION].present || judge_loads(g);
 }
 
 /* All that is written, each pair looked at once. */
@@ -200,7 +217,7 @@ bool judge_gradients(const clattn_problem *p, const struct tensor_view *view,
     if (ok && budget == INFINITY && precision == PRECISION_SINGLE)
         ok = judge_all(&g);
     else if (ok)
-        judge_some(&g);
+        ok = judge_some(&g);
     gradient_work_close(&g.work);
     free(g.sums);
     return ok;

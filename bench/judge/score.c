@@ -220,6 +220,16 @@ static void map(const struct reference *r, const struct query *query, size_t j, 
     score->slope = bounded_times(score->slope, slope);
 }
 
+size_t reference_loads(const struct reference *r, const struct query *query, size_t j,
+                       const struct score *score, struct function_load *loads, size_t most)
+{
+    struct function_pair pair = pair_of(r, query, j);
+
+    give(r, r->score_function, NULL, &pair);
+    return function_loads(r->score_function, &pair, r->arithmetic.value, score->capped, loads,
+                          most);
+}
+
 /* ---- visibility -------------------------------------------------------------------------------- */
 
 bool reference_sees(const struct reference *r, const struct query *query, size_t j)

@@ -46,6 +46,10 @@ struct score {
 struct score reference_score(const struct reference *r, const struct query *query, size_t j,
                              const double *q, const double *k);
 
+/* The elements that the score function loads for a pair of this score, as function_loads(). */
+size_t reference_loads(const struct reference *r, const struct query *query, size_t j,
+                       const struct score *score, struct function_load *loads, size_t most);
+
 /* All that follows from score->raw; and with what is added to it, by the bias and by distance, where
  * that is not the view's. */
 void reference_score_finish(const struct reference *r, const struct query *query, size_t j,

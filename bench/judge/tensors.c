@@ -68,17 +68,34 @@ static size_t extent_of(const clattn_problem *p, const struct function_extent *e
     }
 }
 
+static size_t elements_of(const clattn_problem *p, const struct function_operand *operand)
+{
+    size_t length = 1;
+
+    for (size_t e = 0; e < operand->num_extents; e++)
+        length *= extent_of(p, &operand->extents[e]);
+    return length;
+}
+
+size_t tensor_function_gradient(const clattn_problem *p, size_t n)
+{
+    const struct function_program *program = function_program_of(p->score_function);
+    size_t sum = 0;
+
+    for (size_t o = 0; program && o < n && o < program->num_operands; o++)
+        if (program->operands[o].type <= CLATTN_FUNCTION_BFLOAT)
+            sum += elements_of(p, &program->operands[o]);
+    return sum;
+}
+
 static void set_function(struct tensor_shape *s, const clattn_problem *p, size_t n)
 {
     static const size_t bytes[] = {4, 2, 2, 4, 1, 1};
     const struct function_operand *operand = function_operand(p, n);
-    size_t length = 1;
 
     if (!operand)
         return;
-    for (size_t e = 0; e < operand->num_extents; e++)
-        length *= extent_of(p, &operand->extents[e]);
-    set_list(s, length);
+    set_list(s, elements_of(p, operand));
     s->dtype = operand->type == CLATTN_FUNCTION_HALF     ? CLATTN_F16
                : operand->type == CLATTN_FUNCTION_BFLOAT ? CLATTN_BF16
                                                          : CLATTN_F32;

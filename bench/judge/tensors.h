@@ -63,6 +63,9 @@ size_t tensor_index(const struct tensor_shape *s, size_t b, size_t h, size_t i, 
 size_t tensor_count(const struct tensor_shape *s);
 size_t tensor_packed(const struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d);
 
+/* The elements of dfunction before those of operand n of the score function; of all, if there are not so many. */
+size_t tensor_function_gradient(const clattn_problem *p, size_t n);
+
 /* The position of the element that is number n in the order of the sizes. */
 size_t tensor_nth(const struct tensor_shape *s, size_t n);
 

@@ -20,6 +20,9 @@ struct head {
 #if HAS_MARKS
     const __global uchar *marks; /* the marks of all pairs; null if none were made */
 #endif
+#if HAS_DFUNCTION
+    __global float *of_loads; /* the work-item's sums of dfunction */
+#endif
 };
 
 #if HAS_BLOCKS

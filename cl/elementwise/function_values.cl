@@ -35,6 +35,17 @@ __kernel void function_values(PARAMETERS_function_values)
     record[DERIVATIVE] = derivative;
     record[DERIVATIVE_ERROR] = fmax(above, below);
 #endif
+#if HAS_DFUNCTION
+    for (int load = 0; load < SCORE_FUNCTION_LOADS; load++) {
+        const float by_load = function_by_load(args, load, pair, s);
+        const float over = fabs(function_by_load(args, load, pair, s + error) - by_load);
+        const float under = fabs(function_by_load(args, load, pair, s - error) - by_load);
+        __global float *of_load = record + LOADS + load * LOAD_RECORD;
+        of_load[LOAD_PLACE] = as_float(function_place(args, load, pair, s));
+        of_load[LOAD_DERIVATIVE] = by_load;
+        of_load[LOAD_ERROR] = fmax(over, under);
+    }
+#endif
 #endif
 #if HAS_MASK_FUNCTION
     record[VISIBLE] = function_visible(args, pair);

@@ -65,7 +65,20 @@ INLINE long parts_end(const struct arguments *args)
 #define parts_end bias_sums_end
 #endif
 
-#define MARKS_BEGIN(args) parts_end(args)
+/* The sums of dfunction follow (gpu/load_gradients.h). A group has LOAD_ROWS queries at a time; an array of sums belongs to one
+ * group, of which there are at most FUNCTION_ITEMS(args). */
+#define FUNCTION_SUMS_BEGIN(args) parts_end(args)
+#if HAS_DFUNCTION
+#define LOAD_BLOCKS(args) ((longest_q(args) + LOAD_ROWS - 1) / LOAD_ROWS)
+#define FUNCTION_ITEMS(args)                                                                       \
+    FUNCTION_GROUPS((args)->shape->batch *(args)->shape->heads *LOAD_BLOCKS(args))
+#define FUNCTION_SUMS_SIZE(args)                                                                   \
+    (function_sums(args, FUNCTION_ITEMS(args)) * function_gradients(args))
+#else
+#define FUNCTION_SUMS_SIZE(args) 0
+#endif
+
+#define MARKS_BEGIN(args) (FUNCTION_SUMS_BEGIN(args) + FUNCTION_SUMS_SIZE(args))
 #include "score/mark_pairs.h"
 #include "score/mark_blocks.h"
 

@@ -327,3 +327,4 @@ backward_bias(PARAMETERS_backward_bias)
 
 #include "gpu/backward_rows.h"
 #include "gpu/backward_sums.h"
+#include "gpu/load_gradients.h"

@@ -4,6 +4,7 @@
  * keys. */
 #pragma once
 #include "cpu/backward_blocks.h"
+#include "cpu/load_gradients.h"
 #if HAS_DROPOUT
 #include "common/dropout.h"
 #endif
@@ -160,6 +161,11 @@ NOINLINE int compute_weights(const int partial, const int of_bias,
             }
 #if HAS_DSLOPES
             *slope_sums = fma(gradient, s.distance, *slope_sums);
+#endif
+#if HAS_DFUNCTION
+            if (!of_bias)
+                add_load_gradients(args, row, m * SIMD_WIDTH, block->keys - m * SIMD_WIDTH, s,
+                                   gradient, head.of_loads);
 #endif
 #if HAS_DERIVATIVE
             if (!of_bias) /* the derivative of a masked pair may be NaN */

@@ -3,6 +3,7 @@
  * host writes before the source (src/program/program_function.h). */
 #pragma once
 #include "common/common.h"
+#include "families/function_sums.h"
 
 #define HAS_FUNCTIONS (HAS_SCORE_FUNCTION || HAS_MASK_FUNCTION)
 
@@ -80,6 +81,41 @@ INLINE float function_derivative(const struct arguments *args, const struct func
                                  const float s)
 {
     return score_function_derivative(s, p, score_operands(args));
+}
+#endif
+
+#if HAS_DFUNCTION
+/* The element of dfunction that load number `load` of the score function has loaded for a pair at its score s after softcap, -1
+ * if none; and the derivative of the pair's score by it. */
+INLINE int function_place(const struct arguments *args, const int load,
+                          const struct function_pair p, const float s)
+{
+    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
+
+    return score_function_place(load, s, p, o);
+}
+
+INLINE float function_by_load(const struct arguments *args, const int load,
+                              const struct function_pair p, const float s)
+{
+    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
+
+    return score_function_by_load(load, s, p, o);
+}
+
+/* The elements of dfunction. */
+INLINE long function_gradients(const struct arguments *args)
+{
+    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
+
+    return score_function_gradients(o);
+}
+
+/* In the workspace there are as many arrays of sums as work-groups share the pairs, each of all elements of dfunction: at most
+ * `items` of them. */
+INLINE long function_sums(const struct arguments *args, const long items)
+{
+    return FUNCTION_SUMS(items, function_gradients(args));
 }
 #endif
 #endif

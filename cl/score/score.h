@@ -184,6 +184,9 @@ struct score {
     float value;
     float derivative; /* by the product, but for the scale: 1 without softcap and score function */
     float distance;   /* the factor of ALiBi's slope; valid with HAS_ALIBI */
+#if HAS_DFUNCTION
+    float softcapped; /* what the score function was given */
+#endif
 };
 
 /* Computes the score of a visible pair from its product, without a bias. */
@@ -199,6 +202,9 @@ INLINE struct score score_of(const struct arguments *args, const struct score_ti
     }
 #if HAS_SCORE_FUNCTION
     const struct function_pair pair = function_pair_in(t, row, key);
+#if HAS_DFUNCTION
+    s.softcapped = s.value;
+#endif
 #ifdef UNIT_DO
     s.derivative *= function_derivative(args, pair, s.value);
 #endif

@@ -143,6 +143,8 @@ typedef struct clattn_backward_tensors {
     /** Values of the functions' parameters; NULL: those that their sources give. */
     const clattn_function_values *function_values;
     clattn_buffer dlse; /**< Read: the gradient with respect to lse, as packed as lse. */
+    /** Written; the gradients of the score function's operands, floats (clattn_problem_function_gradient()). */
+    clattn_buffer dfunction;
 } clattn_backward_tensors;
 
 /**
@@ -295,6 +297,8 @@ typedef struct clattn_host_backward_tensors {
     /** Values of the functions' parameters; NULL: those that their sources give. */
     const clattn_function_values *function_values;
     const float *dlse; /**< Read: the gradient with respect to lse. */
+    /** Written; the gradients of the score function's operands (clattn_problem_function_gradient()). */
+    float *dfunction;
 } clattn_host_backward_tensors;
 
 /**

@@ -18,6 +18,13 @@
  * may not. Other functions, also the source's own, take what does not. Steps have the derivative 0, fabs() has 0 at 0, and
  * fmin() and fmax() have that of the first of two equal arguments. Macros cannot be derived.
  *
+ * Gradients of operands (dfunction in clattn/problem.h) need the elements of type float, half or bfloat that score() loads, and
+ * its derivative by each. The library derives both under the same rules for up to 8 loads, if none is in a loop and no other
+ * function of the source is given the operands. For an operand NAME that score() loads once a source may define them itself:
+ *
+ *     int NAME_index(float s, pair p, operands o)           the number of the element; outside of the operand: none
+ *     float NAME_derivative(float s, pair p, operands o)    d score / d element
+ *
  * score() is given scale * dot(q, k) after softcap, in f32. Bias, ALiBi, masks, windows and lengths apply to what it
  * returns. -INFINITY hides the pair: its weight is 0, but its value may be multiplied with that 0, so that a NaN there
  * may show; what visible() hides never reaches the output. Both are called for any pair of the problem, also for one that

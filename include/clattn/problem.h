@@ -61,11 +61,12 @@
  *     dsink[h]  = -sum_i exp(sink[h] - lse[i]) delta
  *     dslope[h] = sum_ij ds * (j - i - diagonal)                 or -|j - i - diagonal|
  *     dt    = ds * score_derivative(s) * (1 - tanh^2)            the score function's and softcap's derivatives
+ *     dx    = sum_ij ds * (d score() / d x)                      of an element x that score() loads
  *     dq[i] = scale * sum_j dt k[j]            dk[j] = scale * sum_i dt q[i]
  *
- * with sums over all query heads of a kv head in dk and dv, over batches in dsink and dslope, and
- * over the dimensions that the bias broadcasts over in dbias. What is masked contributes nothing:
- * rows that see nothing and keys that nobody sees have gradients of 0, and so have rows whose lse is
+ * with sums over all query heads of a kv head in dk and dv, over batches in dsink and dslope, over all
+ * pairs for which score() loads x in dx, and over the dimensions that the bias broadcasts over in dbias.
+ * What is masked contributes nothing: rows that see nothing and keys that nobody sees have gradients of 0, and so have rows whose lse is
  * -inf because all of their scores are. dlse, the gradient of the loss with respect to lse, is 0 unless the
  * problem has it: a z-loss has one, and so has a loss behind a merge of states. It is not read of rows whose
  * lse is -inf.
@@ -505,6 +506,8 @@ typedef struct clattn_problem {
     const struct clattn_function *mask_function;
     int dlse; /**< Not 0: the loss depends on lse as well, whose gradient is read, as packed as lse;
                    backward only. */
+    int dfunction; /**< Not 0: the gradients of the score function's operands of type float, half and
+                        bfloat are written (clattn_problem_function_gradient()); backward only. */
     size_t
         reserved[29]; /**< Zeros: room for members of attention in later versions, of which 0 means
                               none. */
@@ -547,6 +550,17 @@ CLATTN_API void clattn_problem_init_operation(clattn_problem *problem, clattn_op
  */
 CLATTN_API clattn_status clattn_problem_check(const clattn_problem *problem, char *reason,
                                               size_t reason_bytes);
+
+/**
+ * Where dfunction has the gradient of an operand: the gradients of the score function's operands of type float, half and
+ * bfloat follow each other in the order of their declarations, as f32, each packed as its operand.
+ *
+ * @param problem  NULL, or need not pass clattn_problem_check().
+ * @param n        The number of an operand of the score function, from 0.
+ * @return The elements before the gradient of operand @p n, which has none if its elements are integers; of all
+ *         gradients if there are not so many operands. SIZE_MAX if a size_t cannot hold it; 0 for NULL.
+ */
+CLATTN_API size_t clattn_problem_function_gradient(const clattn_problem *problem, size_t n);
 
 /**
  * Strides of a packed bias or mask of the given shape, aligned at the right to (batch, heads,
@@ -644,7 +658,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *                            the file NAME holds
  *     dropout=X              X as above
  *     do=L dq=L dk=L dv=L    layouts, as q=L
- *     dbias dslopes dsinks dlse
+ *     dbias dslopes dsinks dlse dfunction
  *
  * A projection is "proj f32 b2 h12/1 q2048 d768/64 w=oi bias=f32": operation, dtype, b, then as hN/M
  * y_heads and x_heads, as q rows, as dN/M x_dim and y_dim; then

@@ -34,8 +34,9 @@ static const char *refuse_layer(const clattn_multihead *layer)
 
     if (layer->weights != CLATTN_WEIGHTS_NONE)
         return "layers are measured without weights=, as they are trained and served";
-    if (p->dbias || p->dslopes || p->dsinks)
-        return "dbias, dslopes and dsinks are measured with attention alone, not with a layer";
+    if (p->dbias || p->dslopes || p->dsinks || p->dfunction)
+        return "dbias, dslopes, dsinks and dfunction are measured with attention alone, not with a "
+               "layer";
     return NULL;
 }
 

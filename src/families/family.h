@@ -12,7 +12,7 @@
 #include <clattn/device.h>
 #include <clattn/problem.h>
 
-enum { CA_MAX_STAGES = 8, CA_ONLY_IF_FORCED = -1 };
+enum { CA_MAX_STAGES = 10, CA_ONLY_IF_FORCED = -1 };
 
 #define CA_FUNCTION_BITS                                                                           \
     (CA_BIT(CA_FUNCTION_0) | CA_BIT(CA_FUNCTION_1) | CA_BIT(CA_FUNCTION_2) |                       \

@@ -3,6 +3,10 @@
 #ifndef CA_FUNCTION_VALUES_H
 #define CA_FUNCTION_VALUES_H
 
-enum { VALUE = 8, VALUE_ERROR, DERIVATIVE, DERIVATIVE_ERROR, VISIBLE, RECORD };
+enum { VALUE = 8, VALUE_ERROR, DERIVATIVE, DERIVATIVE_ERROR, VISIBLE, LOADS };
+
+/* From LOADS on for each load of a float: its element of dfunction, as an int, the derivative by it and the error of that. */
+enum { LOAD_PLACE, LOAD_DERIVATIVE, LOAD_ERROR, LOAD_RECORD };
+enum { MOST_LOADS = 8, RECORD = LOADS + MOST_LOADS * LOAD_RECORD };
 
 #endif

@@ -9,7 +9,7 @@
 
 void ca_derive_refuse(struct ca_derivation *d, const char *at, const char *format, ...)
 {
-    char *const to = d->f->no_derivative;
+    char *const to = d->reason;
     size_t line = 1;
     va_list list;
 
@@ -212,6 +212,50 @@ static const char *expand(struct ca_derivation *d, const char *form, const struc
 
 /* ---- expressions ----------------------------------------------------------------------------- */
 
+/* The operand of which this is the NAME_at() or NAME_of(); NULL if it is none. */
+static const struct ca_function_operand *operand_of(const struct clattn_function *f,
+                                                    struct ca_text name, int *of_pair)
+{
+    for (size_t n = 0; n < f->num_operands; n++) {
+        const size_t length = strlen(f->operands[n].name);
+        if (name.length != length + 3 || memcmp(name.at, f->operands[n].name, length) != 0)
+            continue;
+        *of_pair = memcmp(name.at + length, "_of", 3) == 0;
+        if (*of_pair || memcmp(name.at + length, "_at", 3) == 0)
+            return &f->operands[n];
+    }
+    return NULL;
+}
+
+/* A call may load a float whose gradient is to be derived. One of the source's own functions may do so unseen where it is
+ * given the operands. */
+static void read_load(struct ca_derivation *d, struct ca_text name, struct ca_expression *call,
+                      const struct ca_expression *arguments, int count)
+{
+    int of_pair = 0;
+    const struct ca_function_operand *operand = operand_of(d->f, name, &of_pair);
+
+    if (d->what == CA_BY_SCORE || d->failed)
+        return;
+    for (int n = 0; !operand && n < count && n < 3; n++)
+        if (ca_text_equals(arguments[n].value, d->operands))
+            ca_derive_refuse(d, name.at, "%.*s(), which may load from operands", CA_TEXT(name));
+    if (!operand || operand->by_hand || !ca_function_type_is_float(operand->type))
+        return;
+    if (d->loops > 0)
+        ca_derive_refuse(d, name.at, "%.*s() in a loop", CA_TEXT(name));
+    if (d->loads++ != d->load)
+        return;
+    d->operand = (size_t)(operand - d->f->operands);
+    if (d->what == CA_BY_LOAD)
+        call->derivative = "1.0f";
+    else if (of_pair)
+        ca_put(&d->out, "return (int)score_function_%s_place(%.*s, %.*s);\n", operand->name,
+               CA_TEXT(arguments[0].value), CA_TEXT(arguments[1].value));
+    else
+        ca_put(&d->out, "return (int)(%.*s);\n", CA_TEXT(arguments[1].value));
+}
+
 /* Arguments and closing parenthesis of a call. Calls with arguments that do not depend on the score do not, either. */
 static struct ca_expression read_call(struct ca_derivation *d, struct ca_text name)
 {
@@ -227,6 +271,7 @@ static struct ca_expression read_call(struct ca_derivation *d, struct ca_text na
     } while (!d->failed && ca_derive_take(d, ","));
     ca_derive_expect(d, ")");
     struct ca_expression call = {ca_text_from(d, name.at), NULL};
+    read_load(d, name, &call, arguments, count);
     if (varies < 0 || d->failed)
         return call;
     for (size_t n = 0; n < sizeof builtins / sizeof *builtins; n++) {
@@ -237,7 +282,8 @@ static struct ca_expression read_call(struct ca_derivation *d, struct ca_text na
             call.derivative = expand(d, b->derivative, arguments);
         return call;
     }
-    ca_derive_refuse(d, name.at, "%.*s() of something that depends on the score", CA_TEXT(name));
+    ca_derive_refuse(d, name.at, "%.*s() of something that depends on %s", CA_TEXT(name),
+                     ca_derived_by(d));
     return call;
 }
 

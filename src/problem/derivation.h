@@ -21,6 +21,9 @@ struct ca_local {
     const char *derivative; /* as in an expression */
 };
 
+/* What a derivation writes: the derivative by the score; that by what one load gives; which element that load loads. */
+enum ca_derived { CA_BY_SCORE, CA_BY_LOAD, CA_LOADED };
+
 /* An expression: its source and its derivative, NULL if that is 0. */
 struct ca_expression {
     struct ca_text value;
@@ -29,6 +32,12 @@ struct ca_expression {
 
 struct ca_derivation {
     struct clattn_function *f;
+    enum ca_derived what;
+    size_t load;                   /* of CA_BY_LOAD and CA_LOADED: the number of the load */
+    size_t loads;                  /* those that were read so far; CA_BY_SCORE counts none */
+    size_t operand;                /* which operand the load is of */
+    int loops;                     /* those that enclose what is read */
+    char *reason;                  /* receives why it fails, CA_FUNCTION_REASON bytes */
     const char *at;                /* the next character to read */
     struct ca_text pair, operands; /* the parameters' names */
     struct ca_local locals[CA_DERIVATION_LOCALS];
@@ -66,6 +75,12 @@ static inline struct ca_text ca_text_from(const struct ca_derivation *d, const c
     while (text.length > 0 && isspace((unsigned char)begin[text.length - 1]))
         text.length--;
     return text;
+}
+
+/* What the derivative is by, in messages. */
+static inline const char *ca_derived_by(const struct ca_derivation *d)
+{
+    return d->what == CA_BY_SCORE ? "the score" : "an operand";
 }
 
 /* Keeps the first reason, with the line of `at`. */

@@ -19,6 +19,11 @@ const struct ca_function_type *ca_function_type_of(clattn_function_type type)
     return &types[type];
 }
 
+int ca_function_type_is_float(clattn_function_type type)
+{
+    return strcmp(ca_function_type_of(type)->value, "float") == 0;
+}
+
 /* ---- asking ---------------------------------------------------------------------------------- */
 
 clattn_function_kind clattn_function_kind_of(const clattn_function *function)
@@ -130,6 +135,59 @@ size_t ca_function_slot_bytes(const clattn_problem *p, size_t n)
     return o ? ca_function_type_of(o->type)->bytes : 0;
 }
 
+/* The elements before operand n in the gradients of operands; of all of them, if there are not so many. */
+static size_t elements_before(const clattn_problem *p, size_t n)
+{
+    const clattn_function *f = p->score_function;
+    size_t sum = 0;
+
+    for (size_t o = 0; f && o < n && o < f->num_operands; o++) {
+        const size_t elements = ca_function_slot_elements(p, o);
+        if (!ca_function_type_is_float(f->operands[o].type))
+            continue;
+        if (elements > SIZE_MAX - sum)
+            return SIZE_MAX;
+        sum += elements;
+    }
+    return sum;
+}
+
+size_t ca_function_gradients(const clattn_problem *p)
+{
+    return elements_before(p, CLATTN_FUNCTION_OPERANDS);
+}
+
+size_t clattn_problem_function_gradient(const clattn_problem *p, size_t n)
+{
+    return p ? elements_before(p, n) : 0;
+}
+
+/* The rules of dfunction. */
+static clattn_status check_gradients(const clattn_problem *p, char *reason, size_t reason_bytes)
+{
+    const clattn_function *s = p->score_function;
+
+    if (!p->dfunction)
+        return CLATTN_SUCCESS;
+    if (!s)
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
+                              "dfunction is wanted, but there is no score function");
+    if (!s->has_loads)
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
+                              "the operands of '%s' have no gradients: its source defines them not "
+                              "by hand, and they cannot be derived, since %s",
+                              s->name, s->no_loads);
+    if (s->num_loads == 0)
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
+                              "dfunction is wanted, but '%s' loads no element of type float, half "
+                              "or bfloat",
+                              s->name);
+    if (ca_function_gradients(p) > INT32_MAX)
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
+                              "dfunction may have 2^31 - 1 elements at most");
+    return CLATTN_SUCCESS;
+}
+
 int ca_function_asks_for(const clattn_function *f, int dimension)
 {
     for (size_t n = 0; n < f->num_operands; n++)
@@ -143,7 +201,7 @@ clattn_status ca_functions_check(const clattn_problem *p, char *reason, size_t r
     const clattn_function *s = p->score_function, *m = p->mask_function;
 
     if (!s && !m)
-        return CLATTN_SUCCESS;
+        return check_gradients(p, reason, reason_bytes);
     if ((s && s->kind != CLATTN_SCORE_FUNCTION) || (m && m->kind != CLATTN_MASK_FUNCTION))
         return ca_status_with(
             CLATTN_INVALID_PROBLEM, reason, reason_bytes,
@@ -168,7 +226,7 @@ clattn_status ca_functions_check(const clattn_problem *p, char *reason, size_t r
         return ca_status_with(
             CLATTN_INVALID_PROBLEM, reason, reason_bytes,
             "batch, heads, seq_q and seq_kv may be 2^31 - 1 at most with functions");
-    return CLATTN_SUCCESS;
+    return check_gradients(p, reason, reason_bytes);
 }
 
 clattn_function_values ca_function_values(const clattn_problem *p,

@@ -9,7 +9,12 @@
 #include <clattn/problem.h>
 #include <stdatomic.h>
 
-enum { CA_FUNCTION_NAME = 200, CA_FUNCTION_WORD = 40, CA_FUNCTION_EXTENTS = 8 };
+enum {
+    CA_FUNCTION_NAME = 200,
+    CA_FUNCTION_WORD = 40,
+    CA_FUNCTION_EXTENTS = 8,
+    CA_FUNCTION_LOADS = 8 /* of floats, whose gradients are wanted */
+};
 enum { CA_FUNCTION_REASON = 200 };
 
 /* An extent of an operand: one of the problem's sizes, by its letter, or a number. */
@@ -24,6 +29,14 @@ struct ca_function_operand {
     char extents_text[CA_FUNCTION_EXTENTS * 24];
     struct ca_function_extent extents[CA_FUNCTION_EXTENTS];
     size_t num_extents;
+    int has_index, has_derivative; /* whether the source defines NAME_index(), NAME_derivative() */
+    int by_hand;                   /* both */
+};
+
+/* An element of an operand that score() loads: the functions that say which one, and the score's derivative by it. */
+struct ca_function_load {
+    size_t operand;
+    char index[CA_FUNCTION_WORD + 16], derivative[CA_FUNCTION_WORD + 16];
 };
 
 struct clattn_function {
@@ -40,6 +53,11 @@ struct clattn_function {
     char *compiled; /* the source, with blanks in place of declarations and comments */
     char *derived;  /* the source of score_derivative(), if the library has made it */
     char no_derivative[CA_FUNCTION_REASON]; /* why there is none: "line 3 has ..." */
+    struct ca_function_load loads[CA_FUNCTION_LOADS];
+    size_t num_loads;
+    int has_loads;                     /* whether all loads of floats have their functions */
+    char *derived_loads;               /* the source of those that the library has made */
+    char no_loads[CA_FUNCTION_REASON]; /* why it could not make them */
     char source[];
 };
 
@@ -50,6 +68,7 @@ struct ca_function_type {
     const char *value, *element;
 };
 const struct ca_function_type *ca_function_type_of(clattn_function_type type);
+int ca_function_type_is_float(clattn_function_type type);
 
 /* The functions of a problem in the order of their operands and parameters: that of scores, then that of masks. NULL
  * where there is none. */
@@ -61,6 +80,9 @@ void ca_problem_functions(const clattn_problem *p, const clattn_function *functi
 const struct ca_function_operand *ca_function_slot(const clattn_problem *p, size_t n);
 size_t ca_function_slot_elements(const clattn_problem *p, size_t n);
 size_t ca_function_slot_bytes(const clattn_problem *p, size_t n);
+
+/* The elements of the gradients of all operands that have one; SIZE_MAX if a size_t cannot say. */
+size_t ca_function_gradients(const clattn_problem *p);
 
 /* Whether a problem, which may be NULL or of another operation, has any. */
 int ca_has_functions(const clattn_problem *p);

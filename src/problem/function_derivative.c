@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A parser of score() that writes its derivative as it reads. The derivative has the statements of score(). Beside each
- * variable that varies with the score it has the variable's derivative, and it returns that of what score() returns. */
+ * variable that varies with the score, or with what a load gives, it has the variable's derivative, and it returns that of
+ * what score() returns. The function that says which element a load loads has the same statements up to the load. */
 #include "problem/function_derivative.h"
 #include "problem/derivation.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- variables ------------------------------------------------------------------------------- */
@@ -42,6 +44,8 @@ static void add_variable(struct ca_derivation *d, struct ca_text name, const cha
         ca_derive_refuse(d, name.at, "a declaration that the derivation cannot read");
         return;
     }
+    if (d->what == CA_LOADED)
+        derivative = NULL;
     if (derivative) {
         ca_put(&d->out, "float derivative_of_%.*s = %s;\n", CA_TEXT(name), derivative);
         derivative = ca_derive_text(d, "derivative_of_%.*s", CA_TEXT(name));
@@ -143,6 +147,7 @@ static void read_loop(struct ca_derivation *d)
 {
     const size_t variables = d->num_locals;
 
+    d->loops++;
     ca_derive_expect(d, "(");
     if (!ca_derive_take_word(d, "int"))
         ca_derive_refuse(d, d->at, "a loop that does not begin with an int");
@@ -161,6 +166,7 @@ static void read_loop(struct ca_derivation *d)
     ca_derive_expect(d, ")");
     read_branch(d);
     d->num_locals = variables;
+    d->loops--;
 }
 
 /* After "{". */
@@ -182,7 +188,10 @@ static void read_simple(struct ca_derivation *d)
     const struct ca_text word = ca_derive_word(d);
     if (ca_text_is(word, "return")) {
         const struct ca_expression x = ca_derive_expression(d);
-        ca_put(&d->out, "return %s;\n", x.derivative ? x.derivative : "0.0f");
+        ca_put(&d->out, "return %s;\n",
+               d->what == CA_LOADED ? "-1"
+               : x.derivative       ? x.derivative
+                                    : "0.0f");
     } else if (ca_derive_is_type(word)) {
         ca_derive_take_word(d, "const");
         do
@@ -266,12 +275,18 @@ static void derive(struct ca_derivation *d)
     ca_derive_expect(d, "{");
     if (d->failed)
         return;
-    ca_put(&d->out, "float score_derivative(float %.*s, pair %.*s, operands %.*s)\n{\n",
-           CA_TEXT(score), CA_TEXT(d->pair), CA_TEXT(d->operands));
-    if (is_assigned(d, score))
-        add_variable(d, score, "1.0f");
+    if (d->what == CA_BY_SCORE)
+        ca_put(&d->out, "float score_derivative");
     else
-        d->locals[d->num_locals++] = (struct ca_local){score, "1.0f"};
+        ca_put(&d->out, "%s score_load_%zu_%s", d->what == CA_LOADED ? "int" : "float", d->load,
+               d->what == CA_LOADED ? "index" : "derivative");
+    ca_put(&d->out, "(float %.*s, pair %.*s, operands %.*s)\n{\n", CA_TEXT(score), CA_TEXT(d->pair),
+           CA_TEXT(d->operands));
+    const int by_score = d->what == CA_BY_SCORE;
+    if (is_assigned(d, score))
+        add_variable(d, score, by_score ? "1.0f" : "0.0f");
+    else
+        d->locals[d->num_locals++] = (struct ca_local){score, by_score ? "1.0f" : NULL};
     while (!d->failed && !ca_derive_take(d, "}"))
         read_statement(d);
     ca_put(&d->out, "}\n");
@@ -279,24 +294,77 @@ static void derive(struct ca_derivation *d)
         ca_derive_refuse(d, d->at, "a derivative that is too long");
 }
 
+/* Derives one function, behind what was written before; returns whether it could. */
+static int derive_next(struct ca_derivation *d, enum ca_derived what, size_t load)
+{
+    struct clattn_function *f = d->f;
+
+    *d = (struct ca_derivation){.f = f,
+                                .what = what,
+                                .load = load,
+                                .reason = what == CA_BY_SCORE ? f->no_derivative : f->no_loads,
+                                .parts = d->parts,
+                                .out = d->out};
+    derive(d);
+    return !d->failed;
+}
+
+/* Derives the functions of all loads but those of operands that have them by hand. */
+static int derive_loads(struct ca_derivation *d)
+{
+    struct clattn_function *f = d->f;
+
+    for (size_t n = 0; n == 0 || n < d->loads; n++) {
+        const size_t written = d->out.length;
+        if (!derive_next(d, CA_BY_LOAD, n))
+            return 0;
+        if (d->loads == 0) { /* what was written is of no load */
+            d->out.length = written;
+            d->out.text[written] = '\0';
+            return 1;
+        }
+        if (f->num_loads == CA_FUNCTION_LOADS) {
+            ca_derive_refuse(d, d->at, "more than %d loads of floats", CA_FUNCTION_LOADS);
+            return 0;
+        }
+        struct ca_function_load *load = &f->loads[f->num_loads++];
+        load->operand = d->operand;
+        snprintf(load->index, sizeof load->index, "score_load_%zu_index", n);
+        snprintf(load->derivative, sizeof load->derivative, "score_load_%zu_derivative", n);
+        if (!derive_next(d, CA_LOADED, n))
+            return 0;
+    }
+    return 1;
+}
+
+/* Copies what was written to *text, and begins anew; false without memory. */
+static int take_text(struct ca_derivation *d, char **text)
+{
+    *text = malloc(d->out.length + 1);
+    if (*text)
+        memcpy(*text, d->out.text, d->out.length + 1);
+    d->out.length = 0;
+    d->out.text[0] = '\0';
+    return *text != NULL;
+}
+
 int ca_function_derive(struct clattn_function *f)
 {
     struct ca_derivation *d = calloc(1, sizeof *d);
     char *text = malloc(CA_DERIVATION_BYTES), *parts = malloc(CA_DERIVATION_BYTES);
-    const int made = d && text && parts;
+    int made = d && text && parts;
 
     if (made) {
         d->f = f;
         d->parts = parts;
         d->out = (struct ca_writer){text, CA_DERIVATION_BYTES, 0};
         text[0] = '\0';
-        derive(d);
-        f->has_derivative = !d->failed;
-        if (!d->failed) {
-            char *shorter = realloc(text, d->out.length + 1);
-            f->derived = shorter ? shorter : text;
-            text = NULL;
+        if (!f->has_derivative) {
+            f->has_derivative = derive_next(d, CA_BY_SCORE, 0);
+            made = take_text(d, &f->derived);
         }
+        f->has_loads = derive_loads(d);
+        made = made && take_text(d, &f->derived_loads);
     }
     free(text);
     free(parts);

@@ -211,7 +211,17 @@ struct defined {
     int score, derivative, visible;
 };
 
-static void find_definition(const char *word, size_t length, const char *after, struct defined *d)
+/* Whether a word is a name with an ending. */
+static int is_ending(const char *word, size_t length, const char *name, const char *ending)
+{
+    const size_t first = strlen(name);
+
+    return length == first + strlen(ending) && memcmp(word, name, first) == 0 &&
+           memcmp(word + first, ending, length - first) == 0;
+}
+
+static void find_definition(const char *word, size_t length, const char *after,
+                            struct clattn_function *f, struct defined *d)
 {
     static const char score[] = "score", derivative[] = "score_derivative", visible[] = "visible";
 
@@ -220,6 +230,25 @@ static void find_definition(const char *word, size_t length, const char *after, 
     d->score |= length == sizeof score - 1 && memcmp(word, score, length) == 0;
     d->derivative |= length == sizeof derivative - 1 && memcmp(word, derivative, length) == 0;
     d->visible |= length == sizeof visible - 1 && memcmp(word, visible, length) == 0;
+    for (struct ca_function_operand *o = f->operands; o < f->operands + f->num_operands; o++) {
+        o->has_index |= is_ending(word, length, o->name, "_index");
+        o->has_derivative |= is_ending(word, length, o->name, "_derivative");
+    }
+}
+
+/* Adds the loads of the floats whose functions the source defines. */
+static void add_loads(struct clattn_function *f)
+{
+    for (size_t n = 0; n < f->num_operands; n++) {
+        struct ca_function_operand *o = &f->operands[n];
+        o->by_hand = o->has_index && o->has_derivative && ca_function_type_is_float(o->type);
+        if (!o->by_hand)
+            continue;
+        struct ca_function_load *load = &f->loads[f->num_loads++];
+        load->operand = n;
+        snprintf(load->index, sizeof load->index, "%s_index", o->name);
+        snprintf(load->derivative, sizeof load->derivative, "%s_derivative", o->name);
+    }
 }
 
 /* Reads declarations and definitions. NULL on success, else what is wrong on *line. */
@@ -252,7 +281,7 @@ static const char *read_source(struct clattn_function *f, struct defined *d, siz
             while (isalnum((unsigned char)*at) || *at == '_')
                 at++;
             if (depth == 0)
-                find_definition(word, (size_t)(at - word), at, d);
+                find_definition(word, (size_t)(at - word), at, f, d);
             begins = 0;
             continue;
         }
@@ -268,6 +297,8 @@ static const char *read_source(struct clattn_function *f, struct defined *d, siz
         return "the source defines neither score() nor visible()";
     if (d->derivative && !d->score)
         return "score_derivative() needs a score()";
+    if (d->score)
+        add_loads(f);
     return NULL;
 }
 
@@ -295,6 +326,7 @@ static int is_function_name(const char *name)
 static void discard(struct clattn_function *f)
 {
     free(f->derived);
+    free(f->derived_loads);
     free(f->compiled);
     free(f);
 }
@@ -358,7 +390,7 @@ static clattn_status create(const char *name, const char *source, int own,
     }
     f->kind = defined.score ? CLATTN_SCORE_FUNCTION : CLATTN_MASK_FUNCTION;
     f->has_derivative = defined.derivative;
-    if (defined.score && !defined.derivative && !ca_function_derive(f)) {
+    if (defined.score && !ca_function_derive(f)) {
         discard(f);
         return ca_status_with(CLATTN_OUT_OF_MEMORY, reason, bytes,
                               "no host memory for the derivative of a function");

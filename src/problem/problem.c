@@ -238,8 +238,8 @@ static clattn_status check_options(const clattn_problem *p, char *reason, size_t
 {
     const int backward = p->operation == CLATTN_BACKWARD;
     const struct ca_rule rules[] = {
-        {"dbias, dslopes and dsinks are outputs of backward only",
-         !backward && (p->dbias || p->dslopes || p->dsinks)},
+        {"dbias, dslopes, dsinks and dfunction are outputs of backward only",
+         !backward && (p->dbias || p->dslopes || p->dsinks || p->dfunction)},
         {"dlse is an input of backward only", !backward && p->dlse},
         {"k_cache and v_cache are options of forward only",
          backward &&

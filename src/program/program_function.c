@@ -14,7 +14,7 @@ static const char pair_text[] = "struct function_pair {\n"
                                 "};\n"
                                 "#define pair struct function_pair\n";
 
-/* NAME_of(): the place of a pair in an operand whose extents are the problem's sizes. */
+/* NAME_place(), the number of a pair's element in an operand whose extents are the problem's sizes, and NAME_of(). */
 static void put_element_of_pair(struct ca_writer *w, const char *kind,
                                 const struct ca_function_operand *o)
 {
@@ -25,15 +25,20 @@ static void put_element_of_pair(struct ca_writer *w, const char *kind,
         for (size_t m = 0; m <= n; m++)
             if (!o->extents[n].letter || (m < n && o->extents[m].letter == o->extents[n].letter))
                 return;
-    ca_put(w,
-           "static inline %s %s_%s_of(const struct %s_operands o, const struct function_pair p)\n"
-           "{\n    long n = 0;\n",
-           ca_function_type_of(o->type)->value, kind, o->name, kind);
+    ca_put(
+        w,
+        "static inline long %s_%s_place(const struct %s_operands o, const struct function_pair p)\n"
+        "{\n    long n = 0;\n",
+        kind, o->name, kind);
     for (size_t n = 0; n < o->num_extents; n++)
         ca_put(w, "    n = n * o.function_size_%c + p.own_%s;\n", o->extents[n].letter,
                places[strchr(letters, o->extents[n].letter) - letters]);
-    ca_put(w, "    return %s_%s_at(o, n);\n}\n#define %s_of %s_%s_of\n", kind, o->name, o->name,
-           kind, o->name);
+    ca_put(w,
+           "    return n;\n}\n"
+           "static inline %s %s_%s_of(const struct %s_operands o, const struct function_pair p)\n"
+           "{\n    return %s_%s_at(o, %s_%s_place(o, p));\n}\n#define %s_of %s_%s_of\n",
+           ca_function_type_of(o->type)->value, kind, o->name, kind, kind, o->name, kind, o->name,
+           o->name, kind, o->name);
 }
 
 static void put_operands(struct ca_writer *w, const char *kind, const clattn_function *f)
@@ -78,17 +83,71 @@ static void put_initial_values(struct ca_writer *w, const char *macro, const cla
     ca_put(w, "}\n");
 }
 
-static void put_source(struct ca_writer *w, const char *kind, const clattn_function *f)
+static void put_source(struct ca_writer *w, const char *kind, const clattn_function *f,
+                       int with_loads)
 {
     ca_put(w,
            "#define operands struct %s_operands\n#define score %s\n"
            "#define score_derivative %s_derivative\n#define visible %s\n#line 1 \"%.*s\"\n%s\n"
-           "#line 1 \"clattn\"\n%s#undef operands\n#undef score\n#undef score_derivative\n"
+           "#line 1 \"clattn\"\n%s%s#undef operands\n#undef score\n#undef score_derivative\n"
            "#undef visible\n",
            kind, kind, kind, kind, (int)strcspn(f->name, ":"), f->name, f->compiled,
-           f->derived ? f->derived : "");
+           f->derived ? f->derived : "", with_loads && f->derived_loads ? f->derived_loads : "");
     for (size_t n = 0; n < f->num_operands; n++)
         ca_put(w, "#undef %s_at\n#undef %s_of\n", f->operands[n].name, f->operands[n].name);
+}
+
+/* How many elements an operand has, from the sizes that the kernel's operands hold. */
+static void put_elements(struct ca_writer *w, const struct ca_function_operand *o)
+{
+    ca_put(w, "1");
+    for (size_t n = 0; n < o->num_extents; n++)
+        if (o->extents[n].letter)
+            ca_put(w, " * o.function_size_%c", o->extents[n].letter);
+        else
+            ca_put(w, " * %zuL", o->extents[n].number);
+}
+
+/* The elements before operand n in dfunction; of all, with n as many as there are. */
+static void put_elements_before(struct ca_writer *w, const clattn_function *f, size_t n)
+{
+    ca_put(w, "0L");
+    for (size_t m = 0; m < n; m++)
+        if (ca_function_type_is_float(f->operands[m].type)) {
+            ca_put(w, " + ");
+            put_elements(w, &f->operands[m]);
+        }
+}
+
+/* The loads of floats, by number: which element of dfunction each is of, -1 for none, and its derivative; and how many elements
+ * dfunction has. */
+static void put_loads(struct ca_writer *w, const clattn_function *f)
+{
+    static const char arguments[] =
+        "(const int load, const float s, const struct function_pair p, "
+        "const struct score_function_operands o)\n{\n    long n = -1, end = 0, first = 0;\n\n";
+
+    ca_put(w, "#define SCORE_FUNCTION_LOADS %zu\nstatic inline int score_function_place%s",
+           f->num_loads, arguments);
+    for (size_t n = 0; n < f->num_loads; n++) {
+        ca_put(w, "    if (load == %zu) {\n        n = %s(s, p, o);\n        end = ", n,
+               f->loads[n].index);
+        put_elements(w, &f->operands[f->loads[n].operand]);
+        ca_put(w, ";\n        first = ");
+        put_elements_before(w, f, f->loads[n].operand);
+        ca_put(w, ";\n    }\n");
+    }
+    ca_put(w, "    return n >= 0 && n < end ? (int)(first + n) : -1;\n}\n"
+              "static inline float score_function_by_load(const int load, const float s, "
+              "const struct function_pair p, const struct score_function_operands o)\n{\n");
+    for (size_t n = 0; n < f->num_loads; n++)
+        ca_put(w, "    if (load == %zu)\n        return %s(s, p, o);\n", n, f->loads[n].derivative);
+    ca_put(w,
+           "    return 0.0f;\n}\n"
+           "static inline long score_function_gradients(const struct score_function_operands o)\n"
+           "{\n    return ");
+    put_elements_before(w, f, f->num_operands);
+    ca_put(w, ";\n}\n");
 }
 
 static void put_functions(struct ca_writer *w, const clattn_problem *p)
@@ -109,7 +168,9 @@ static void put_functions(struct ca_writer *w, const clattn_problem *p)
             continue;
         put_operands(w, kinds[n], f);
         put_initial_values(w, macros[n], f, operand, ints, floats);
-        put_source(w, kinds[n], f);
+        put_source(w, kinds[n], f, p->dfunction);
+        if (p->dfunction && n == CLATTN_SCORE_FUNCTION)
+            put_loads(w, f);
         if (n == CLATTN_MASK_FUNCTION) /* for marks (cl/score/mark_pairs.h) */
             ca_put(w, "#define MASK_FUNCTION_OF_BATCHES %d\n#define MASK_FUNCTION_OF_HEADS %d\n",
                    ca_function_asks_for(f, 0), ca_function_asks_for(f, 1));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Right answers of the backward direction, each with the error that f32 may leave on it: the rules
  * of answer.c, carried through the formulas of clattn/problem.h. */
+#include "problem/function.h"
 #include "problem/philox.h"
 #include "problem/problem.h"
 #include "selfcheck/answer_row.h"
@@ -132,22 +133,43 @@ static void solve_key(struct ca_trust_case *c, size_t index, struct ca_pair_row 
     finish(p, dv, terms_v, p->dim_v, visible, 1.0);
 }
 
-/* dslopes and dsinks of all heads, as far as they are wanted. */
+/* What a pair adds to the elements of dfunction that its score depends on. */
+static void add_loads(const struct ca_function_loads *loads, struct ca_bounded raw, double rounding,
+                      struct ca_bounded *dfunction)
+{
+    for (size_t n = 0; n < loads->count; n++) {
+        struct ca_bounded *to = &dfunction[loads->place[n]];
+        const struct ca_bounded slope = loads->derivative[n];
+        const double term = raw.value * slope.value;
+        to->value += term;
+        to->bound += raw.bound * fabs(slope.value) + (fabs(raw.value) + raw.bound) * slope.bound +
+                     rounding * fabs(term);
+    }
+}
+
+/* dslopes, dsinks and dfunction, as far as they are wanted. */
 static void solve_sums(struct ca_trust_case *c, struct ca_pair_row *row)
 {
     const clattn_problem *p = &c->problem;
     struct ca_bounded *dslopes =
         p->dslopes ? ca_trust_answer(c, CA_DSLOPES, 0, 0, 0, p->heads) : NULL;
     struct ca_bounded *dsinks = p->dsinks ? ca_trust_answer(c, CA_DSINKS, 0, 0, 0, p->heads) : NULL;
+    struct ca_bounded *dfunction =
+        p->dfunction ? ca_trust_answer(c, CA_DFUNCTION, 0, 0, 0, ca_function_gradients(p)) : NULL;
+    const int of_pairs = dslopes || dfunction;
     const double rounding =
-        2.0 * ca_trust_length_error(p->batch * p->seq_q * (dslopes ? p->seq_kv : 1));
+        2.0 * ca_trust_length_error(p->batch * p->seq_q * (of_pairs ? p->seq_kv : 1));
     struct ca_pair pair;
 
     for (size_t index = 0; index < p->batch * p->heads * p->seq_q; index++) {
         const size_t h = index / p->seq_q % p->heads;
         ca_pair_row_locate(c, index, row);
-        for (size_t j = 0; dslopes && j < p->seq_kv; j++) {
+        for (size_t j = 0; of_pairs && j < p->seq_kv; j++) {
             if (!ca_pair_look(c, row, j, &pair))
+                continue;
+            if (dfunction)
+                add_loads(&row->scores.loads, pair.raw, rounding, dfunction);
+            if (!dslopes)
                 continue;
             const double distance = ca_trust_distance(p, &row->scores, j);
             dslopes[h].value += pair.raw.value * distance;
@@ -179,7 +201,7 @@ int ca_gradients_solve(struct ca_trust_case *c, const struct ca_sample *rows,
         solve_row(c, ca_trust_place(rows, n), &row, terms);
     for (size_t n = 0; complete && n < keys->count; n++)
         solve_key(c, ca_trust_place(keys, n), &row, terms);
-    if (complete && sums && (p->dslopes || p->dsinks))
+    if (complete && sums && (p->dslopes || p->dsinks || p->dfunction))
         solve_sums(c, &row);
     ca_pair_row_close(&row);
     free(terms);

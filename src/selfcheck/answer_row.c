@@ -271,7 +271,7 @@ struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_tr
     if (p->scores == CLATTN_SCORES_SOFTCAP)
         *shown = s;
     struct ca_bounded derivative;
-    s = ca_function_scores(c, pair_of(row, j), s, &derivative);
+    s = ca_function_scores(c, pair_of(row, j), s, &derivative, &row->loads);
     row->slope.bound = row->slope.bound * (fabs(derivative.value) + derivative.bound) +
                        fabs(row->slope.value) * derivative.bound;
     row->slope.value *= derivative.value;

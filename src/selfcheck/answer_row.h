@@ -4,6 +4,7 @@
 #define CA_TRUST_CASE_ROW_H
 
 #include "selfcheck/case.h"
+#include "selfcheck/function_calls.h"
 
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ struct ca_trust_row {
     double *slack;           /* seq_kv: the error of a score, then the relative error of a weight */
     double *errors;          /* dim_v */
     struct ca_bounded slope; /* the derivative of softcap and score function at the last score */
+    struct ca_function_loads loads; /* what the score function has loaded for it */
 };
 
 /* 0 without memory; to be closed in any case. */

@@ -289,9 +289,10 @@ static int allocate(struct ca_trust_case *c, const struct ca_sample *rows,
 
     if (p->operation != CLATTN_BACKWARD)
         return ca_trust_allocate(c, 3 * rows->count, rows->count * (p->dim_v + 1 + of_row));
-    return ca_trust_allocate(c, 2 * rows->count + 2 * keys->count + 2,
+    return ca_trust_allocate(c, 2 * rows->count + 2 * keys->count + 3,
                              rows->count * (p->dim_qk + of_bias) +
-                                 keys->count * (p->dim_qk + p->dim_v) + 2 * p->heads);
+                                 keys->count * (p->dim_qk + p->dim_v) + 2 * p->heads +
+                                 (p->dfunction ? ca_function_gradients(p) : 0));
 }
 
 /* Every step-th of all. */

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert((int)MOST_LOADS == (int)CA_FUNCTION_LOADS, "a record has room for all loads");
+
 enum { NUM_PLACES = 6, SCORE = NUM_PLACES, SCORE_ERROR, FIRST_CALLS = 1024 };
 
 struct ca_function_calls {
@@ -52,6 +54,7 @@ static struct ca_problem without_layouts(const clattn_problem *p)
     small.lse = p->operation == CLATTN_BACKWARD;
     small.score_function = p->score_function;
     small.mask_function = p->mask_function;
+    small.dfunction = p->dfunction;
     return ca_problem_own(&small);
 }
 
@@ -188,18 +191,41 @@ int ca_function_sees(const struct ca_trust_case *c, const struct ca_function_pai
     return record[VISIBLE] != 0.0f;
 }
 
+/* Rounding in the function, which may be compiled otherwise in another kernel. */
+static const double rounding = 64.0 * CA_TRUST_ROUNDOFF;
+
+/* The loads of a record. */
+static void look_up_loads(const clattn_problem *p, const float record[RECORD],
+                          struct ca_function_loads *loads)
+{
+    const size_t count = p->dfunction ? p->score_function->num_loads : 0;
+
+    for (size_t n = 0; n < count; n++) {
+        const float *load = record + LOADS + n * LOAD_RECORD;
+        const double slope = (double)load[LOAD_DERIVATIVE];
+        int32_t place;
+        memcpy(&place, load + LOAD_PLACE, sizeof place);
+        if (place < 0 || (size_t)place >= ca_function_gradients(p))
+            continue;
+        loads->place[loads->count] = (size_t)place;
+        loads->derivative[loads->count++] =
+            (struct ca_bounded){slope, (double)load[LOAD_ERROR] + rounding * (1.0 + fabs(slope))};
+    }
+}
+
 struct ca_bounded ca_function_scores(const struct ca_trust_case *c,
                                      const struct ca_function_pair pair, struct ca_bounded s,
-                                     struct ca_bounded *derivative)
+                                     struct ca_bounded *derivative, struct ca_function_loads *loads)
 {
-    /* Rounding in the function, which may be compiled otherwise in another kernel. */
-    const double rounding = 64.0 * CA_TRUST_ROUNDOFF;
     float record[RECORD];
 
+    loads->count = 0;
     *derivative = (struct ca_bounded){1.0, 0.0};
     if (!c->calls || !c->problem.score_function)
         return s;
     call(c, pair, (float)s.value, (float)(s.bound + CA_TRUST_ROUNDOFF * fabs(s.value)), record);
+    if (c->calls->computed)
+        look_up_loads(&c->problem, record, loads);
     const double value = (double)record[VALUE], slope = (double)record[DERIVATIVE];
     *derivative = (struct ca_bounded){slope, (double)record[DERIVATIVE_ERROR] +
                                                  rounding * (1.0 + fabs(slope))};

@@ -5,6 +5,7 @@
 #ifndef CA_FUNCTION_CALLS_H
 #define CA_FUNCTION_CALLS_H
 
+#include "problem/function.h"
 #include "selfcheck/case.h"
 
 struct ca_function_calls;
@@ -24,8 +25,16 @@ clattn_status ca_function_calls_compute(clattn_context *ctx, struct ca_trust_cas
 /* Returns whether the mask function leaves the pair visible. */
 int ca_function_sees(const struct ca_trust_case *c, struct ca_function_pair pair);
 
-/* The score after the function of scores, from that before, and its derivative. */
+/* The elements of dfunction that a pair's score depends on, and its derivatives by them. */
+struct ca_function_loads {
+    size_t count;
+    size_t place[CA_FUNCTION_LOADS];
+    struct ca_bounded derivative[CA_FUNCTION_LOADS];
+};
+
+/* The score after the function of scores, from that before, and its derivatives. */
 struct ca_bounded ca_function_scores(const struct ca_trust_case *c, struct ca_function_pair pair,
-                                     struct ca_bounded s, struct ca_bounded *derivative);
+                                     struct ca_bounded s, struct ca_bounded *derivative,
+                                     struct ca_function_loads *loads);
 
 #endif

@@ -188,6 +188,66 @@ Test(function, refused_problems) {
               "%s", reason);
 }
 
+/* What a problem must have for gradients of operands. */
+Test(function, refused_gradients) {
+    static const struct {
+        const char *problem, *source, *why;
+    } cases[] = {
+        {"bwd f32 b1 h2 q3 k4 d8", NULL, "there is no score function"},
+        {"fwd f32 b1 h2 q3 k4 d8", SCORE, "outputs of backward only"},
+        {"bwd f32 b1 h2 q3 k4 d8", SCORE, "loads no element of type float, half or bfloat"},
+        {"bwd f32 b1 h2 q3 k4 d8",
+         "#pragma clattn operand int t[h]\n"
+         "float score(float s, pair p, operands o) { return s + t_of(o, p); }",
+         "loads no element of type float, half or bfloat"},
+        {"bwd f32 b1 h2 q3 k4 d8",
+         "#pragma clattn operand float t[h]\n"
+         "float score(float s, pair p, operands o)\n"
+         "{ for (int n = 0; n < 2; n++)\n s += t_at(o, n);\n return s; }",
+         "line 4 has t_at() in a loop"},
+        {"bwd f32 b1 h2 q3 k4 d8",
+         "#pragma clattn operand float t[h]\n"
+         "float first(operands o) { return t_at(o, 0); }\n"
+         "float score(float s, pair p, operands o) { return s + first(o); }",
+         "line 3 has first(), which may load from operands"},
+        {"bwd f32 b1 h2 q3 k4 d8",
+         "#pragma clattn operand float t[h]\n"
+         "float score(float s, pair p, operands o) { return pow(2.0f, t_of(o, p)); }\n"
+         "float score_derivative(float s, pair p, operands o) { return 0.0f; }",
+         "line 2 has pow() of something that depends on an operand"},
+        {"bwd f32 b1 h2 q3 k4 d8",
+         "#pragma clattn operand float t[2147483648]\n"
+         "float score(float s, pair p, operands o) { return s * t_at(o, 0); }",
+         "2^31 - 1"},
+    };
+    char reason[400];
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        clattn_problem p = fixture_problem(cases[n].problem);
+        p.score_function = cases[n].source ? make("gradients", cases[n].source) : NULL;
+        p.dfunction = 1;
+        cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM &&
+                      strstr(reason, cases[n].why),
+                  "case %zu: %s", n, reason);
+    }
+}
+
+/* Where the gradients of operands lie. */
+Test(function, places_of_gradients) {
+    clattn_problem p = fixture_problem("bwd f32 b2 h4/2 q3 k5 d8");
+
+    cr_expect(clattn_problem_function_gradient(NULL, 0) == 0);
+    cr_expect(clattn_problem_function_gradient(&p, 9) == 0);
+    p.score_function =
+        make("places", "#pragma clattn operand half a[h][7]\n#pragma clattn operand int b[b][q]\n"
+                       "#pragma clattn operand bfloat c[g][k]\n#pragma clattn operand float d[3]\n"
+                       "float score(float s, pair p, operands o)\n"
+                       "{ return s + a_at(o, 0) * c_of(o, p) + d_at(o, b_of(o, p)); }");
+    static const size_t places[] = {0, 28, 28, 38, 41, 41};
+    for (size_t n = 0; n < sizeof places / sizeof *places; n++)
+        cr_expect(clattn_problem_function_gradient(&p, n) == places[n], "%zu", n);
+}
+
 /* The compiler's sentence has the name and the line of the source. */
 DeviceTest(function, that_does_not_compile)
 {

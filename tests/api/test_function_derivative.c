@@ -93,6 +93,34 @@ Test(function_derivative, sentences) {
     }
 }
 
+/* What is derived of a load: which element it is of, and the score's derivative by it. */
+Test(function_derivative, texts_of_loads) {
+    static const struct {
+        const char *body, *index, *derivative;
+        size_t loads;
+    } cases[] = {
+        {"return s;", "", "", 0},
+        {"return s + t_at(o, p.head) * s;", "return (int)(p.head);", "return (float)(s);", 1},
+        {"return exp(t_of(o, p));", "return (int)score_function_t_place(o, p);",
+         "return (exp((t_of(o, p))) * 1.0f);", 1},
+        {"const int n = p.key % 2;\n const float x = t_at(o, n);\n return s * x;",
+         "int n = p.key % 2;\nreturn (int)(n);", "return (derivative_of_x * (s));", 1},
+        {"if (s > 0.0f)\n return t_at(o, 1);\n return s - t_at(o, 0);",
+         "if (s > 0.0f)\n{\nreturn (int)(1);\nreturn -1;\n}\nreturn -1;", "return (-1.0f);", 2},
+    };
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        char source[1000];
+        snprintf(source, sizeof source, BODY("%s"), cases[n].body);
+        const clattn_function *f = make(source);
+        cr_assert(f->has_loads, "%s: %s", cases[n].body, f->no_loads);
+        cr_assert(f->num_loads == cases[n].loads);
+        cr_assert(strstr(f->derived_loads, cases[n].index) &&
+                      strstr(f->derived_loads, cases[n].derivative),
+                  "%s: %s", cases[n].body, f->derived_loads);
+    }
+}
+
 /* A source that is too deep or too long is refused. */
 Test(function_derivative, limits) {
     static char deep[5000], wide[5000];

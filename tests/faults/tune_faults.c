@@ -154,7 +154,7 @@ cl_int __wrap_clBuildProgram(cl_program program, cl_uint num_devices, const cl_d
     choose(options, faulty);
     /* What a fault costs does not depend on the code, and a slow machine is no fault. */
     snprintf(quickly, sizeof quickly, "%s%s", options,
-             getenv("TUNE_FAULTS") ? " -cl-opt-disable" : "");
+             getenv("TUNE_FAULTS") ? " -cl-opt-disable -Dalways_inline=" : "");
     if (program == fresh)
         note("TUNE_FAULTS_COMPILED", options);
     if (faulty->fault == ENDLESS)

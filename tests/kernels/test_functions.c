@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of the caller's (clattn/function.h) in every family: the sweep's rows meet them with every option, and here
  * are more of them with what each family takes. CLATTN_TEST_SEED, CLATTN_TEST_SCALE and CLATTN_TEST_FAMILY are as in the sweep. */
+#include "bench/judge/judge.h"
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
@@ -10,6 +11,7 @@
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +44,8 @@ static struct problem_kind draw_kind(struct rng *r, const struct ca_family *fami
     kind.base.mask_function = kind.base.score_function && rng_one_in(r, 2)
                                   ? NULL
                                   : trial_function(CLATTN_MASK_FUNCTION, 0);
+    kind.base.dfunction =
+        kind.base.operation == CLATTN_BACKWARD && kind.base.score_function && !rng_one_in(r, 3);
     random_functions(r, &kind.base);
     return kind;
 }
@@ -49,7 +53,7 @@ static struct problem_kind draw_kind(struct rng *r, const struct ca_family *fami
 ParameterizedTest(size_t *number, functions, family) {
     const struct ca_family *family = ca_family_at(*number);
     const uint64_t scale = run_number("CLATTN_TEST_SCALE", 1);
-    const size_t shapes = family_takes_f32(family->full_name) ? 6 : 2; /* emulated ones take long */
+    const size_t shapes = family_takes_f32(family->full_name) ? 6 : 1; /* emulated ones take long */
     struct rng r = rng_seed(run_seed() * 1000003 + *number);
     struct fixture f;
 
@@ -72,4 +76,91 @@ ParameterizedTest(size_t *number, functions, family) {
         cr_assert(passed > 0, "%s took no problem", family->full_name);
     }
     fixture_close(&f);
+}
+
+/* ---- gradients of operands ------------------------------------------------------------------- */
+
+/* Which elements t_index() names: the right ones, others, or none that there are. */
+enum { RIGHT, OTHERS, BEYOND };
+
+static const char by_hand[] =
+    "#pragma clattn operand float t[2][8]\n"
+    "#pragma clattn parameter int which = 0\n"
+    "#pragma clattn parameter float factor = 1\n"
+    "float score(float s, pair p, operands o)\n"
+    "{ return s * t_at(o, 8 * p.head + p.key % 8); }\n"
+    "int t_index(float s, pair p, operands o)\n"
+    "{\n"
+    "    if (o.which == 2)\n"
+    "        return p.key % 8 ? -1 : 1 << 30;\n"
+    "    return 8 * p.head + (o.which == 1 ? p.query : p.key) % 8;\n"
+    "}\n"
+    "float t_derivative(float s, pair p, operands o) { return o.factor * s; }\n";
+
+/* Counts the elements of dfunction that are wrong. */
+struct wrong {
+    const struct trial *trial;
+    size_t count;
+};
+
+static void count_wrong(void *user, int id, const size_t at[4], const struct bounded *want,
+                        size_t count)
+{
+    struct wrong *wrong = user;
+
+    for (size_t n = 0; id == TENSOR_DFUNCTION && n < count; n++)
+        wrong->count +=
+            !(fabs(trial_value_nth(wrong->trial, id, at[3] + n) - want[n].value) <= want[n].bound);
+}
+
+static size_t wrong_gradients(struct fixture *f, const char *family, int which, float factor)
+{
+    struct trial t = {
+        .problem = fixture_problem("bwd f32 h2 q70 k40 d8 causal=br"), .family = family, .seed = 3};
+    struct wrong wrong = {.trial = &t};
+
+    cr_assert(clattn_function_create("by_hand", by_hand, &t.problem.score_function, NULL, 0) ==
+              CLATTN_SUCCESS);
+    t.problem.dfunction = 1;
+    trial_fill(&t);
+    t.values.ints[0] = which;
+    t.values.floats[0] = factor;
+    t.valued = 1;
+    trial_run(f, &t);
+    const struct tensor_view sent = trial_sent(&t);
+    cr_assert(judge_results(&t.problem, &sent, PRECISION_SINGLE, INFINITY, count_wrong, &wrong));
+    trial_free(&t);
+    return wrong.count;
+}
+
+/* A derivative or an element that is wrong is found; an element that there is not is not written. */
+DeviceTest(functions, wrong_gradients)
+{
+    static const char *const families[] = {"backward_cpu", "backward_gpu"};
+
+    unoptimised();
+    for (size_t n = 0; n < sizeof families / sizeof *families; n++) {
+        cr_expect(wrong_gradients(f, families[n], RIGHT, 1.0f) == 0);
+        cr_expect(wrong_gradients(f, families[n], RIGHT, 1.25f) == 16);
+        cr_expect(wrong_gradients(f, families[n], OTHERS, 1.0f) == 16);
+        cr_expect(wrong_gradients(f, families[n], BEYOND, 1.0f) == 16);
+    }
+}
+
+/* More elements than there is room for in an array for each work-item. */
+DeviceTest(functions, gradients_of_many_elements)
+{
+    struct trial t = {.problem = fixture_problem("bwd f32 b2 h6/3 q20 k40 d8"),
+                      .family = "backward_cpu",
+                      .seed = 4};
+
+    unoptimised();
+    cr_assert(
+        clattn_function_create("many",
+                               "#pragma clattn operand half t[h][q][k][800]\n"
+                               "float score(float s, pair p, operands o)\n"
+                               "{ return s + t_at(o, 64007 * p.key + 800 * p.query + p.head); }\n",
+                               &t.problem.score_function, NULL, 0) == CLATTN_SUCCESS);
+    t.problem.dfunction = 1;
+    trial_pass(f, &t);
 }

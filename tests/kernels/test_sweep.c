@@ -67,7 +67,7 @@ ParameterizedTestParameters(sweep, part) {
  * tunables. */
 static void sweep(struct fixture *f, struct rng *r, const struct problem_kind *kind)
 {
-    const size_t shapes = family_takes_f32(kind->family->full_name) ? SHAPES : SHAPES / 4;
+    const size_t shapes = family_takes_f32(kind->family->full_name) ? SHAPES : SHAPES / 8;
     size_t passed = 0;
 
     for (size_t n = 0; n < SHAPES && passed < shapes; n++) {

@@ -7,7 +7,7 @@ set -eu
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
 # PoCL compiles without optimising, in a fifth of the time: times do not count here.
-: "${POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable}"
+: "${POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable -Dalways_inline=}"
 export POCL_EXTRA_BUILD_FLAGS
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -156,6 +156,8 @@ ParameterizedTestParameters(reference_backward, finite_differences) {
         {"bwd f32 b2 h4/2 q5 k4 d3 causal=-1 sinks dsinks dropout=0.3 dlse"},
         {"bwd f32 h2 q4 k4 d2 softcap=1 alibi dslopes bias=f32:qk dbias mask=hqk klen dlse"},
         {"bwd f32 h2 q4 k4 d2 dropout=0.25 softcap=1 alibi dslopes mask=hqk klen scale=-0.7"},
+        {"bwd f32 b2 h2/1 q3 k14 d2 klen score=t5 dfunction"},
+        {"bwd f32 b2 h3 q4 k5 d2 softcap=2 causal=br dropout=0.2 score=temperature dfunction"},
     };
     return cr_make_param_array(struct text, texts, sizeof texts / sizeof *texts);
 }
@@ -172,6 +174,7 @@ ParameterizedTest(struct text *text, reference_backward, finite_differences) {
     compare(&x, TENSOR_BIAS, TENSOR_DBIAS, &gradients);
     compare(&x, TENSOR_SLOPES, TENSOR_DSLOPES, &gradients);
     compare(&x, TENSOR_SINKS, TENSOR_DSINKS, &gradients);
+    compare(&x, TENSOR_FUNCTION_0, TENSOR_DFUNCTION, &gradients);
     reference_gradients_close(&gradients);
     close_data(&x);
 }

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* From now on PoCL compiles without optimising, in a fifth of the time: for tests of calls and of
+/* From now on PoCL compiles without optimising, in a fifth of the time, and inlines only what has barriers: for tests of calls and of
  * what a family computes. That it does so optimised as well is for the sweeps, the properties and
  * whatever leaves the family to the library. Before the process's first call of OpenCL. */
 void unoptimised(void);

@@ -48,6 +48,7 @@ enum option {
     DSLOPES,
     DSINKS,
     DLSE,
+    DFUNCTION,
     NUM_OPTIONS
 };
 
@@ -99,6 +100,7 @@ static const struct {
     [DSLOPES] = {"dslopes", 2, 2},
     [DSINKS] = {"dsinks", 2, 2},
     [DLSE] = {"dlse", 2, 2},
+    [DFUNCTION] = {"dfunction", 2, 2},
 };
 
 /* A value of each option. */
@@ -196,7 +198,10 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
     p.pages = p.page_size != 0;    /* how many: with the shape */
     p.total_q = level[PACKED] & 1; /* how many: with the shape */
     p.total_kv = level[PACKED] >> 1;
-    p.score_function = level[SCORE_FUNCTION] ? trial_function(CLATTN_SCORE_FUNCTION, 0) : NULL;
+    p.dfunction =
+        level[DFUNCTION] != 0; /* the first function has no operands, the second one has */
+    p.score_function =
+        level[SCORE_FUNCTION] ? trial_function(CLATTN_SCORE_FUNCTION, p.dfunction != 0) : NULL;
     p.mask_function = level[MASK_FUNCTION] ? trial_function(CLATTN_MASK_FUNCTION, 0) : NULL;
     p.dbias = level[DBIAS] != 0;
     p.dslopes = level[DSLOPES] != 0;
@@ -275,7 +280,8 @@ static int witness(struct rng *r, const struct ca_family *family, const clattn_d
                    const size_t a, const size_t a_level, const size_t b, const size_t b_level,
                    struct row *row)
 {
-    static const size_t needs[][2] = {{DBIAS, BIAS}, {DSLOPES, ALIBI}, {DSINKS, SINKS}};
+    static const size_t needs[][2] = {
+        {DBIAS, BIAS}, {DSLOPES, ALIBI}, {DSINKS, SINKS}, {DFUNCTION, SCORE_FUNCTION}};
 
     for (size_t attempt = 0; attempt < ATTEMPTS; attempt++) {
         const int plain = attempt < ATTEMPTS / 2; /* dims are drawn each time */
@@ -442,7 +448,8 @@ static struct row row_of(const struct problem_kind *kind)
                        [DBIAS] = p->dbias != 0,
                        [DSLOPES] = p->dslopes != 0,
                        [DSINKS] = p->dsinks != 0,
-                       [DLSE] = p->dlse != 0}};
+                       [DLSE] = p->dlse != 0,
+                       [DFUNCTION] = p->dfunction != 0}};
 
     for (size_t n = 0; n < NUM_UNITS; n++)
         row.level[STEP_Q + n] = !kind->unit[n];

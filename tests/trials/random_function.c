@@ -28,7 +28,10 @@ static const struct known scores[] = {
                 "    return distance > 0 ? 16 + far : far;\n"
                 "}\n"
                 "float score(float s, pair p, operands o)\n"
-                "{ return s + table_at(o, bucket(p.key - p.query, o)); }\n" OF_ONE},
+                "{ return s + table_at(o, bucket(p.key - p.query, o)); }\n" OF_ONE
+                "int table_index(float s, pair p, operands o)\n"
+                "{ return bucket(p.key - p.query, o); }\n"
+                "float table_derivative(float s, pair p, operands o) { return 1.0f; }\n"},
     {"bent", "#pragma clattn parameter float below = 0.5\n"
              "#pragma clattn parameter float above = 1.5\n"
              "float score(float s, pair p, operands o)\n"
@@ -155,6 +158,7 @@ void random_functions_of_some(struct rng *r, clattn_problem *p)
 {
     p->score_function = rng_one_in(r, 4) ? trial_function(CLATTN_SCORE_FUNCTION, 0) : NULL;
     p->mask_function = rng_one_in(r, 4) ? trial_function(CLATTN_MASK_FUNCTION, 0) : NULL;
+    p->dfunction = p->operation == CLATTN_BACKWARD && p->score_function && rng_one_in(r, 2);
     random_functions(r, p);
 }
 

@@ -2,6 +2,7 @@
 """torch.nn.attention.flex_attention.flex_attention by clattn, for functions that can be traced."""
 from __future__ import annotations
 
+import ctypes
 import importlib
 import math
 import weakref
@@ -14,6 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from . import _declarations as c
 from . import errors
+from ._library import load, with_reason
 from ._tracing import Budget
 from ._torch_operators import PLAIN, Refused, is_transformed
 from ._torch_tally import tally
@@ -21,20 +23,22 @@ from ._types import Blocks
 from ._views import DTYPES
 from .attention import attention, attention_backward
 from .function import Function, of_callable
+from .plan import new_problem
 
 _DTYPES = frozenset(getattr(torch, name) for name in DTYPES)
 _NO_BLOCKS = 1 << 29  # blocks from this size on stand for no lists
 
 
 class _Call(NamedTuple):
-    """The options of clattn's functions."""
+    """The options of clattn's functions, and the operands of score_mod whose gradients are wanted."""
 
     options: Dict[str, Any]
+    learned: Dict[str, Tensor]
 
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, call: _Call) -> Tuple[Tensor, Tensor]:
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, call: _Call, *learned: Tensor) -> Tuple[Tensor, Tensor]:
         o, lse = attention(query, key, value, return_lse=True, **call.options)
         ctx.call = call
         ctx.save_for_backward(query, key, value, o, lse)
@@ -45,20 +49,24 @@ class _Attention(torch.autograd.Function):
     @once_differentiable  # type: ignore[untyped-decorator,unused-ignore]
     def backward(ctx: Any, d_o: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
         query, key, value, o, lse = ctx.saved_tensors
+        learned = ctx.call.learned
         if d_o is None and dlse is None:
-            return None, None, None, None
+            return (None,) * (4 + len(learned))
         d_o = torch.zeros_like(o) if d_o is None else d_o.contiguous()
         dlse = None if dlse is None else dlse.contiguous()
-        gradients = attention_backward(d_o, query, key, value, o, lse, dlse=dlse, **ctx.call.options)
-        return (*gradients, None)
+        wanted = ["score_mod"] if any(ctx.needs_input_grad[4:]) else []
+        dq, dk, dv, *further = attention_backward(d_o, query, key, value, o, lse, dlse=dlse, gradients=wanted, **ctx.call.options)
+        of_learned = [further[0][name].to(x.dtype) if further else None for name, x in learned.items()]
+        return (dq, dk, dv, None, *of_learned)
 
 
 def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Any = None, block_mask: Any = None,
                    scale: Optional[float] = None, enable_gqa: bool = False, return_lse: bool = False, kernel_options: Any = None, *,
                    return_aux: Any = None) -> Any:
     """PyTorch's function of this name (torch.nn.attention.flex_attention) on tensors on the CPU: score_mod and the mask_mod
-    of a BlockMask are traced, compiled for the device and derived in query, key and value. PyTorch's own computes what
-    clattn does not, among it functions that cannot be traced, after one warning. `kernel_options` are PyTorch's own."""
+    of a BlockMask are traced, compiled for the device and derived in query, key, value and tensors that score_mod reads.
+    PyTorch's own computes what clattn does not, among it functions that cannot be traced, after one warning. `kernel_options`
+    are PyTorch's own."""
     aux = return_aux is not None
     reason = _why_theirs(query, key, value, enable_gqa, return_aux)
     if reason is None:
@@ -66,7 +74,7 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Any = N
             call = _call_of(query, key, score_mod, block_mask, scale)
             if key.shape[0] != query.shape[0]:
                 key, value = (x.expand(query.shape[0], *x.shape[1:]) for x in (key, value))
-            o, lse = _Attention.apply(query, key, value, call)
+            o, lse = _Attention.apply(query, key, value, call, *call.learned.values())
             tally.computed()
             return (o, _theirs().AuxOutput(lse=lse if return_aux.lse else None, max_scores=None)) if aux else (
                 (o, lse) if return_lse else o)
@@ -110,10 +118,22 @@ def _call_of(query: Tensor, key: Tensor, score_mod: Any, block_mask: Any, scale:
         if block_mask.mask_mod is not None and block_mask.mask_mod is not getattr(module, "noop_mask", None):
             options["mask_mod"] = of_callable(block_mask.mask_mod, False, sizes, budget)
         options["blocks"] = _blocks_of(block_mask, sizes)
-    captured = [x for f in options.values() if isinstance(f, Function) for x in f.given.values()]
-    if torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in captured):
-        raise Refused("a tensor that score_mod reads needs a gradient")
-    return _Call(options)
+    learned: Dict[str, Tensor] = {}
+    for name in ("score_mod", "mask_mod"):
+        if name in options:
+            tensors = {operand: x for operand, x in options[name].given.items() if isinstance(x, Tensor) and x.requires_grad}
+            options[name] = options[name](**{operand: x.detach() for operand, x in tensors.items()})
+            learned.update(tensors if name == "score_mod" and torch.is_grad_enabled() else {})
+    if learned:
+        _need_gradients(options["score_mod"])
+    return _Call(options, learned)
+
+
+def _need_gradients(function: Function) -> None:
+    """Refuses a function whose operands have no gradients."""
+    problem = new_problem()
+    problem.operation, problem.lse, problem.dfunction, problem.score_function = c.BACKWARD, 1, 1, function._handle
+    with_reason(load().lib.clattn_problem_check, ctypes.byref(problem))
 
 
 _lists: "weakref.WeakKeyDictionary[Any, Tuple[Tuple[Any, ...], Optional[Blocks]]]" = weakref.WeakKeyDictionary()

@@ -17,7 +17,7 @@ from ._types import Array, Blocks, Diagonal, ForwardOptions, Options
 from ._views import View, empty_like, packed, value_dtype, vector, view
 from .context import Context, given_context
 from .errors import Error, InvalidArgument, OutOfMemory
-from .function import Functions
+from .function import Functions, gradient_place
 from .plan import new_problem
 
 if TYPE_CHECKING:
@@ -466,7 +466,8 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, dl
     pages and quantized caches have no gradients. `dlse` is the gradient with respect to lse, of its shape, where the loss
     depends on that as well (a z-loss, a merge).
 
-    `gradients` may name "bias", "alibi_slopes" and "sinks", whose gradients then follow, in that order. `out` has
+    `gradients` may name "bias", "alibi_slopes", "sinks" and "score_mod", whose gradients then follow, in that order; that of
+    score_mod is a dict of float32 arrays, by the names of its operands of floating-point numbers. `out` has
     arrays for dq, dk and dv, or None; all three in float32 are allowed beside inputs of another dtype. So are they made
     for an o in float32.
     """
@@ -498,6 +499,8 @@ def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, dl
         call.place("d" + one.name, call.views["d" + one.name])
     results += _further(call, gradients)
     call.run()
+    if p.dfunction:
+        results[-1] = call.functions.parts(results[-1])
     return tuple(results)
 
 
@@ -506,10 +509,11 @@ def _further(call: Arguments, gradients: Sequence[str]) -> list[Any]:
     p, made = call.problem, []
     known = {"bias": ("bias", "dbias"), "alibi_slopes": ("slopes", "dslopes"), "sinks": ("sinks", "dsinks")}
     gradients = items("gradients", gradients, "names")
+    given = {name for name, (field, _) in known.items() if field in call.views} | ({"score_mod"} if p.score_function else set())
     for name in gradients:
-        if not isinstance(name, str) or name not in known or known[name][0] not in call.views:
+        if not isinstance(name, str) or name not in given:
             raise InvalidArgument(f"gradients names {name!r}, which is not an option that was given; it may name "
-                                  "bias, alibi_slopes and sinks")
+                                  "bias, alibi_slopes, sinks and score_mod")
     for name, (field, gradient) in known.items():
         if name in gradients:
             source = call.views[field]
@@ -517,4 +521,7 @@ def _further(call: Arguments, gradients: Sequence[str]) -> list[Any]:
                 source.need_contiguous()
             setattr(p, gradient, 1)
             made.append(call.result(gradient, None, source.shape, source.dtype))
+    if "score_mod" in gradients:
+        p.dfunction = 1
+        made.append(call.result("dfunction", None, (gradient_place(p, c.FUNCTION_OPERANDS),), "float32"))
     return made

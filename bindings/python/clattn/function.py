@@ -109,6 +109,12 @@ def of_callable(f: Any, is_score: bool, sizes: Mapping[str, int], budget: Budget
     return Function(traced.name, traced.source, traced.given)
 
 
+def gradient_place(problem: c.clattn_problem, n: int) -> int:
+    """The elements before operand n's in the gradients of operands; of all, if there are not so many."""
+    place: int = load().lib.clattn_problem_function_gradient(ctypes.byref(problem), n)
+    return place
+
+
 class Functions:
     """Those of a problem, whose members they become. `views` are their operands, by the members of structs of tensors."""
 
@@ -142,6 +148,15 @@ class Functions:
                     raise InvalidArgument(f"{name} is of shape {made.shape}, but {one.name} has {extents} of it, which is "
                                           f"{'x'.join(map(str, sizes))} in this problem")
                 found[f"function_{len(found)}"] = made
+        return found
+
+    def parts(self, gradients: Any) -> Dict[str, Any]:
+        """The gradients of the score function's operands, by name, in shape of these, of all of them in one array."""
+        score, found = self.all[0], {}
+        for n, (name, kind, _) in enumerate(score._operands):
+            if kind in (c.FUNCTION_FLOAT, c.FUNCTION_HALF, c.FUNCTION_BFLOAT):
+                first, end = gradient_place(self._problem, n), gradient_place(self._problem, n + 1)
+                found[name] = gradients[first:end].reshape(tuple(score.given[name].shape))
         return found
 
     def values(self) -> Optional[c.clattn_function_values]:

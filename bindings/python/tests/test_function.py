@@ -229,3 +229,29 @@ def test_arrays_of_pyopencl(rng):
     on_device = [pyopencl.array.to_device(queue, x) for x in (q, k, v)]
     o = clattn.attention(*on_device, score_mod=lambda s, b, h, i, j: s + table[h, i - j + middle])
     close(o.get(), reference(q, k, v, score=SCORES["table"])[0])
+
+
+def test_gradients_of_what_a_function_reads(rng):
+    q, k, v = arrays(rng)
+    table, unused = TABLE.copy(), HALF
+
+    def score(s, b, h, i, j):
+        return s * (1 + 0.1 * table[h, i - j + middle + 16]) + unused[b, j].astype(np.float32) * WHOLE[j] * 0
+
+    f = clattn.score_mod(score)
+    o, lse = clattn.attention(q, k, v, score_mod=f, return_lse=True)
+    d_o = rng.normal(size=o.shape).astype(np.float32)
+    *_, gradients = clattn.attention_backward(d_o, q, k, v, o, lse, score_mod=f, gradients=["score_mod"])
+    of_table = gradients[next(name for name in f.operands if "table" in name)]
+    assert of_table.shape == table.shape and of_table.dtype == np.float32 and len(gradients) == 2
+
+    def loss(place, step):
+        other = table.copy()
+        other[place] += step
+        moved = f(**{next(name for name in f.operands if "table" in name): other})
+        return float((clattn.attention(q, k, v, score_mod=moved).astype(np.float64) * d_o).sum())
+
+    for place in ((0, 36), (2, 20), (3, 50)):
+        close(of_table[place], (loss(place, 0.05) - loss(place, -0.05)) / 0.1, 2e-4)
+    with pytest.raises(clattn.Error, match="it may name bias, alibi_slopes, sinks and score_mod"):
+        clattn.attention_backward(d_o, q, k, v, o, lse, gradients=["score_mod"])

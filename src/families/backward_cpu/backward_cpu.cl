@@ -12,6 +12,9 @@
  *                             broadcasts over
  *            backward_sum     dq from the sums of the SPLIT_K work-items
  *            backward_heads   dslopes, dsinks
+ *            backward_function  dfunction, from sums that work-items of backward_cpu have made, each of its own
+ *                             pairs. With it there are at most as many work-items as arrays of sums, each with the
+ *                             shares of several (families/function_sums.h)
  *            Each sum is formed in an order that depends on nothing but the problem and the
  *            tunables: the same inputs give the same bits.
  * SIMD lanes are keys: an element of q or do is broadcast to all lanes and multiplied with
@@ -27,7 +30,7 @@
  *            list none of a block's keys are skipped.
  * Marks      A first stage marks tiles that a mask or a bias leaves empty or full (score/mark_pairs.h):
  *            backward_cpu skips empty tiles, and reads no mask in full ones.
- * Workspace  [rows][4] statistics (common/backward.h); [SPLIT_K][batch][heads][SUM_ROWS][ROW_QK] sums of dq; [SPLIT_K][batch][heads] sums of dslopes; the bits of
+ * Workspace  [rows][4] statistics (common/backward.h); [SPLIT_K][batch][heads][SUM_ROWS][ROW_QK] sums of dq; [SPLIT_K][batch][heads] sums of dslopes; arrays of sums of dfunction; the bits of
  *            block lists, or the marks of masks and biases
  * Units      vector: floats. pairs: products of bf16 pairs (cl/bf16/pairs.h). amx: products by tiles of a matrix
  *            unit (cl/bf16/tiles.h); dq is then summed up in private memory over the blocks of a chunk before it
@@ -76,12 +79,23 @@ INLINE long sums_begin(const struct arguments *args, const long split)
     return row_stats + split * args->shape->batch * args->shape->heads * SUM_ROWS(args) * ROW_QK;
 }
 
-/* The bits of block lists, or the marks of masks and biases, come last in the workspace. */
-#define MARKS_BEGIN(args)                                                                          \
+/* The sums of dfunction follow, of which each of so many work-items at most has its own. */
+#define FUNCTION_ITEMS(args) (SPLIT_K * (args)->shape->batch * (args)->shape->kv_heads)
+#define FUNCTION_SUMS_BEGIN(args)                                                                  \
     (sums_begin(args, SPLIT_K) + SPLIT_K * (args)->shape->batch * (args)->shape->heads)
+#if HAS_DFUNCTION
+#define FUNCTION_SUMS_SIZE(args)                                                                   \
+    (function_sums(args, FUNCTION_ITEMS(args)) * function_gradients(args))
+#else
+#define FUNCTION_SUMS_SIZE(args) 0
+#endif
+
+/* The bits of block lists, or the marks of masks and biases, come last in the workspace. */
+#define MARKS_BEGIN(args) (FUNCTION_SUMS_BEGIN(args) + FUNCTION_SUMS_SIZE(args))
 #define MARK_M BACKWARD_MARK_QUERIES
 #define MARK_N (SIMD_WIDTH * BLOCK_VECTORS)
 #include "score/backward_weights.h"
+#include "score/function_sums.h"
 #include "score/mark_blocks.h"
 #include "cpu/backward_rows.h"
 #if HAS_DBIAS
@@ -294,21 +308,47 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
     (void)slope_sums_of_heads;
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_cpu(PARAMETERS_backward_cpu)
+/* The same of a kv head of batch b. of_loads: the work-item's sums of dfunction. */
+INLINE void enter_split(struct arguments *own, const long split, const long kv_head, const long b,
+                        __global float *of_loads)
 {
-    struct arguments arguments = ARGUMENTS_backward_cpu;
-    ENTER_SEQUENCE(args, &arguments, get_global_id(2));
-    const long split = get_global_id(0), kv_head = get_global_id(1);
+    ENTER_SEQUENCE(args, own, b);
     struct head head;
 
-    head.b = get_global_id(2);
+    head.b = b;
     head.h = kv_head * args->shape->group;
     head.e = extent_of(args, head.b);
 #if HAS_MARKS
     head.marks = all_marks(args);
 #endif
-    CONFIGURE_TILES();
+#if HAS_DFUNCTION
+    head.of_loads = of_loads;
+#endif
     compute_split(args, split, kv_head, head);
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_cpu(PARAMETERS_backward_cpu)
+{
+    struct arguments arguments = ARGUMENTS_backward_cpu;
+
+    CONFIGURE_TILES();
+#if HAS_DFUNCTION /* a work-item has the shares of several, one after the other */
+    const struct arguments whole = arguments;
+    const long items = FUNCTION_ITEMS(&whole), kv_heads = whole.shape->kv_heads;
+    const long elements = function_gradients(&whole);
+    __global float *const of_loads =
+        whole.workspace + FUNCTION_SUMS_BEGIN(&whole) + get_global_id(0) * elements;
+
+    for (long n = 0; n < elements; n++)
+        of_loads[n] = 0.0f;
+    for (long n = get_global_id(0); n < items; n += get_global_size(0)) {
+        arguments = whole;
+        enter_split(&arguments, n % SPLIT_K, n / SPLIT_K % kv_heads, n / SPLIT_K / kv_heads,
+                    of_loads);
+    }
+#else
+    enter_split(&arguments, get_global_id(0), get_global_id(1), get_global_id(2), 0);
+#endif
     RELEASE_TILES();
 }
 

@@ -9,8 +9,10 @@
  * these are no tunables. */
 #include "base/sizes.h"
 #include "cl/score/mark_sizes.h"
+#include "families/function_sums.h"
 #include "families/block_bits.h"
 #include "families/pair_marks.h"
+#include "problem/function.h"
 
 static struct ca_ndrange marks_ndrange(const struct ca_problem *p, const size_t *values)
 {
@@ -24,8 +26,30 @@ static struct ca_ndrange rows_ndrange(const struct ca_problem *p, const size_t *
                            p->normal.batch);
 }
 
+/* The arrays of sums of dfunction, of which each work-item has one, and their elements. */
+static size_t function_items(const struct ca_problem *p, const size_t *values)
+{
+    const size_t items = values[SPLIT_K_INDEX] * p->normal.batch * p->normal.kv_heads;
+
+    return FUNCTION_SUMS(items, ca_function_gradients(&p->normal));
+}
+
+static size_t function_elements(const struct ca_problem *p, const size_t *values)
+{
+    return p->normal.dfunction ? function_items(p, values) * ca_function_gradients(&p->normal) : 0;
+}
+
+static struct ca_ndrange function_ndrange(const struct ca_problem *p, const size_t *values)
+{
+    (void)values;
+    return ca_any_groups(p->normal.dfunction ? ca_smaller(ca_function_gradients(&p->normal), 4096)
+                                             : 0);
+}
+
 static struct ca_ndrange lanes_ndrange(const struct ca_problem *p, const size_t *values)
 {
+    if (p->normal.dfunction)
+        return ca_single_items(function_items(p, values), 1, 1);
     return ca_single_items(values[SPLIT_K_INDEX], p->normal.kv_heads, p->normal.batch);
 }
 
@@ -63,7 +87,7 @@ static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
     const size_t sums = heads * (p->normal.seq_q + ROWS_AFTER) * ROW_QK;
     const size_t stats = ca_round_up(ROW_STATISTICS * heads * p->normal.seq_q, 16);
 
-    return (stats + SPLIT_K * (sums + heads)) * sizeof(cl_float) +
+    return (stats + SPLIT_K * (sums + heads) + function_elements(p, values)) * sizeof(cl_float) +
            ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
            ca_pair_marks_bytes(p, BACKWARD_MARK_QUERIES, BLOCK_N);
 }
@@ -87,6 +111,9 @@ static size_t suggested_split(const struct ca_problem *p, const clattn_device_in
          CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DSLOPES) | CA_BIT(CA_DSINKS) | CA_STARTS |  \
              CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,                                                  \
          heads_ndrange},                                                                           \
+        {"backward_function",                                                                      \
+         CA_FUNCTION_BITS | CA_BIT(CA_DFUNCTION) | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,            \
+         function_ndrange},                                                                        \
     {                                                                                              \
         "backward_sum", CA_BIT(CA_DQ) | CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,           \
             sum_ndrange                                                                            \

@@ -46,7 +46,7 @@ static size_t needed_registers(const struct ca_problem *p, const size_t *values)
 static int refuses_stored(const struct ca_problem *p)
 {
     return p->normal.bias || p->normal.mask || p->normal.block_q || p->normal.dslopes ||
-           p->normal.total_q || p->normal.total_kv;
+           p->normal.dfunction || p->normal.total_q || p->normal.total_kv;
 }
 
 /* The bytes of all pairs' gradients. */

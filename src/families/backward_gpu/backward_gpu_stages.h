@@ -9,7 +9,9 @@
 #include "base/sizes.h"
 #include "families/backward_gpu/backward_gpu_sizes.h"
 #include "families/block_bits.h"
+#include "families/function_sums.h"
 #include "families/pair_marks.h"
+#include "problem/function.h"
 
 static size_t mark_rows(const size_t *values)
 {
@@ -86,6 +88,27 @@ static struct ca_ndrange sums_ndrange(const struct ca_problem *p, const size_t *
     return ca_groups(head_sums + elements, work_items(values));
 }
 
+/* The groups that share the pairs for dfunction, each with an array of sums. */
+static size_t function_groups(const struct ca_problem *p)
+{
+    const size_t blocks =
+        p->normal.batch * p->normal.heads * ca_divide_up(p->normal.seq_q, LOAD_ROWS);
+
+    return FUNCTION_SUMS(FUNCTION_GROUPS(blocks), ca_function_gradients(&p->normal));
+}
+
+static struct ca_ndrange loads_ndrange(const struct ca_problem *p, const size_t *values)
+{
+    return ca_groups(p->normal.dfunction ? function_groups(p) : 0, work_items(values));
+}
+
+static struct ca_ndrange function_ndrange(const struct ca_problem *p, const size_t *values)
+{
+    (void)values;
+    return ca_any_groups(
+        p->normal.dfunction ? ca_smaller(ca_function_gradients(&p->normal), 1 << 16) : 0);
+}
+
 /* The words of the parts of q, do, k and v. */
 static size_t parts_words(const struct ca_problem *p)
 {
@@ -100,8 +123,10 @@ static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 {
     const size_t rows = p->normal.batch * p->normal.heads * p->normal.seq_q,
                  keys = p->normal.batch * p->normal.heads * p->normal.seq_kv;
-    const size_t words = ROW_STATISTICS * rows + (p->normal.dslopes ? rows : 0) +
-                         (sums_keys(p) ? rows : 0) + (sums_queries(p) ? keys : 0);
+    const size_t words =
+        ROW_STATISTICS * rows + (p->normal.dslopes ? rows : 0) + (sums_keys(p) ? rows : 0) +
+        (sums_queries(p) ? keys : 0) +
+        (p->normal.dfunction ? function_groups(p) * ca_function_gradients(&p->normal) : 0);
 
     return (words + parts_words(p)) * sizeof(cl_float) +
            ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
@@ -115,6 +140,10 @@ static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
         {"backward_keys", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DK) | CA_BIT(CA_DV), keys_ndrange},    \
         {"backward_queries", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DQ), queries_ndrange},              \
         {"backward_bias", CA_BACKWARD_ARGUMENTS | CA_BIT(CA_DBIAS) | CA_READ_ONLY, bias_ndrange},  \
+        {"backward_loads", CA_BACKWARD_ARGUMENTS, loads_ndrange},                                  \
+        {"backward_function",                                                                      \
+         CA_FUNCTION_BITS | CA_BIT(CA_DFUNCTION) | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,            \
+         function_ndrange},                                                                        \
     {                                                                                              \
         "backward_sums",                                                                           \
             CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_DBIAS) | CA_BIT(CA_DSLOPES) |            \

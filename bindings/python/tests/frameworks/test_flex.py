@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """clattn.torch.flex_attention() beside the formula in double precision, with PyTorch's signature and BlockMask."""
+import pathlib
 import warnings
 
 import clattn
@@ -103,6 +104,65 @@ def test_half_precision():
     o = ours(q, k, v, lambda s, b, h, i, j: s + table[h, i - j + middle].to(torch.bfloat16), enable_gqa=True)
     want = formula(q, k, v, lambda s, b, h, i, j: s + table[h, i - j + middle])[0]
     torch.testing.assert_close(o, want.to(torch.bfloat16), rtol=3e-2, atol=2e-2)
+
+
+def t5_bucket(distance):
+    """T5's bucket of a distance from query to key, as transformers has it: 32 of them, for distances up to 128."""
+    apart = distance.abs()
+    far = 8 + (torch.log(apart.float().clamp(1) / 8) / torch.log(torch.tensor(16.0)) * 8).long()
+    return (distance > 0) * 16 + torch.where(apart < 8, apart, far.clamp(max=15))
+
+
+def swin_places(side=7):
+    """The place of each pair of a window in the table of relative positions, as Swin has it."""
+    y, x = torch.arange(side * side) // side, torch.arange(side * side) % side
+    return (y[:, None] - y + side - 1) * (2 * side - 1) + x[:, None] - x + side - 1
+
+
+buckets, places = t5_bucket(torch.arange(-512, 512)).int(), swin_places().int()
+
+
+@pytest.mark.parametrize("shape, tokens, score", [
+    ((H, 32), 150, lambda table: lambda s, b, h, i, j: s + table[h, buckets[j - i + 512]]),
+    ((H, 169), 49, lambda table: lambda s, b, h, i, j: s + table[h, places[i, j]]),
+    ((H,), 60, lambda table: lambda s, b, h, i, j: s * torch.exp(0.1 * table[h])),
+    ((B, H, 70, 70), 70, lambda table: lambda s, b, h, i, j: torch.tanh(s + table[b, h, i, j]) + table[0, h, j, i]),
+])
+@pytest.mark.parametrize("causal", [False, True])
+def test_captured_tensors_have_gradients(shape, tokens, score, causal):
+    q, k, v = (torch.randn(B, n, tokens, D, requires_grad=True) for n in (H, G, G))
+    learned = torch.randn(shape, requires_grad=True)
+    mask = (lambda b, h, i, j: i >= j) if causal else None
+    block_mask = theirs.create_block_mask(mask, None, None, tokens, tokens, device="cpu", BLOCK_SIZE=32) if causal else None
+    exact = learned.detach().double().requires_grad_()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        o = ours(q, k, v, score(learned), block_mask, enable_gqa=True)
+    want, _ = formula(q, k, v, score(exact), mask)
+    d_o = torch.randn(o.shape)
+    got = torch.autograd.grad(o, (q, k, v, learned), d_o)
+    for one, other in zip(got, torch.autograd.grad(want, (q, k, v, exact), d_o.double())):
+        torch.testing.assert_close(one.double(), other.double(), rtol=1e-5, atol=2e-4)
+    again = torch.autograd.grad(ours(q, k, v, score(learned), block_mask, enable_gqa=True), learned, d_o)[0]
+    assert torch.equal(got[3], again)
+
+
+def test_a_library_function_has_t5s_and_swins_gradients():
+    """The functions of the library beside PyTorch's autograd of the published models' own indexing."""
+    for name, size, tokens, index in (("t5", 32, 150, buckets[torch.arange(150) - torch.arange(150)[:, None] + 512].long()),
+                                      ("swin", 169, 49, places.long())):
+        q, k, v = (torch.randn(B, H, tokens, D, requires_grad=True) for _ in range(3))
+        learned = torch.randn(H, size, dtype=torch.float64, requires_grad=True)
+        source = (pathlib.Path(__file__).parents[4] / "cl" / "functions" / f"{name}.cl").read_text()
+        f = clattn.function(source, name)(table=learned.detach().float())
+        o, lse = clattn.attention(q.detach(), k.detach(), v.detach(), score_mod=f, return_lse=True)
+        d_o = torch.randn(o.shape)
+        *_, got = clattn.attention_backward(d_o, q.detach(), k.detach(), v.detach(), o, lse, score_mod=f, gradients=["score_mod"])
+        bias = learned[:, index]
+        want = (q.double() @ k.double().transpose(-1, -2) * D ** -0.5 + bias).softmax(-1) @ v.double()
+        torch.testing.assert_close(o.double(), want, rtol=0, atol=1e-5)
+        exact, = torch.autograd.grad(want, learned, d_o.double())
+        torch.testing.assert_close(got["table"].double().reshape(H, size), exact, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("score, reason", [
