@@ -8,10 +8,7 @@
 #include "common/common.h"
 #include "common/sequence.h"
 #include "families/sizes.h"
-#include "families/units.h"
-#if UNIT == UNIT_VECTOR || OPERAND_PAIRS
-#include "score/score_unit.h"
-#else
+#ifndef SCORE_UNIT
 #define SCORE_UNIT 1.0f
 #endif
 

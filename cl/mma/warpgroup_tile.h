@@ -35,21 +35,19 @@ INLINE int warpgroup_rows(const int first_row)
     return first;
 }
 
+#if !EMULATE
 /* Reads or writes sums only here, while no product runs. */
 INLINE void sums_here(float *sums, const int count)
 {
-#if !EMULATE
     UNROLL
     for (int n = 0; n < count; n++)
         __asm volatile("" : "+f"(sums[n]) : : "memory");
-#endif
 }
 
 /* Completes operands before products begin. If a compiler computes one among the products, ptxas
  * inserts a wait for the products before it (C7519, "warpgroup.arrive is injected"). */
 INLINE void operands_here(uint operands[][QUERY_WORDS], const int count)
 {
-#if !EMULATE
     UNROLL
     for (int n = 0; n < count; n++)
         __asm volatile(""
@@ -57,46 +55,37 @@ INLINE void operands_here(uint operands[][QUERY_WORDS], const int count)
                          "+r"(operands[n][3])
                        :
                        : "memory");
-#endif
 }
 
 /* Computes the inputs of two sums before the wait for products: ptxas 13.0 would do the wait first,
  * since it moves the wait past arithmetic, but not past a store. */
 INLINE void weights_here(const float *sums)
 {
-#if !EMULATE
     __asm volatile("{.shared .align 8 .b8 before[8]; st.volatile.shared.v2.f32 [before], {%0, %1};}"
                    :
                    : "f"(sums[0]), "f"(sums[1])
                    : "memory");
-#endif
 }
 
 INLINE void products_begin(void)
 {
-#if !EMULATE
     __asm volatile(SM_90A "wgmma.fence.sync.aligned;" : : : "memory");
-#endif
 }
 
 INLINE void products_under_way(void)
 {
-#if !EMULATE
     __asm volatile(SM_90A "wgmma.commit_group.sync.aligned;" : : : "memory");
-#endif
 }
 
 /* Waits for all groups of products but the latest 0, 1 or 2 (constant). */
 INLINE void products_wait(const int latest)
 {
-#if !EMULATE
     if (latest == 0)
         __asm volatile(SM_90A "wgmma.wait_group.sync.aligned 0;" : : : "memory");
     else if (latest == 1)
         __asm volatile(SM_90A "wgmma.wait_group.sync.aligned 1;" : : : "memory");
     else
         __asm volatile(SM_90A "wgmma.wait_group.sync.aligned 2;" : : : "memory");
-#endif
 }
 
 /* Keeps operands that a loop does not change: ptxas 13.0 reuses their registers after the first
@@ -104,15 +93,42 @@ INLINE void products_wait(const int latest)
  * bit of a 64-bit clock. */
 INLINE void keep_operands(uint operands[][QUERY_WORDS], const int count)
 {
-#if !EMULATE
     uint zero;
 
     __asm volatile("mov.u32 %0, %%clock_hi; shr.u32 %0, %0, 31;" : "=r"(zero));
     UNROLL
     for (int n = 0; n < count; n++)
         __asm volatile("xor.b32 %0, %0, %1;" : "+r"(operands[n][0]) : "r"(zero));
-#endif
 }
+#else
+INLINE void sums_here(float *sums, const int count)
+{
+}
+
+INLINE void operands_here(uint operands[][QUERY_WORDS], const int count)
+{
+}
+
+INLINE void weights_here(const float *sums)
+{
+}
+
+INLINE void products_begin(void)
+{
+}
+
+INLINE void products_under_way(void)
+{
+}
+
+INLINE void products_wait(const int latest)
+{
+}
+
+INLINE void keep_operands(uint operands[][QUERY_WORDS], const int count)
+{
+}
+#endif
 
 /* The descriptor of the part that begins `bytes` bytes after the tile's first element, in a tile of
  * `rows` rows. It is the tile's own plus a constant: local memory ends before a carry. */
