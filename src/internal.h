@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clattn-tune and clattn-bench use of the library besides its public headers: the only header of
- * src/, beside those of src/cli/, that they include (tests/layers.sh). They link the static library, so
- * nothing here is of its interface. */
+/* Parts of the library that clattn-tune and clattn-bench use besides its public headers. They include no
+ * other header of src/, besides those of src/cli/ (tests/layers.sh). They link the static library, so
+ * nothing here belongs to its interface. */
 #ifndef CA_INTERNAL_H
 #define CA_INTERNAL_H
 

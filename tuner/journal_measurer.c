@@ -18,8 +18,8 @@ struct journaling {
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* What could not be tried (outcome CA_CONSTRAINT_FAILED) is not known; what failed and may do so no
- * more is tried again before that is final. */
+/* Enters a reading. A candidate that could not be tried (outcome CA_CONSTRAINT_FAILED) is not
+ * known. One whose failure may pass is tried again before the failure is final. */
 static void enter(struct journaling *m, size_t problem, const struct ca_candidate *candidate,
                   bool built, const struct ca_reading *reading)
 {
@@ -89,7 +89,8 @@ static void measure(void *user, size_t problem, const struct ca_candidate *candi
     enter(m, problem, candidate, true, reading);
 }
 
-/* What was not read, as the tuning was interrupted, is as it was: it has not failed. */
+/* Measures a round. Times that were not read, because the tuning was interrupted, stay as they
+ * were: nothing has failed. */
 static void round_of(void *user, size_t problem, const struct ca_candidate *candidates,
                      size_t count, double *seconds)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clattn-tune shows while it works: on a terminal one line that is redrawn, elsewhere a line
+/* The progress that clattn-tune shows: on a terminal one line that is redrawn, elsewhere a line
  * for each event worth one. */
 #ifndef CA_PROGRESS_H
 #define CA_PROGRESS_H

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long a worker may go on once the user has interrupted it. */
+/* Seconds that a worker may go on once the user has interrupted it. */
 #define GRACE_SECONDS 0.5
 
 /* A tuning that goes on where another was interrupted has at least this part of its time. */
@@ -121,8 +121,8 @@ static clattn_status open_group(void *user, const struct ca_problem *problems, s
                : CLATTN_OUT_OF_MEMORY;
 }
 
-/* What is in no journal yet: what was not measured, as another configuration gives the same program,
- * and what failed whenever it was tried, but may not always do so. */
+/* Enters an event that is in no journal yet. It was not measured, as another configuration gives
+ * the same program, or it failed whenever it was tried but may not always do so. */
 static void enter(struct tuning *tuning, const struct ca_tune_event *event)
 {
     struct ca_journal_entry entry = {

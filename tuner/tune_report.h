@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a tuning found, for people and as JSON. */
+/* Results of a tuning, for people and as JSON. */
 #ifndef CA_TUNE_REPORT_H
 #define CA_TUNE_REPORT_H
 

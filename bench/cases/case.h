@@ -56,10 +56,11 @@ void *case_allocate(size_t count, size_t size, struct message *why);
 
 void case_free(struct attention_case *attention);
 
-/* Random data, never all zeros: Q, K, V, X and gradients uniform in +-2, a layer's weights such
- * that its q, k and v are like these, masks that hide a quarter, lengths of at least half, block lists that are full. Of
- * backward o and lse are of a plausible size, but not those of q, k and v, and a layer's reserve is
- * not there: see case_forward.h. The same seed gives the same data on every machine. */
+/* Random data, never all zeros. Q, K, V, X and gradients are uniform in +-2, and a layer's
+ * weights are such that its q, k and v are like these. Masks hide a quarter, lengths are at
+ * least half, and block lists are full. Of backward, o and lse have a plausible size, but are
+ * not those of q, k and v. A layer's reserve is missing: see case_forward.h. The same seed gives
+ * the same data on every machine. */
 bool case_random(struct attention_case *attention, const struct job *job, unsigned seed,
                  struct message *why);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention cases in safetensors files. Tensors in the names of ONNX's operator Attention (Q K V
- * attn_mask past_key past_value nonpad_kv_seqlen in, Y present_key present_value qk_matmul_output
- * out), or with the answer named O, or in the names of tutorials (context, weights; K2, V2,
- * context_cross, weights_cross). Attributes (scale, softcap, is_causal, q_num_heads, kv_num_heads,
- * left_window_size, right_window_size, qk_matmul_output_mode, softmax_precision) stand in
- * __metadata__ as texts; one that is not known is refused. Rank 2 is (seq, dim), rank 3 (batch, seq,
- * heads * dim), rank 4 (batch, heads, seq, dim). */
+/* Attention cases in safetensors files. Tensors have the names of ONNX's operator Attention,
+ * those of tutorials (context, weights; K2, V2, context_cross, weights_cross), or the answer is
+ * named O. ONNX's inputs are Q K V attn_mask past_key past_value nonpad_kv_seqlen, its outputs Y
+ * present_key present_value qk_matmul_output. Attributes stand in __metadata__ as texts: scale,
+ * softcap, is_causal, q_num_heads, kv_num_heads, left_window_size, right_window_size,
+ * qk_matmul_output_mode, softmax_precision. One that is not known is refused. Rank 2 is (seq,
+ * dim), rank 3 (batch, seq, heads * dim), rank 4 (batch, heads, seq, dim). */
 #ifndef CLATTN_BENCH_CASE_FILE_H
 #define CLATTN_BENCH_CASE_FILE_H
 

@@ -87,9 +87,9 @@ enum output {
     OUTPUT_COUNT
 };
 
-/* Where the elements of a tensor lie. Those of fewer than four dimensions have sizes of 1 in front,
- * but lse a last one of 1; x, context and y of a layer are (batch, 1, seq, columns), w of a
- * projection (heads of x, columns of x, heads of y, columns of y). */
+/* The places of a tensor's elements. Tensors of fewer than four dimensions have sizes of 1 in
+ * front, but lse a last one of 1. In a layer, x, context and y are (batch, 1, seq, columns). In
+ * a projection, w is (heads of x, columns of x, heads of y, columns of y). */
 struct view {
     clattn_dtype dtype; /* Meaningless for the mask and lengths. */
     clattn_cache cache; /* For k and v: how their elements are quantized. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run is to time: the arguments of the command line, workloads and files taken apart. */
+/* The problems of a run, taken from the arguments of the command line, workloads and files. */
 #ifndef CLATTN_BENCH_ITEMS_H
 #define CLATTN_BENCH_ITEMS_H
 
@@ -20,9 +20,9 @@ struct items {
     size_t num_names;
 };
 
-/* Each argument is the name of a workload, the text form of a problem or a layer, a
- * FILE.safetensors with tensors or another file with a problem or a layer a line. The items borrow
- * the texts. On failure *why says which argument is none of these, or what is wrong in a file;
+/* Each argument is the name of a workload, the text form of a problem or a layer, or a file. A
+ * FILE.safetensors has tensors, any other file a problem or a layer a line. The items borrow the
+ * texts. On failure *why says which argument is none of these, or what is wrong in a file;
  * items_free() is due all the same. */
 bool items_read(struct items *items, int count, const char *const *arguments, struct message *why);
 

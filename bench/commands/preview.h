@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a device that is not at hand would run, and why. */
+/* The configuration that a device which is not at hand would run, and the reason. */
 #ifndef CLATTN_BENCH_PREVIEW_H
 #define CLATTN_BENCH_PREVIEW_H
 

@@ -48,8 +48,8 @@ bool run_complain(struct run *run, const char *text);
 bool run_device(const struct run_settings *settings, const struct items *items,
                 struct run_results *results);
 
-/* What a problem costs is unknown before it has run: an execution's least time by the peaks, and
- * some constant work. */
+/* Returns an estimate of a problem's time before it has run: an execution's least time by the
+ * peaks, and some constant work. */
 double run_problem_weight(const struct job *job);
 
 /* All implementations of a problem, checked, timed in turns and checked again. Fills the record,

@@ -13,7 +13,8 @@
 
 enum { HEART = 3 /* the child's number of it */, TICK_MILLISECONDS = 100 };
 
-/* How long a child may take to end in an orderly way, and to end once it was killed. */
+/* Seconds in which a child may end in an orderly way, and those in which it must end once it was
+ * killed. */
 #define GRACE_SECONDS 5.0
 #define DEATH_SECONDS 3.0
 

@@ -6,7 +6,7 @@
 #include "cli/message.h"
 #include "os/process.h"
 
-/* How a child ended. */
+/* The end of a child. */
 struct fleet_end {
     struct ca_child_end end;
     bool silent;     /* It gave no heartbeat for too long and was ended. */
@@ -14,8 +14,8 @@ struct fleet_end {
     char doing[160]; /* The activity that it reported last; "" if none. */
 };
 
-/* Environment variables: the index of the device that a child runs, in place of its command line's
- * device, and a file to which it saves its results as well. */
+/* Environment variables: the index of the device that a child runs instead of its command line's
+ * device, and a file to which it also saves its results. */
 #define FLEET_DEVICE "CLATTN_BENCH_DEVICE"
 #define FLEET_SAVE "CLATTN_BENCH_SAVE"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far a run has come: on a terminal one line that is redrawn, with the time left; and a sign of
- * life for the program that started this one. */
+/* The progress of a run: on a terminal one line that is redrawn, with the time left. It is also
+ * a sign of life for the program that started this one. */
 #ifndef CLATTN_BENCH_PROGRESS_H
 #define CLATTN_BENCH_PROGRESS_H
 

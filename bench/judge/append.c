@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bound. u = 2^-24 is the error of one f32 operation, relative to its result. A sine or cosine is off
- * by 4 u, its products and their sum by 2 u of their magnitudes each. What a block of a quantized cache
- * adds is half a step of its scale, a whole one for the value that 4 bits do not reach, and the rounding of
- * the scale to binary16. */
+/* The bound. u = 2^-24 is the error of one f32 operation, relative to its result. A sine or
+ * cosine is off by 4 u, its products and their sum by 2 u of their magnitudes each. A block of a
+ * quantized cache adds half a step of its scale, or a whole one for the value that 4 bits do not
+ * reach. The rounding of the scale to binary16 comes on top. */
 #include "bench/judge/judge.h"
 #include "bench/judge/values.h"
 

@@ -14,7 +14,7 @@ void reference_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t
 bool reference_dropout_keeps(const clattn_problem *p, const struct tensor_view *view, size_t b,
                              size_t h, size_t i, size_t j);
 
-/* What the pair's weight is multiplied by: 0 or 1 / (1 - dropout); 1 without dropout. */
+/* Returns the factor of the pair's weight: 0 or 1 / (1 - dropout), and 1 without dropout. */
 double reference_dropout_factor(const clattn_problem *p, const struct tensor_view *view, size_t b,
                                 size_t h, size_t i, size_t j);
 

@@ -14,7 +14,7 @@ struct function_program;
 /* The function's source, read; NULL for NULL, or without memory. It lives as long as the process. */
 const struct function_program *function_program_of(const clattn_function *function);
 
-/* What of a source cannot be interpreted, with its line; NULL if all can be. */
+/* Returns what of a source cannot be interpreted, with its line, or NULL. */
 const char *function_mistake(const struct function_program *program);
 
 /* A pair for which a function is called. */
@@ -27,7 +27,7 @@ struct function_pair {
     const float *floats;
 };
 
-/* How many operands and parameters it has. */
+/* The number of its operands and parameters. */
 struct function_counts {
     size_t operands, ints, floats;
 };

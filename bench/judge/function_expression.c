@@ -282,7 +282,7 @@ static struct node *read_unary(struct function_reader *r)
     return read_primary(r);
 }
 
-/* How closely an operator of two binds: 1 the loosest; 0 if the word is none. */
+/* Returns how closely a binary operator binds: 1 the loosest, 0 if the word is none. */
 static int level_of(const struct function_reader *r)
 {
     static const char *const levels[] = {"||",    "&&",        "|",     "^",   "&",

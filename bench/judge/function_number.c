@@ -244,7 +244,7 @@ static bool is_nan(struct number x)
     return x.type == NUMBER_FLOAT && isnan(x.value.value);
 }
 
-/* Whether op compares, and if so, the result. */
+/* Returns whether op compares, and gives the result if so. */
 static bool compares(struct decisions *d, int op, struct number a, struct number b, bool *result)
 {
     const bool unordered = is_nan(a) || is_nan(b);

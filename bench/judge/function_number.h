@@ -25,8 +25,8 @@ struct number {
     struct bounded value, slope; /* of a float */
 };
 
-/* What an evaluation decides where errors leave it open which of two values is the greater one. It is repeated
- * with the other decisions: bit n of `plan` turns decision n round. */
+/* Decisions of an evaluation where errors leave open which of two values is the greater one. It
+ * is repeated with the other decisions: bit n of `plan` inverts decision n. */
 struct decisions {
     unsigned plan;
     unsigned count;
@@ -44,7 +44,7 @@ struct number number_of_float(double value, double bound);
 struct number number_convert(struct decisions *d, struct number x, enum number_type type);
 bool number_is_true(struct decisions *d, struct number x);
 
-/* Whether a < b, a == b. */
+/* Return whether a < b, and whether a == b. */
 bool number_less(struct decisions *d, struct number a, struct number b);
 bool number_equal(struct decisions *d, struct number a, struct number b);
 

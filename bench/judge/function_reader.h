@@ -41,7 +41,7 @@ bool reader_take(struct function_reader *r,
                  const char *word); /* and returns whether it was there */
 void reader_expect(struct function_reader *r, const char *word);
 
-/* Whether the word names a type, and takes it. */
+/* Takes the word if it names a type, and returns whether it does. */
 bool reader_take_type(struct function_reader *r, enum number_type *type);
 
 struct node *reader_node(struct function_reader *r, enum node_kind kind);

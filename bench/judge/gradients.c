@@ -312,7 +312,7 @@ static void add(const struct arithmetic *a, struct gradient_sum *to, struct boun
     }
 }
 
-/* What a visible pair adds to the gradients of the elements that the score function loads for it. */
+/* Adds a visible pair's share to the gradients of the elements that the score function loads for it. */
 static void add_loads(const struct reference *r, const struct query *query, size_t j,
                       const struct pair *pair, struct gradient_sum *sums)
 {
@@ -330,7 +330,7 @@ static void add_loads(const struct reference *r, const struct query *query, size
     }
 }
 
-/* What a visible pair adds; n counts from the first key of the range. */
+/* Adds the share of a visible pair; n counts from the first key of the range. */
 static void add_pair(const struct gradient_work *work, const struct query *query,
                      const struct rows *rows, size_t j, size_t n, const struct gradient_sums *sums)
 {

@@ -11,10 +11,11 @@
 typedef void judge_visit(void *user, int id, const size_t at[4], const struct bounded *want,
                          size_t count);
 
-/* Computes in double precision what a problem of any operation writes. Of forward: rows (batch, head, query) of o, lse and
- * scores; of backward: rows of dq, rows of dk and dv (batch, kv head, key), and elements of the gradients that sum
- * over many pairs, from the o and lse in the view; of the others: rows of their results. Rows that no
- * sequence of a packed batch has, and those of tokens that have no place, are left out.
+/* Computes in double precision the results of a problem of any operation. Forward gives rows
+ * (batch, head, query) of o, lse and scores. Backward uses the o and lse in the view. It gives rows
+ * of dq, rows of dk and dv (batch, kv head, key), and elements of the gradients that sum over many
+ * pairs. The other operations give rows of their results. Rows that no sequence of a packed batch
+ * has, and those of tokens that have no place, are left out.
  *
  * budget: how many elements of what is read may be looked at. INFINITY: all results. Else places spread over
  * all of each tensor, the first and the last among them. False without memory. */

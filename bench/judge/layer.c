@@ -249,8 +249,8 @@ static struct extent extent_of(const struct computation *c, int n)
     return e;
 }
 
-/* A weight matrix as far as it belongs to the range: (columns of the product, columns of what is multiplied) or,
- * `transposed`, the other way round. */
+/* The part of a weight matrix that belongs to the range: (columns of the product, columns of the
+ * other factor), or with `transposed` the other way round. */
 static bool load_weights(const struct computation *c, int n, bool transposed, struct matrix *matrix)
 {
     const struct extent e = extent_of(c, n);

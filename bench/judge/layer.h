@@ -19,7 +19,7 @@ enum layer_tensor {
 /* Elements of a tensor, of either direction; 0 if the layer has no such tensor. */
 size_t layer_elements(const clattn_multihead *layer, enum layer_tensor id);
 
-/* How a tensor is stored; that of a mask or of lengths means nothing. */
+/* Returns the dtype in which a tensor is stored. That of a mask or of lengths means nothing. */
 clattn_dtype layer_dtype(const clattn_multihead *layer, enum layer_tensor id);
 
 /* A matrix product of the layer: q, k, v or the output (n = 0 to 3). */
@@ -38,8 +38,8 @@ size_t layer_weight_at(const clattn_multihead *layer, const struct layer_part *p
 /* The row of x's order that batch b and position s have. */
 size_t layer_row(const clattn_multihead *layer, size_t b, size_t s, size_t seq);
 
-/* What a layer reads, each tensor as numbers or, where these are NULL, as stored; both NULL where there is none, and
- * for mask and lengths. */
+/* Tensors that a layer reads, each as numbers or, where these are NULL, as stored. Both are NULL
+ * where there is no tensor, and for mask and lengths. */
 struct layer_inputs {
     const double *at[LAYER_DY + 1];
     const void *stored[LAYER_DY + 1];
@@ -71,9 +71,10 @@ struct layer_answers {
     bool made;
 };
 
-/* For layers of any size, whose attention has the operation. whole: all of y, or of backward of all gradients of what
- * the products read and of their parameters. Else y, dx and the gradients of context and values in the last batch, and
- * the parameters' gradients of the first kv head in all batches. Sets `made`; false without memory. */
+/* For layers of any size, whose attention has the operation. With `whole` it gives all of y, or
+ * in backward all gradients of the products' inputs and of their parameters. Otherwise it gives
+ * y, dx and the gradients of context and values in the last batch, and the parameters' gradients
+ * of the first kv head in all batches. Sets `made`; false without memory. */
 bool layer_answers_make(const clattn_multihead *layer, const struct layer_inputs *in,
                         enum precision precision, bool whole, struct layer_answers *answers);
 

@@ -13,7 +13,7 @@
 
 enum { CHUNK = 64 }; /* Elements that are loaded at a time. */
 
-/* What is read, and y, which is where it accumulates. */
+/* Tensors that a projection reads, and y, to which it may add. */
 struct projecting {
     const clattn_projection_problem *p;
     const struct tensor_view *view;

@@ -198,7 +198,7 @@ static void give(const struct reference *r, const struct function_program *progr
     pair->floats = values ? values->floats + others.floats : NULL;
 }
 
-/* Whether the mask function lets a pair through. */
+/* Returns whether the mask function lets a pair through. */
 static bool function_sees(const struct reference *r, const struct query *query, size_t j)
 {
     if (!r->mask_function)

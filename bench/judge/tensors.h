@@ -85,8 +85,9 @@ bool tensor_locate_query(const clattn_problem *p, const struct tensor_view *view
 bool tensor_locate_key(const clattn_problem *p, const struct tensor_view *view, size_t b, size_t j,
                        size_t *block, size_t *row);
 
-/* Whether some sequence has that row of o, lse, dq, dk or dv, counted along the axis of queries or keys: in a packed
- * batch there may be rows of none, which nothing writes. Of other tensors every row. */
+/* Returns whether a sequence has that row of o, lse, dq, dk or dv, counted along the axis of
+ * queries or keys. A packed batch may have rows of no sequence, which nothing writes. Other
+ * tensors have every row. */
 bool tensor_has_row(const clattn_problem *p, const struct tensor_view *view, enum tensor_id id,
                     size_t row);
 

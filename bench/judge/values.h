@@ -11,9 +11,10 @@ size_t value_bytes(clattn_dtype dtype);
 /* Element n of `data`, exactly. */
 double value_get(clattn_dtype dtype, const void *data, size_t n);
 
-/* Elements of a block of a quantized tensor; whether that is what a cache consists of, and if so, the bytes of a block,
- * the largest magnitude of an element of scale 1, the error of quantizing at most, as a part of the largest magnitude of
- * a block, and element n, exactly. */
+/* Elements of a block of a quantized tensor, and whether a cache consists of such blocks. The
+ * others are for such a cache: bytes of a block, and the largest magnitude of an element of
+ * scale 1. The error of quantizing is a part of the largest magnitude of a block. The last gives
+ * element n exactly. */
 #define VALUE_BLOCK 32
 bool value_in_blocks(clattn_cache cache);
 size_t value_block_bytes(clattn_cache cache);

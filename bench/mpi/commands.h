@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clattn-bench-mpi does: commands of clattn-bench on ranks of MPI. All ranks return alike. */
+/* Commands of clattn-bench on ranks of MPI. All ranks return alike. */
 #ifndef CLATTN_BENCH_MPI_COMMANDS_H
 #define CLATTN_BENCH_MPI_COMMANDS_H
 
@@ -14,7 +14,7 @@ int mpi_verify_command(int argc, char **argv);
 bool mpi_target_open(const struct ranks *ranks, struct target *target, const char *selector,
                      struct message *why);
 
-/* Whether options were understood on all ranks: 0, or the exit status of all. Collective. */
+/* Returns 0 if all ranks understood their options, else the exit status of all. Collective. */
 int mpi_agree_status(const struct ranks *ranks, const char *command, int status);
 
 #endif

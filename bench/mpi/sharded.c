@@ -32,7 +32,7 @@ bool sharded_mode(const char *name, clattn_mpi_options *options)
 
 /* ---- rows of tensors ------------------------------------------------------------------------- */
 
-/* How a tensor is divided among ranks: not at all, by rows of queries, or by rows of keys. */
+/* The ways to divide a tensor among ranks: not at all, by rows of queries, or by rows of keys. */
 enum cut { OF_ALL, OF_QUERIES, OF_KEYS };
 
 static enum cut input_cut(enum input input)

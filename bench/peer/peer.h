@@ -12,7 +12,7 @@
 #define PEER_MOST 8
 #define PEER_MOST_VARIABLES 2
 
-/* What the program knows of a peer before it is started. */
+/* Facts of a peer that are known before it is started. */
 struct peer_kind {
     const char *key;      /* Its name in --peers, such as "clblast". */
     const char *name;     /* Its name for people, such as "CLBlast". */

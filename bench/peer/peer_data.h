@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What passes between this program and a peer: a problem as JSON, tensors as files. The subject of
- * each sentence in *why is the peer. */
+/* Data between this program and a peer: a problem as JSON, tensors as files. The subject of each
+ * sentence in *why is the peer. */
 #ifndef CLATTN_BENCH_PEER_DATA_H
 #define CLATTN_BENCH_PEER_DATA_H
 

@@ -6,10 +6,10 @@
 
 #include <stdio.h>
 
-/* Waits for the end of its requests, of which there are none: it comes when this program, of number
- * $2, ends without ending the guard. Then the peer, process group $1, has to go, and files with it.
- * The system would end a stopped group that lost its parent, were the next parent not often of the
- * same session, as the first process of a container is. */
+/* Waits for the end of its requests, of which there are none. The end comes when this program,
+ * of number $2, ends without ending the guard. Then the peer, process group $1, and its files
+ * are removed. The system would end a stopped group that lost its parent, but not where the next
+ * parent is of the same session, as in a container. */
 static const char guard_script[] =
     "read -r line <&3\n"
     "kill -s KILL -- \"-$1\"\n"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer's process: stopped but for the time that it has a request to answer, so that threads of
- * its own that spin for work do not disturb others, and ended for certain, even if this program is
- * killed: what is stopped would not notice that its requests have come to an end. Then this
- * program's files for peers (peer_data.h) go as well. */
+/* A peer's process. It is stopped except while it answers a request, so that its spinning
+ * threads do not disturb others. It ends for certain, even if this program is killed; a stopped
+ * process would not notice the end of its requests. Then this program's files for peers
+ * (peer_data.h) are removed as well. */
 #ifndef CLATTN_BENCH_PEER_PROCESS_H
 #define CLATTN_BENCH_PEER_PROCESS_H
 

@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-/* How a library presents itself. */
+/* The facts that a library states of itself. */
 struct peer_greeting {
     char version[32];
     char method[128]; /* The functions that are called, in one line. */
@@ -45,8 +45,8 @@ struct peer_work {
     size_t ways;   /* Number of ways to compute; 1 unless open() changes it. */
 };
 
-/* What computes some operations. Functions that fail say why in one sentence; those that are NULL
- * have nothing to do. `self` is the library's own state. */
+/* A library that computes some operations. Functions that fail say why in one sentence; those
+ * that are NULL have nothing to do. `self` is the library's own state. */
 struct peer_library {
     /* Where a program has several libraries, the members up to hello() are those of the first. */
     const char *name;

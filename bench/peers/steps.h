@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a problem is cut into pairs of batched matrix products: so that the scores of each fit where
- * they should, and so that what causality and windows hide is not multiplied at all where that can
- * be had by leaving out columns. */
+/* Divides a problem into pairs of batched matrix products, so that the scores of each fit the
+ * memory for them. Columns that causality and windows hide are left out where that is possible. */
 #ifndef CLATTN_BENCH_PEER_STEPS_H
 #define CLATTN_BENCH_PEER_STEPS_H
 

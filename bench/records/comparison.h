@@ -68,11 +68,11 @@ struct comparison {
     size_t num_groups;
 };
 
-/* Devices belong together that have the same name, platform and number of units, whatever the
- * driver: an update is worth a comparison. If a file has none of the devices known so far, its
- * devices stand beside those of the same platform, or the only one beside the only one, as others:
- * ratios are shown then, but a slower device is no regression. Problems belong together by their
- * text, first those of the same name. On failure *why says why and there is nothing to free. */
+/* Devices with the same name, platform and number of units belong together, whatever the driver:
+ * an update is worth a comparison. If a file has none of the known devices, its devices are
+ * paired with those of the same platform, or the only one with the only one. Their ratios are
+ * shown, but a slower device is no regression then. Problems belong together by their text,
+ * first those of the same name. On failure *why says why and there is nothing to free. */
 bool comparison_open(struct comparison *comparison, const struct run_results *files,
                      size_t num_files, const struct comparison_options *options,
                      struct message *why);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How comparisons look on a terminal. */
+/* The look of comparisons on a terminal. */
 #ifndef CLATTN_BENCH_COMPARISON_LOOKS_H
 #define CLATTN_BENCH_COMPARISON_LOOKS_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How ranks of MPI shared the work of an outcome (clattn-bench run --mpi), in memory and in files. */
+/* The shares of MPI's ranks in the work of an outcome (clattn-bench run --mpi), in memory and in
+ * files. */
 #ifndef CLATTN_BENCH_DISTRIBUTED_H
 #define CLATTN_BENCH_DISTRIBUTED_H
 
@@ -7,7 +8,7 @@
 
 #define DISTRIBUTED_MOST_RANKS 1000000
 
-/* How a rank's time in an execution was spent: medians, in seconds. */
+/* The parts of a rank's time in an execution: medians, in seconds. */
 struct spent {
     double computing, waiting,
         transfer;   /* The seconds in clattn_mpi_plan_info; transfer is its staging. */

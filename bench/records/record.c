@@ -83,7 +83,7 @@ const struct outcome *record_find(const struct record *record, const char *imple
     return NULL;
 }
 
-/* How reasons begin, in the order of the words. */
+/* The beginnings of reasons, in the order of the words. */
 static const char *const reasons[] = {
     "the caller forced",
     "an override",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one problem of a run came to, implementation by implementation. */
+/* The outcome of one problem of a run, implementation by implementation. */
 #ifndef CLATTN_BENCH_RECORD_H
 #define CLATTN_BENCH_RECORD_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What runs came to, in memory and in files: results/README.md describes the JSON. Reading what was
- * written gives the same again, times to nine digits. */
+/* Results of runs, in memory and in files: results/README.md describes the JSON. Written results
+ * read back the same, with times to nine digits. */
 #ifndef CLATTN_BENCH_RESULTS_H
 #define CLATTN_BENCH_RESULTS_H
 
@@ -53,8 +53,8 @@ struct device_run {
     size_t count;
 };
 
-/* How noisy it was: the median over all that was timed of half the 95 % interval of the median, as
- * a part of the median; 0 without samples. */
+/* Returns the noise of a run: the median, over all that was timed, of half the 95 % interval of
+ * the median. It is a part of the median, and 0 without samples. */
 double device_run_noise(const struct device_run *run);
 
 #define RESULTS_NOISY 0.05 /* Noise from which on the reader is warned. */

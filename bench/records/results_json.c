@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What results are in JSON: each function describes a struct, to be read as well as written. */
+/* The JSON form of results. Each function describes a struct, which is written and read alike. */
 #include "bench/records/archive.h"
 #include "bench/records/results.h"
 #include "os/clock.h"

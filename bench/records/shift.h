@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much longer one thing takes than another that was measured at another time. */
+/* The ratio of two times that were measured at different times. */
 #ifndef CLATTN_BENCH_SHIFT_H
 #define CLATTN_BENCH_SHIFT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What backward needs of forward. */
+/* Results of forward that backward needs. */
 #ifndef CLATTN_BENCH_CASE_FORWARD_H
 #define CLATTN_BENCH_CASE_FORWARD_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the first result costs in a new process: measured in processes of this program's own, the
- * first of which finds empty caches, the second what the first has left there. */
+/* The time of the first result in a new process. It is measured in processes of this program's
+ * own: the first finds empty caches, the second finds what the first has left there. */
 #ifndef CLATTN_BENCH_COLD_START_H
 #define CLATTN_BENCH_COLD_START_H
 
@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-/* What compiling took of a first call, in seconds; all 0: nothing was compiled. */
+/* The parts of compiling in a first call, in seconds. All are 0 if nothing was compiled. */
 enum {
     COLD_START_FRONT_END,
     COLD_START_CODE_GENERATION,

@@ -73,17 +73,12 @@ static clattn_status run_backward(const struct engine *e, const struct tensor_se
     return clattn_attention_backward(e->plan, e->target->queue, &tensors, 0, NULL, done);
 }
 
-/* An operand's memory, by the enumerator that it has in case.h. */
-#define CASE_ROLE(role, set, ID) CASE_ROLE_##role(set, ID)
-#define CASE_ROLE_input(set, ID) (set)->in[INPUT_##ID]
-#define CASE_ROLE_output(set, ID) (set)->out[OUTPUT_##ID]
-
 static clattn_status run_projection(const struct engine *e, const struct tensor_set *set,
                                     cl_event *done)
 {
     const clattn_projection_tensors tensors = {
         .struct_size = sizeof tensors,
-#define OPERAND(ID, member, LAYOUT, role, ...) .member = CASE_ROLE(role, set, PROJECTION_##ID),
+#define OPERAND(ID, member, LAYOUT, role, ...) .member = SET(role, PROJECTION_##ID),
         CA_PROJECTION_OPERANDS(OPERAND)
 #undef OPERAND
             .workspace = set->workspace,
@@ -96,7 +91,7 @@ static clattn_status run_merge(const struct engine *e, const struct tensor_set *
 {
     const clattn_merge_tensors tensors = {
         .struct_size = sizeof tensors,
-#define OPERAND(ID, member, LAYOUT, role, ...) .member = CASE_ROLE(role, set, MERGE_##ID),
+#define OPERAND(ID, member, LAYOUT, role, ...) .member = SET(role, MERGE_##ID),
         CA_MERGE_OPERANDS(OPERAND)
 #undef OPERAND
             .workspace = set->workspace,
@@ -110,7 +105,7 @@ static clattn_status run_append(const struct engine *e, const struct tensor_set 
 {
     const clattn_append_tensors tensors = {
         .struct_size = sizeof tensors,
-#define OPERAND(ID, member, LAYOUT, role, ...) .member = CASE_ROLE(role, set, APPEND_##ID),
+#define OPERAND(ID, member, LAYOUT, role, ...) .member = SET(role, APPEND_##ID),
         CA_APPEND_OPERANDS(OPERAND)
 #undef OPERAND
             .workspace = set->workspace,

@@ -19,7 +19,7 @@ struct measurement {
     size_t enqueued;
 };
 
-/* Makes the plan, copies the data to the device so many times and executes once, which also
+/* Makes the plan, copies the data to the device `copies` times, and executes once. That also
  * compiles what the driver leaves to the first launch. */
 bool measurement_open(struct measurement *measurement, const struct target *target,
                       const struct attention_case *attention, const clattn_plan_options *options,
@@ -50,8 +50,9 @@ bool measurement_check(struct measurement *measurement, const struct attention_c
 bool measurement_sample(struct measurement *measurement, double busy, double *seconds, double *host,
                         struct message *why);
 
-/* What an execution costs the calling thread beyond bare calls of clEnqueueNDRangeKernel for the
- * same kernels: the difference of medians over turns of both, on an empty queue. Not of layers. */
+/* Gives the time of an execution in the calling thread beyond bare calls of
+ * clEnqueueNDRangeKernel for the same kernels. It is the difference of medians over turns of
+ * both, on an empty queue. Not for layers. */
 bool measurement_overhead(struct measurement *measurement, double *seconds, struct message *why);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the device can do at best, measured in the same run as the problems: the clock of a shared
- * machine wanders, a share of the peak does not. */
+/* The peaks of the device, measured in the same run as the problems. The clock of a shared
+ * machine varies, and a share of the peak does not. */
 #ifndef CLATTN_BENCH_PEAKS_H
 #define CLATTN_BENCH_PEAKS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long one of many equal executions takes, all enqueued at once. */
+/* The time of one of many equal executions, all enqueued at once. */
 #ifndef CLATTN_BENCH_TIMING_H
 #define CLATTN_BENCH_TIMING_H
 

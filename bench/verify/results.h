@@ -5,8 +5,8 @@
 
 #include "bench/cases/case.h"
 
-/* What a device computed, in host memory, in the layouts of the problem; NULL for what the problem
- * has not, or is not to be looked at. */
+/* Results of a device in host memory, in the layouts of the problem. NULL stands for results
+ * that the problem has not, or that are not compared. */
 struct results {
     void *out[OUTPUT_COUNT];
 };

@@ -11,7 +11,7 @@
 
 #define MOST_VERDICTS 64
 
-/* Whether clattn computes a shape, asked once for each. */
+/* Tells whether clattn computes a shape; it is asked once for each. */
 struct verdict {
     struct shape shape;
     bool supported;

@@ -252,7 +252,8 @@ static void open_once(void)
     };
 }
 
-/* What ggml looks for in a library that it loads. NULL: this ggml does not suit, the log says why. */
+/* The function that ggml looks for in a library that it loads. It returns NULL if this ggml does
+ * not suit, and the log says why. */
 CLATTN_GGML_EXPORT ggml_backend_reg_t ggml_backend_init(void);
 
 ggml_backend_reg_t ggml_backend_init(void)

@@ -95,7 +95,7 @@ static bool suits(const struct host *host, char sentence[SENTENCE_BYTES])
 
 /* ---- once in a process ----------------------------------------------------------------------- */
 
-/* What ggml has of a backend is one address for the life of the process, so this is static. */
+/* ggml keeps one address of a backend for the life of the process, so this is static. */
 static struct host found;
 static bool suitable;
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ggml that loaded the backend: its functions, found in the process, and whether it is one
  * that the backend was built for. Nothing of ggml is linked, so that no second copy of it comes
- * into the process, and an unsuitable one is refused with a sentence instead of by the dynamic
+ * into the process. An unsuitable ggml is refused with a sentence instead of by the dynamic
  * linker. */
 #ifndef CLATTN_GGML_HOST_H
 #define CLATTN_GGML_HOST_H
@@ -18,9 +18,9 @@ struct host {
 #undef HOST
 };
 
-/* Finds the functions, once in a process. NULL, after a sentence on ggml's log or stderr, where
- * one is missing or where tensors, operations or types are not those of the headers that this was
- * compiled with. */
+/* Finds the functions, once in a process. Returns NULL, after a sentence on ggml's log or
+ * stderr, where one is missing. It does so too where tensors, operations or types are not those
+ * of the headers that this was compiled with. */
 const struct host *host_find(void);
 
 /* A sentence for ggml's log, with a newline added. */

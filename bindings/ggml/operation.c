@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Up to so many queries a plan is made for all of the cache that the keys are a view of, and told
- * how many are in use, so that it serves every length: generation makes one plan, not one for each
- * token. A prompt's plan is made for its own length, which costs no compilation either; its mask
- * is too large to be copied. */
+/* With up to so many queries, a plan is made for the whole cache that the keys are a view of. It
+ * is told how many keys are in use, so that it serves every length: generation makes one plan,
+ * not one for each token. A prompt's plan is made for its own length, which costs no compilation
+ * either; its mask is too large to be copied. */
 #define MOST_QUERIES_OF_GENERATION 16
 
 /* ---- tensors --------------------------------------------------------------------------------- */

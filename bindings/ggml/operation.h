@@ -17,7 +17,7 @@ enum operand_name {
     OPERANDS
 };
 
-/* How an operation's mask becomes a bias. */
+/* The ways in which an operation's mask becomes a bias. */
 enum mask_way {
     MASK_NONE,
     MASK_IN_PLACE, /* Of f16, added as it lies in memory. */
@@ -25,7 +25,8 @@ enum mask_way {
     MASK_SLOPED    /* Of f32, multiplied with a slope for each head (ALiBi as ggml has it). */
 };
 
-/* What tells one plan from another. Numbers without gaps between them: two are compared as bytes. */
+/* The numbers that tell one plan from another. There are no gaps between them, since two are
+ * compared as bytes. */
 struct shape {
     size_t batch, heads, kv_heads, seq_q, seq_kv, dim_qk, dim_v;
     size_t stride[OPERAND_SINKS][4];
@@ -53,7 +54,7 @@ struct operation {
     float max_bias;
 };
 
-/* What the node asks for. NULL, or why clattn does not compute it. */
+/* Reads what the node asks for. Returns NULL, or why clattn does not compute it. */
 const char *operation_read(const struct host *host, const struct ggml_tensor *node,
                            struct operation *operation);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clattn does not compute, on ggml's CPU backend: nodes of programs that give one backend a
- * whole graph, and attention that ggml computes faster, or that fails when it is to be executed,
- * for want of memory for example. */
+/* Operations that run on ggml's CPU backend: nodes that clattn does not compute, of programs
+ * that give one backend a whole graph. Also attention that ggml computes faster, or that fails
+ * when it is executed, for want of memory for example. */
 #ifndef CLATTN_GGML_REST_H
 #define CLATTN_GGML_REST_H
 

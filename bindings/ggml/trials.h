@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether clattn or ggml's CPU backend computes an operation: the one that takes less time, measured
- * on the operations themselves. Copies to a device that has memory of its own are in its times.
+/* Chooses between clattn and ggml's CPU backend for an operation, by their times on the operations
+ * themselves. Copies to a device that has memory of its own count in its times.
  *
- * Operations of a kind are told apart by their multiply-adds alone, of which clattn is expected to gain
- * with more. The first of a kind is computed both ways, and so is one of more than twice what ggml is
- * known to compute faster, or of less than half of what clattn is: a growing context has a trial at
- * each doubling until clattn wins one, and none after that. */
+ * Operations of a kind differ by their multiply-adds alone, and clattn is expected to gain with more.
+ * The first of a kind is computed both ways. So is one of more than twice the multiply-adds that ggml is
+ * known to compute faster, or of less than half of those that clattn is. A growing context therefore has a
+ * trial at each doubling until clattn wins one, and none after that. */
 #ifndef CLATTN_GGML_TRIALS_H
 #define CLATTN_GGML_TRIALS_H
 

@@ -5,36 +5,58 @@
 #include "cpu/backward_blocks.h"
 
 #if HAS_DFUNCTION
-/* Adds those of a vector of pairs, the row's keys from n on, with the scores s and the gradients of what the function
- * returns. Keys from `left` on, like all that are hidden, add nothing. */
-INLINE void add_load_gradients(const struct arguments *args, const struct score_row row,
-                               const int n, const int left, const struct score_vector s,
-                               const lanes gradients, __global float *sums)
-{
-    const float *const score = (const float *)&s.softcapped;
+/* The sum of terms of one element that goes on while all pairs of a vector load that element, as a table by distances has it
+ * far from the diagonal. */
+struct load_run {
+    int place; /* -1: none */
+    lanes sum;
+};
 
+INLINE void begin_load_runs(struct load_run runs[SCORE_FUNCTION_LOADS])
+{
+    for (int load = 0; load < SCORE_FUNCTION_LOADS; load++) {
+        runs[load].place = -1;
+        runs[load].sum = 0.0f;
+    }
+}
+
+INLINE void end_load_run(const struct load_run run, __global float *sums)
+{
+    if (run.place >= 0)
+        sums[run.place] += sum_lanes(run.sum);
+}
+
+/* Adds the terms of a vector of pairs with the scores s and the gradients of what the function returns. */
+INLINE void add_load_gradients(const struct score_vector s, const lanes gradients,
+                               struct load_run runs[SCORE_FUNCTION_LOADS], __global float *sums)
+{
     UNROLL
     for (int load = 0; load < SCORE_FUNCTION_LOADS; load++) {
-        lanes terms;
-        ints places;
-        float *const term = (float *)&terms;
-        int *const place = (int *)&places;
-        EACH_LANE
-        for (int c = 0; c < SIMD_WIDTH; c++) {
-            const struct function_pair p =
-                function_pair_after(row.first, 0, n + (c < left ? c : left - 1));
-            place[c] = function_place(args, load, p, score[c]);
-            term[c] = function_by_load(args, load, p, score[c]);
+        const ints places = s.places[load];
+        const int *const place = (const int *)&places;
+        /* a hidden pair's derivative may be NaN */
+        const lanes terms = s.hidden ? (lanes)(0.0f) : s.by_load[load] * gradients;
+        const float *const term = (const float *)&terms;
+        if (!any_lane(places != (ints)(runs[load].place))) {
+            runs[load].sum += terms;
+        } else if (!any_lane(places != (ints)(place[0]))) {
+            end_load_run(runs[load], sums);
+            runs[load].place = place[0];
+            runs[load].sum = terms;
+        } else {
+            float sum = term[0];
+            for (int c = 1; c < SIMD_WIDTH; c++) {
+                if (place[c] == place[c - 1]) {
+                    sum += term[c];
+                } else {
+                    if (place[c - 1] >= 0)
+                        sums[place[c - 1]] += sum;
+                    sum = term[c];
+                }
+            }
+            if (place[SIMD_WIDTH - 1] >= 0)
+                sums[place[SIMD_WIDTH - 1]] += sum;
         }
-        terms = s.hidden ? (lanes)(0.0f) : terms * gradients; /* a hidden pair's may be NaN */
-        if (!any_lane(places != (ints)(place[0]))) {
-            if (place[0] >= 0)
-                sums[place[0]] += sum_lanes(terms);
-            continue;
-        }
-        for (int c = 0; c < SIMD_WIDTH; c++)
-            if (place[c] >= 0)
-                sums[place[c]] += term[c];
     }
 }
 #endif

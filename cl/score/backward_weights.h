@@ -133,6 +133,10 @@ NOINLINE int compute_weights(const int partial, const int of_bias,
 #if HAS_DROPOUT
     lanes kept[4][BLOCK_VECTORS];
 #endif
+#if HAS_DFUNCTION
+    struct load_run runs[SCORE_FUNCTION_LOADS];
+    begin_load_runs(runs);
+#endif
     for (int n = rows.begin; n < rows.end; n++) {
         const long i = tile->i + n;
 #if HAS_DROPOUT
@@ -164,8 +168,7 @@ NOINLINE int compute_weights(const int partial, const int of_bias,
 #endif
 #if HAS_DFUNCTION
             if (!of_bias)
-                add_load_gradients(args, row, m * SIMD_WIDTH, block->keys - m * SIMD_WIDTH, s,
-                                   gradient, head.of_loads);
+                add_load_gradients(s, gradient, runs, head.of_loads);
 #endif
 #if HAS_DERIVATIVE
             if (!of_bias) /* the derivative of a masked pair may be NaN */
@@ -175,6 +178,10 @@ NOINLINE int compute_weights(const int partial, const int of_bias,
             *gradients = gradient;
         }
     }
+#if HAS_DFUNCTION
+    for (int load = 0; load < SCORE_FUNCTION_LOADS && !of_bias; load++)
+        end_load_run(runs[load], head.of_loads);
+#endif
     if (!OPERAND_TILES) /* with tiles pair_weights() clears them */
         clear_neighbours(rows, ds);
     (void)slope_sums;

@@ -81,6 +81,10 @@ struct score_vector {
     lanes softcapped; /* the scores after the softcap, without bias and ALiBi */
     lanes derivative; /* by the product, but for the scale; valid with HAS_DERIVATIVE */
     lanes distance;   /* the factor of ALiBi's slope; valid with HAS_ALIBI */
+#if HAS_DFUNCTION
+    ints places[SCORE_FUNCTION_LOADS];   /* the elements of dfunction that were loaded; -1: none */
+    lanes by_load[SCORE_FUNCTION_LOADS]; /* the scores' derivatives by them */
+#endif
 };
 
 #if HAS_BLOCKS
@@ -107,15 +111,33 @@ INLINE void apply_score_function(const struct arguments *args, const struct scor
     lanes derivative = 1.0f, scores = s->scores;
     float *const score = (float *)&scores, *const slope = (float *)&derivative;
 
+#if HAS_DFUNCTION
+    ints places[SCORE_FUNCTION_LOADS];
+    lanes by_load[SCORE_FUNCTION_LOADS];
+#endif
+
     EACH_LANE
     for (int c = 0; c < SIMD_WIDTH; c++) {
         const struct function_pair p = function_pair_after(row.first, 0, n + min(c, left - 1));
 #ifdef UNIT_DO
         slope[c] = score_function_derivative(score[c], p, o);
 #endif
+#if HAS_DFUNCTION
+        UNROLL
+        for (int load = 0; load < SCORE_FUNCTION_LOADS; load++) {
+            ((int *)&places[load])[c] = score_function_place(load, score[c], p, o);
+            ((float *)&by_load[load])[c] = score_function_by_load(load, score[c], p, o);
+        }
+#endif
         score[c] = score_function(score[c], p, o);
     }
     s->scores = scores;
+#if HAS_DFUNCTION
+    for (int load = 0; load < SCORE_FUNCTION_LOADS; load++) {
+        s->places[load] = places[load];
+        s->by_load[load] = by_load[load];
+    }
+#endif
     s->derivative = HAS_SOFTCAP ? s->derivative * derivative : derivative;
     (void)slope;
     s->hidden |= s->scores == -INFINITY;

@@ -4,6 +4,11 @@
 #include "base/structs.h"
 #include "execute/execute.h"
 
+/* Members of struct ca_tensors that are no buffers, from the public struct t. */
+#define CALL_VALUES                                                                                \
+    .seed = t->dropout_seed, .stream = t->dropout_offset, .place = t->dropout_place,               \
+    .function_values = t->function_values
+
 clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue queue,
                                        const clattn_forward_tensors *tensors, cl_uint num_wait,
                                        const cl_event *wait, cl_event *done)
@@ -20,10 +25,7 @@ clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue
         CA_OPERANDS(OPERAND)
 #undef OPERAND
             .at[CA_WORKSPACE] = t->workspace,
-        .seed = t->dropout_seed,
-        .stream = t->dropout_offset,
-        .place = t->dropout_place,
-        .function_values = t->function_values,
+        CALL_VALUES,
     };
     return ca_execute(plan, queue, &operands, num_wait, wait, done);
 }
@@ -44,10 +46,7 @@ clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queu
         CA_OPERANDS(OPERAND)
 #undef OPERAND
             .at[CA_WORKSPACE] = t->workspace,
-        .seed = t->dropout_seed,
-        .stream = t->dropout_offset,
-        .place = t->dropout_place,
-        .function_values = t->function_values,
+        CALL_VALUES,
     };
     return ca_execute(plan, queue, &operands, num_wait, wait, done);
 }
@@ -70,10 +69,7 @@ clattn_status clattn_attention_forward_host(clattn_context *context, const clatt
 #undef OPERAND
     };
     return ca_host_call(context, problem, options, CLATTN_FORWARD, transfers,
-                        &(struct ca_tensors){.seed = t->dropout_seed,
-                                             .stream = t->dropout_offset,
-                                             .place = t->dropout_place,
-                                             .function_values = t->function_values});
+                        &(struct ca_tensors){CALL_VALUES});
 }
 
 clattn_status clattn_attention_backward_host(clattn_context *context, const clattn_problem *problem,
@@ -94,8 +90,5 @@ clattn_status clattn_attention_backward_host(clattn_context *context, const clat
 #undef OPERAND
     };
     return ca_host_call(context, problem, options, CLATTN_BACKWARD, transfers,
-                        &(struct ca_tensors){.seed = t->dropout_seed,
-                                             .stream = t->dropout_offset,
-                                             .place = t->dropout_place,
-                                             .function_values = t->function_values});
+                        &(struct ca_tensors){CALL_VALUES});
 }

@@ -73,36 +73,23 @@ static clattn_status enqueue(const clattn_context *ctx, cl_program program, cons
                              cl_event *done)
 {
     enum { KEYS = 64 }; /* keys per work-item, as in cl/elementwise/dropout_mask.cl */
-    const size_t global[3] = {(p->seq_kv + KEYS - 1) / KEYS, p->seq_q, p->batch * p->heads};
-    const size_t local[3] = {1, 1, 1};
     const cl_uint drop_below = ca_drop_below(p);
     const cl_long seq_kv = (cl_long)p->seq_kv, first = (cl_long)mask->offset;
-    const struct {
-        size_t bytes;
-        const void *value;
-    } arguments[] = {{sizeof seed, &seed},
-                     {sizeof offset, &offset},
-                     {sizeof drop_below, &drop_below},
-                     {sizeof seq_kv, &seq_kv},
-                     {sizeof first, &first}};
-    const cl_uint count = sizeof arguments / sizeof *arguments;
-    cl_int err;
+    const struct ca_value arguments[] = {{sizeof seed, &seed},
+                                         {sizeof offset, &offset},
+                                         {sizeof drop_below, &drop_below},
+                                         {sizeof seq_kv, &seq_kv},
+                                         {sizeof first, &first}};
+    const struct ca_kernel_launch launch = {
+        .kernel = dropout_mask.name,
+        .values = arguments,
+        .num_values = sizeof arguments / sizeof *arguments,
+        .buffers = mask,
+        .num_buffers = 1,
+        .range = ca_single_items((p->seq_kv + KEYS - 1) / KEYS, p->seq_q, p->batch * p->heads),
+    };
 
-    cl_kernel kernel = clCreateKernel(program, dropout_mask.name, &err);
-    if (err != CL_SUCCESS)
-        return ca_fail_cl(&ctx->log, err, "clCreateKernel(dropout_mask)");
-    for (cl_uint n = 0; err == CL_SUCCESS && n < count; n++)
-        err = clSetKernelArg(kernel, n, arguments[n].bytes, arguments[n].value);
-    if (err == CL_SUCCESS)
-        err = ca_buffer_set(ctx, kernel, count, mask);
-    if (err == CL_SUCCESS)
-        err = clEnqueueNDRangeKernel(queue, kernel, 3, NULL, global, local, num_wait, wait, done);
-    clReleaseKernel(kernel); /* the kernel lives until it has run */
-    if (err == CL_SUCCESS)
-        return CLATTN_SUCCESS;
-    if (done)
-        *done = NULL;
-    return ca_fail_cl(&ctx->log, err, "enqueueing dropout_mask");
+    return ca_launch_kernel(ctx, program, &launch, queue, num_wait, wait, done);
 }
 
 clattn_status clattn_dropout_mask(clattn_context *context, const clattn_problem *problem,

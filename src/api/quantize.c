@@ -190,15 +190,11 @@ static clattn_status enqueue(const clattn_context *ctx, cl_program program,
 {
     const size_t blocks = q->size[0] * q->size[1] * q->size[2] * (q->size[3] / CA_BLOCK);
     const size_t most = ctx->device.max_work_group_size, local = most < 64 ? most : 64;
-    const size_t global = (blocks + local - 1) / local * local;
     const cl_long4 size = four_of(q->size), from_stride = four_of(q->values.stride);
     const cl_long4 to_stride = four_of(q->cache.stride);
     const cl_long from = (cl_long)values->offset, to = (cl_long)cache->offset;
     const cl_int dtype = (cl_int)q->from, format = (cl_int)q->to;
-    const struct {
-        size_t bytes;
-        const void *value;
-    } arguments[] = {
+    const struct ca_value arguments[] = {
         {sizeof size, &size},
         {sizeof from_stride, &from_stride},
         {sizeof to_stride, &to_stride},
@@ -207,26 +203,17 @@ static clattn_status enqueue(const clattn_context *ctx, cl_program program,
         {sizeof dtype, &dtype},
         {sizeof format, &format},
     };
-    const cl_uint count = sizeof arguments / sizeof *arguments;
-    cl_int err;
+    const clattn_buffer buffers[] = {*values, *cache};
+    const struct ca_kernel_launch launch = {
+        .kernel = quantize.name,
+        .values = arguments,
+        .num_values = sizeof arguments / sizeof *arguments,
+        .buffers = buffers,
+        .num_buffers = 2,
+        .range = ca_groups((blocks + local - 1) / local, local),
+    };
 
-    cl_kernel kernel = clCreateKernel(program, quantize.name, &err);
-    if (err != CL_SUCCESS)
-        return ca_fail_cl(&ctx->log, err, "clCreateKernel(quantize)");
-    for (cl_uint n = 0; err == CL_SUCCESS && n < count; n++)
-        err = clSetKernelArg(kernel, n, arguments[n].bytes, arguments[n].value);
-    if (err == CL_SUCCESS)
-        err = ca_buffer_set(ctx, kernel, count, values);
-    if (err == CL_SUCCESS)
-        err = ca_buffer_set(ctx, kernel, count + 1, cache);
-    if (err == CL_SUCCESS)
-        err = clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &global, &local, num_wait, wait, done);
-    clReleaseKernel(kernel); /* the kernel lives until it has run */
-    if (err == CL_SUCCESS)
-        return CLATTN_SUCCESS;
-    if (done)
-        *done = NULL;
-    return ca_fail_cl(&ctx->log, err, "enqueueing quantize");
+    return ca_launch_kernel(ctx, program, &launch, queue, num_wait, wait, done);
 }
 
 clattn_status clattn_quantize(clattn_context *context, const clattn_quantization *what,

@@ -17,8 +17,9 @@
  */
 char *ca_cache_directory(const char *given, int *refused, char *why, size_t why_bytes);
 
-/* How many bytes of programs the cache may hold by $CLATTN_CACHE_MAX_SIZE, a whole number with K, M or G, else by
- * default; 0: any. False if it is none, with the default. */
+/* Gives the bytes of programs that the cache may hold. $CLATTN_CACHE_MAX_SIZE says it as a whole
+ * number with K, M or G; 0 means any. Returns false, with the default, if the variable is no
+ * such number. */
 enum { CA_CACHE_DEFAULT_MEGABYTES = 1024 };
 int ca_cache_limit(unsigned long long *bytes);
 

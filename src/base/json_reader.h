@@ -36,7 +36,8 @@ void ca_json_unparsed(struct ca_json_reader *r, const json_error_t *error);
 json_t *ca_json_parse(struct ca_json_reader *r, const char *text, size_t bytes, size_t most,
                       const char *kind);
 
-/* Whether the member "format" has this name; checks that "version" is 1, as `version` is called. */
+/* The first returns whether the member "format" has this name. The second checks that "version"
+ * is 1; messages call it `version`. */
 int ca_json_is_format(const json_t *root, const char *name);
 void ca_json_version(struct ca_json_reader *r, const json_t *root, const char *version);
 

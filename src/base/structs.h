@@ -119,9 +119,10 @@ static inline void ca_struct_fill(void *to, const void *from, size_t bytes)
     memset((char *)to + known, 0, size - known);
 }
 
-/* What a caller gives, by the argument's name, as a struct of this library's version: itself where it has the
- * same size, else `own`, filled with what it has and, where that is less, with `defaults` (NULL: zeros). NULL, and one
- * sentence in `why`, for a null and for what the rule refuses. */
+/* Reads a caller's struct as one of this library's version; `name` is the argument's name. A
+ * struct of the same size is returned itself. Otherwise `own` is filled with what the struct
+ * has, and where that is less with `defaults` (NULL: zeros). For a null, or for what the rule
+ * refuses, it returns NULL and writes one sentence to `why`. */
 static inline const void *ca_struct_read(const char *name, const void *given, size_t bytes,
                                          size_t least, const void *defaults, void *own,
                                          char why[CA_REASON_BYTES])

@@ -27,7 +27,7 @@ const char *job_kind_name(enum job_kind kind)
     return names[kind];
 }
 
-/* What is not measured. */
+/* Returns why a layer is not measured, or NULL. */
 static const char *refuse_layer(const clattn_multihead *layer)
 {
     const clattn_problem *p = &layer->attention;

@@ -109,7 +109,7 @@ static void last_words(const struct ca_process *process, char text[QUOTED])
         snprintf(text, QUOTED, "%.*s", (int)(bytes - begin), end + begin);
 }
 
-/* How the process ended by itself; the caller adds the sentence's subject. */
+/* Says how the process ended by itself. The caller adds the sentence's subject. */
 static void autopsy(struct ca_process *process, struct message *how)
 {
     struct ca_child_end end = {.killed = false};

@@ -10,11 +10,13 @@
  * refuses more "scratch memory"), the smallest known; NVIDIA's have 512 KiB. */
 size_t ca_private_limit(const clattn_device_info *dev);
 
-/* Whether a work-item has well over 128 registers, which register tiles of 8 x 8 need: on GPUs of NVIDIA and AMD. These are
- * known by the architecture, or by the vendor's name where a driver states no architecture (Mesa's, and profiles). */
+/* Returns whether a work-item has well over 128 registers, which register tiles of 8 x 8 need.
+ * GPUs of NVIDIA and AMD have. These are known by the architecture, or by the vendor's name
+ * where a driver states no architecture (Mesa's, and profiles). */
 int ca_has_many_registers(const clattn_device_info *dev);
 
-/* Whether a device copies from global to local memory in the background: NVIDIA's from sm_80 on (cp.async). */
+/* Returns whether a device copies from global to local memory in the background: NVIDIA's from
+ * sm_80 on (cp.async). */
 int ca_copies_in_background(const clattn_device_info *dev);
 
 /* The compiler option for such copies in kernels with cl/gpu/tile_copy.h; "" elsewhere. */
@@ -29,8 +31,9 @@ size_t ca_resident_local_bytes(const clattn_device_info *dev);
  * gets the families of GPUs, since families for CPUs take it minutes to compile. */
 int ca_fills_vectors(const clattn_device_info *dev);
 
-/* Whether native_exp2() is known to be as good as 2 ulp: GPUs have an instruction for it, and PoCL calls
- * exp2(). OpenCL leaves it open, and that of Intel's runtime for CPUs moves results by some 4e-5. */
+/* Returns whether native_exp2() is known to be as good as 2 ulp. GPUs have an instruction for
+ * it, and PoCL calls exp2(). OpenCL leaves it open, and that of Intel's runtime for CPUs moves
+ * results by some 4e-5. */
 int ca_native_is_precise(const clattn_device_info *dev);
 
 /* Returns whether an instruction is known to multiply pairs of bf16 and add both products in f32:
@@ -46,9 +49,10 @@ int ca_multiplies_bf16_tiles(const clattn_device_info *dev);
  * at their rate, and each does the work of two. */
 int ca_bf16_pairs_are_fast(const clattn_device_info *dev);
 
-/* What runs work-groups independently of another: the compute units, but under Intel's driver for
- * GPUs, which counts vector engines, the Xe-cores of 16 or (where the least sub-group is 16) of 8.
- * Only that driver states an architecture of Intel's; Mesa's counts Xe-cores. */
+/* Returns the number of cores that run work-groups independently of each other. These are the
+ * compute units, except under Intel's driver for GPUs. That driver counts vector engines; a core
+ * is an Xe-core of 16 of them, or of 8 where the least sub-group is 16. It is the only driver
+ * that states an architecture of Intel's; Mesa's counts Xe-cores. */
 size_t ca_device_cores(const clattn_device_info *dev);
 
 #endif

@@ -97,6 +97,31 @@ cl_int ca_enqueue_bare(const clattn_plan *plan, cl_command_queue queue)
     return err;
 }
 
+clattn_status ca_launch_kernel(const clattn_context *context, cl_program program,
+                               const struct ca_kernel_launch *launch, cl_command_queue queue,
+                               cl_uint num_wait, const cl_event *wait, cl_event *done)
+{
+    cl_uint index = 0;
+    cl_int err;
+
+    cl_kernel kernel = clCreateKernel(program, launch->kernel, &err);
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(&context->log, err, "clCreateKernel(%s)", launch->kernel);
+    for (cl_uint n = 0; err == CL_SUCCESS && n < launch->num_values; n++)
+        err = clSetKernelArg(kernel, index++, launch->values[n].bytes, launch->values[n].value);
+    for (cl_uint n = 0; err == CL_SUCCESS && n < launch->num_buffers; n++)
+        err = ca_buffer_set(context, kernel, index++, &launch->buffers[n]);
+    if (err == CL_SUCCESS)
+        err = clEnqueueNDRangeKernel(queue, kernel, 3, NULL, launch->range.global,
+                                     launch->range.local, num_wait, wait, done);
+    clReleaseKernel(kernel); /* the kernel lives until it has run */
+    if (err == CL_SUCCESS)
+        return CLATTN_SUCCESS;
+    if (done)
+        *done = NULL;
+    return ca_fail_cl(&context->log, err, "enqueueing %s", launch->kernel);
+}
+
 clattn_status ca_enqueue_marker(const clattn_context *context, cl_command_queue queue,
                                 cl_uint num_wait, const cl_event *wait, cl_event *done)
 {

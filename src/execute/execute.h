@@ -23,6 +23,22 @@ clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in
                          const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
                          cl_event *done);
 
+/* A launch of a kernel that no plan has: its first arguments are values, the others buffers. */
+struct ca_kernel_launch {
+    const char *kernel;
+    const struct ca_value {
+        size_t bytes;
+        const void *value;
+    } * values;
+    cl_uint num_values;
+    const clattn_buffer *buffers;
+    cl_uint num_buffers;
+    struct ca_ndrange range;
+};
+clattn_status ca_launch_kernel(const clattn_context *context, cl_program program,
+                               const struct ca_kernel_launch *launch, cl_command_queue queue,
+                               cl_uint num_wait, const cl_event *wait, cl_event *done);
+
 /* Ends an execution that only waits for the wait list. done may be null. */
 clattn_status ca_enqueue_marker(const clattn_context *context, cl_command_queue queue,
                                 cl_uint num_wait, const cl_event *wait, cl_event *done);

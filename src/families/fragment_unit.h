@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What units of matrix instructions have in common, for the C file of one:
+/* Functions that units of matrix instructions share, for the C file of one:
  *
  *   fragment_of()     of values; of units with the tunable INSTRUCTION
  *   more_options()    for struct ca_family, likewise

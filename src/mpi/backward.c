@@ -153,29 +153,19 @@ static void backward_piece(clattn_mpi_plan *plan, const struct backward_task *ta
     part_ints_make(plan, &task->lengths, part, &p, &ints);
     if (part->packed)
         clear_gradients(plan, piece, &g);
-    const clattn_backward_tensors tensors = {
-        .struct_size = sizeof tensors,
-        .q = buffer_of(q),
-        .k = buffer_of(k),
-        .v = buffer_of(v),
-        .o = buffer_of(o),
-        .lse = buffer_of(g.lse),
-        .d_o = buffer_of(d_o),
-        .dq = buffer_of(g.dq),
-        .dk = buffer_of(g.dk),
-        .dv = buffer_of(g.dv),
-        .bias = p.bias ? piece_pairs(piece, of->bias, &p.bias_layout) : of->bias,
-        .mask = p.mask ? piece_pairs(piece, of->mask, &p.mask_layout) : of->mask,
-        .slopes = own_heads(plan, of->slopes),
-        .dslopes = p.dslopes ? part_slopes(plan) : (clattn_buffer){.buffer = NULL},
-        .q_lengths.buffer = ints.at[0],
-        .kv_lengths.buffer = ints.at[1],
-        .q_starts.buffer = ints.at[2],
-        .kv_starts.buffer = ints.at[3],
-        .workspace = part_workspace(plan, made),
-        .dropout_seed = of->dropout_seed,
-        .dropout_offset = of->dropout_offset,
-        .dropout_place = piece_dropout_place(plan, part)};
+    const clattn_backward_tensors tensors = {.struct_size = sizeof tensors,
+                                             .q = buffer_of(q),
+                                             .k = buffer_of(k),
+                                             .v = buffer_of(v),
+                                             .o = buffer_of(o),
+                                             .lse = buffer_of(g.lse),
+                                             .d_o = buffer_of(d_o),
+                                             .dq = buffer_of(g.dq),
+                                             .dk = buffer_of(g.dk),
+                                             .dv = buffer_of(g.dv),
+                                             .dslopes = p.dslopes ? part_slopes(plan)
+                                                                  : (clattn_buffer){.buffer = NULL},
+                                             PIECE_OPERANDS(plan, piece, of, p, ints, made)};
     if (!plan->dry && fault_none(&plan->fault))
         fault_call(&plan->fault,
                    clattn_attention_backward(made, plan->queue, &tensors, 0, NULL, NULL),

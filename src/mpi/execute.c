@@ -60,6 +60,14 @@ struct lists {
     cl_uint offset;
 };
 
+/* The lists of the struct of either call. */
+#define LISTS_OF(tensors)                                                                          \
+    {                                                                                              \
+        &(tensors)->sinks, &(tensors)->slopes, &(tensors)->q_lengths, &(tensors)->kv_lengths,      \
+            &(tensors)->q_starts, &(tensors)->kv_starts, (tensors)->dropout_seed,                  \
+            (tensors)->dropout_offset                                                              \
+    }
+
 static void check_lists(clattn_mpi_plan *plan, const struct lists *lists)
 {
     const clattn_problem *p = &plan->whole;
@@ -246,9 +254,7 @@ clattn_status clattn_mpi_forward(clattn_mpi_plan *plan, cl_command_queue queue,
         (void)forward_tensors(plan, tensors);
     else
         tensors = &nothing;
-    const struct lists lists = {&tensors->sinks,       &tensors->slopes,       &tensors->q_lengths,
-                                &tensors->kv_lengths,  &tensors->q_starts,     &tensors->kv_starts,
-                                tensors->dropout_seed, tensors->dropout_offset};
+    const struct lists lists = LISTS_OF(tensors);
     if (!begin_call(plan, queue, &lists, &status))
         return status;
     run_forward(plan, tensors);
@@ -335,9 +341,7 @@ clattn_status clattn_mpi_backward(clattn_mpi_plan *plan, cl_command_queue queue,
         check_list(plan, "dslopes", plan->whole.dslopes, &tensors->dslopes, plan->whole.heads);
         check_list(plan, "dsinks", plan->whole.dsinks, &tensors->dsinks, plan->whole.heads);
     }
-    const struct lists lists = {&tensors->sinks,       &tensors->slopes,       &tensors->q_lengths,
-                                &tensors->kv_lengths,  &tensors->q_starts,     &tensors->kv_starts,
-                                tensors->dropout_seed, tensors->dropout_offset};
+    const struct lists lists = LISTS_OF(tensors);
     if (!begin_call(plan, queue, &lists, &status))
         return status;
     run_backward(plan, tensors);

@@ -41,24 +41,13 @@ static void forward_piece(clattn_mpi_plan *plan, const struct forward_task *task
     part_ints_make(plan, &task->lengths, part, &p, &ints);
     if (part->packed && !is_all) /* rows of sequences alone are written */
         device_fill(plan, lse.buffer, batches * heads * rows, -HUGE_VALF);
-    const clattn_forward_tensors tensors = {
-        .struct_size = sizeof tensors,
-        .q = buffer_of(q),
-        .k = buffer_of(k),
-        .v = buffer_of(v),
-        .o = buffer_of(o),
-        .lse = buffer_of(lse),
-        .bias = p.bias ? piece_pairs(piece, of->bias, &p.bias_layout) : of->bias,
-        .mask = p.mask ? piece_pairs(piece, of->mask, &p.mask_layout) : of->mask,
-        .slopes = own_heads(plan, of->slopes),
-        .q_lengths.buffer = ints.at[0],
-        .kv_lengths.buffer = ints.at[1],
-        .q_starts.buffer = ints.at[2],
-        .kv_starts.buffer = ints.at[3],
-        .workspace = part_workspace(plan, made),
-        .dropout_seed = of->dropout_seed,
-        .dropout_offset = of->dropout_offset,
-        .dropout_place = piece_dropout_place(plan, part)};
+    const clattn_forward_tensors tensors = {.struct_size = sizeof tensors,
+                                            .q = buffer_of(q),
+                                            .k = buffer_of(k),
+                                            .v = buffer_of(v),
+                                            .o = buffer_of(o),
+                                            .lse = buffer_of(lse),
+                                            PIECE_OPERANDS(plan, piece, of, p, ints, made)};
     if (!plan->dry && fault_none(&plan->fault))
         fault_call(&plan->fault,
                    clattn_attention_forward(made, plan->queue, &tensors, 0, NULL, NULL),

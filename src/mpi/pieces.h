@@ -52,7 +52,8 @@ struct tensor packed_in_pool(clattn_mpi_plan *plan, const enum pool_id id, const
                              const size_t heads, const size_t rows, const size_t dim,
                              const size_t bytes);
 
-/* Whether a piece has all of the place's queries. Then its lse, which is packed, is that of the place. */
+/* Returns whether a piece has all of the place's queries. Then its lse, which is packed, is that
+ * of the place. */
 bool piece_has_all_queries(const clattn_mpi_plan *plan, const struct piece *piece);
 
 struct tensor part_lse(clattn_mpi_plan *plan, const struct piece *piece);
@@ -67,7 +68,19 @@ struct tensor place_lse(clattn_mpi_plan *plan);
 bool next_rows(const clattn_mpi_plan *plan, const struct lengths *lengths, const bool of_keys,
                const struct span limits, size_t *row, struct span *rows);
 
-/* Whether the piece is the first of its queries in this execution, whose result need not be joined with another. */
+/* The operands of a part that forward and backward take alike: `of` has those of the whole, and p is
+ * the problem of the part. */
+#define PIECE_OPERANDS(plan, piece, of, p, ints, made)                                             \
+    .bias = (p).bias ? piece_pairs(piece, (of)->bias, &(p).bias_layout) : (of)->bias,              \
+    .mask = (p).mask ? piece_pairs(piece, (of)->mask, &(p).mask_layout) : (of)->mask,              \
+    .slopes = own_heads(plan, (of)->slopes), .q_lengths.buffer = (ints).at[0],                     \
+    .kv_lengths.buffer = (ints).at[1], .q_starts.buffer = (ints).at[2],                            \
+    .kv_starts.buffer = (ints).at[3], .workspace = part_workspace(plan, made),                     \
+    .dropout_seed = (of)->dropout_seed, .dropout_offset = (of)->dropout_offset,                    \
+    .dropout_place = piece_dropout_place(plan, (piece)->part)
+
+/* Returns whether the piece is the first of its queries in this execution. Its result then needs
+ * no merge with another. */
 bool piece_begins_queries(clattn_mpi_plan *plan, const struct piece *piece);
 
 #endif

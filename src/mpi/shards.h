@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How keys come to this rank's queries: attention over the places of a ring, on tensors of this place. */
+/* Attention over the places of a ring, on tensors of this place: how keys come to this rank's
+ * queries. */
 #ifndef MPI_SHARDS_H
 #define MPI_SHARDS_H
 

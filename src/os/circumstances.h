@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process's end may have come from besides the program that it made: the machine and its limits. */
+/* Causes outside of a program that may end a process: the machine and its limits. */
 #ifndef CA_CIRCUMSTANCES_H
 #define CA_CIRCUMSTANCES_H
 

@@ -12,7 +12,8 @@ void ca_host_system(char *text, size_t bytes);
 /* The processor's name, else the instruction set's. */
 void ca_host_processor(char *text, size_t bytes);
 
-/* How many processes were ready in the last 1, 5 and 15 minutes; NANs where the system does not say. */
+/* Gives the mean number of ready processes in the last 1, 5 and 15 minutes. They are NAN where
+ * the system does not say. */
 void ca_host_load(double load[3]);
 
 /* Restricts this process to so many of the processors that it may run on. False if there are fewer,

@@ -8,7 +8,7 @@
 /* Returns their number; at least 1. */
 unsigned ca_processors(void);
 
-/* Whether the system keeps the tile registers of AMX, of those processes that ask for them. */
+/* Returns whether the system saves AMX's tile registers for processes that ask for them. */
 bool ca_processor_keeps_tiles(void);
 
 /* Requests tile registers, which Linux grants a process with all of its threads (arch_prctl,

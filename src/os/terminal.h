@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a stream leads to. */
+/* Questions about the terminal that a stream leads to. */
 #ifndef CA_OS_TERMINAL_H
 #define CA_OS_TERMINAL_H
 

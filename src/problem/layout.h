@@ -36,7 +36,8 @@ clattn_layout ca_layout_explicit(const clattn_layout *layout, const size_t sizes
  * elements then overlap. The span must have been found to fit. */
 int ca_layout_injective(const clattn_layout *layout, const size_t sizes[4]);
 
-/* Whether a row along the axis is contiguous and every other step whole pieces of so many elements. */
+/* Returns whether a row along the axis is contiguous, and every other stride a multiple of
+ * `piece` elements. */
 int ca_layout_in_pieces(const clattn_layout *layout, size_t along, size_t piece);
 
 /* Returns whether there is an element at position n, of an injective layout. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether two tensors in one memory share a byte of an element: gaps between strides count as free. */
+/* Tells whether two tensors in one memory share a byte of an element. Gaps between strides count
+ * as free. */
 #ifndef CA_OVERLAP_H
 #define CA_OVERLAP_H
 

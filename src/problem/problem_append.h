@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs and plans of appends derive from their problems. */
+/* Values that programs and plans of appends derive from their problems. */
 #ifndef CA_PROBLEM_APPEND_H
 #define CA_PROBLEM_APPEND_H
 

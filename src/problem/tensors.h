@@ -87,7 +87,8 @@ int ca_problem_empty(const clattn_problem *p);
 
 /* Columns of the mask: seq_kv unless it is of the last mask_keys keys. */
 size_t ca_mask_keys(const clattn_problem *p);
-/* How many blocks of rows q and o consist of, and the rows of each: batches, or one of all sequences. */
+/* Return how many blocks of rows q and o have, and the rows of each. Blocks are batches, or a
+ * single one of all packed sequences. */
 size_t ca_query_batch(const clattn_problem *p);
 size_t ca_query_rows(const clattn_problem *p);
 
@@ -117,7 +118,8 @@ clattn_dtype ca_problem_own_dtype(const clattn_problem *p);
  * problem's. */
 clattn_dtype ca_problem_dtype(const clattn_problem *p, unsigned argument);
 
-/* How tensor number `argument` is quantized; CLATTN_CACHE_PLAIN if it is not, whatever its dtype. */
+/* Returns how tensor number `argument` is quantized. It is CLATTN_CACHE_PLAIN if it is not,
+ * whatever its dtype. */
 clattn_cache ca_problem_cache(const clattn_problem *p, unsigned argument);
 
 /* Returns whether tensor number `argument` is quantized or of half precision, so that kernels for

@@ -63,10 +63,11 @@ extern const char *const ca_source_builtins[]; /* cl/common/builtins.h */
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-/* Whether clang is not to warn. It warns of loops over a function of the caller's that do not become vectors, and of
- * functions that take vectors wider than the processor's registers, as those that are forced or that a tuner tries may, and
- * emulated ones of tiles do. PoCL prints to standard error how many warnings there were (7.1 does not heed a pragma). Of
- * all others tests see that there are none. */
+/* Returns whether warnings of clang are turned off. It warns of loops over a caller's function
+ * that do not become vectors. It also warns of functions that take vectors wider than the
+ * processor's registers, which forced, tuned and emulated kernels may have. PoCL prints the
+ * number of warnings to standard error (7.1 does not heed a pragma). Tests see that all other
+ * builds have no warnings. */
 static int is_silent(const clattn_device_info *dev, const char *options)
 {
     static const char width[] = "-DSIMD_WIDTH=";

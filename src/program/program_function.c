@@ -67,7 +67,8 @@ static void put_operands(struct ca_writer *w, const char *kind, const clattn_fun
     }
 }
 
-/* What the operands of a function are initialised with; the numbers of the first operand and parameters that are its. */
+/* Writes the initial values of a function's operands. The numbers are those of its first operand
+ * and parameters. */
 static void put_initial_values(struct ca_writer *w, const char *macro, const clattn_function *f,
                                size_t operand, size_t ints, size_t floats)
 {

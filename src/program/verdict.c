@@ -46,8 +46,9 @@ static const char *find_place(const struct line *line, const char *from)
     return NULL;
 }
 
-/* What is missing is no fault of the source, which includes nothing: "fatal error" as Clang has it,
- * "file not found" where PoCL leaves the first word out. */
+/* Returns whether an error is in the source. A missing file is no fault of the source, which
+ * includes nothing: clang says "fatal error", and PoCL says "file not found" where it leaves the
+ * first word out. */
 static int blames_source(const struct line *line)
 {
     static const char error[] = " error:";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of a search share: search_run.c keeps what is known, search_model.c predicts, and
- * search_propose.c holds the strategies. */
+/* State that the parts of a search share. search_run.c keeps what is known, search_model.c
+ * predicts, and search_propose.c holds the strategies. */
 #ifndef CA_SEARCH_STATE_H
 #define CA_SEARCH_STATE_H
 

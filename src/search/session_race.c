@@ -19,8 +19,8 @@ static const double NEGLIGIBLE = 0.005;
 /* The incumbent stays for the duel unless it is surely slower by this. */
 static const double HOPELESS = 0.03;
 
-/* What builds in less than this part of another's time builds faster: builds are timed once, beside
- * others. */
+/* A configuration that builds in less than this part of another's time counts as faster to
+ * build. Builds are timed once, beside others. */
 static const double BUILDS_FASTER = 0.8;
 
 /* The race's part of the time; the rest is for the duel. */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* How much slower than the fastest a finalist may have looked. */
+/* A finalist may have looked slower than the fastest by this part. */
 static const double FINALIST_MARGIN = 0.15;
 
 /* Without a race, what is not faster by this (or by twice the noise) ties with the incumbent. */

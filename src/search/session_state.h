@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of a session share: session_run.c leads through its phases, session_try.c builds and
- * measures, session_time.c keeps to the budget, session_race.c races, session_result.c decides. */
+/* State that the parts of a session share. session_run.c leads through its phases, session_try.c
+ * builds and measures, session_time.c keeps to the budget, session_race.c races,
+ * session_result.c decides. */
 #ifndef CA_SESSION_STATE_H
 #define CA_SESSION_STATE_H
 
@@ -92,7 +93,7 @@ double ca_session_seconds(const struct ca_session *session);
 /* Returns whether the budget allows another configuration. */
 bool ca_session_may_try(const struct ca_session *session);
 
-/* How many more configurations the budget probably allows; and how many seconds are left. */
+/* Return how many more configurations the budget probably allows, and how many seconds are left. */
 double ca_session_tries_left(const struct ca_session *session);
 
 double ca_session_seconds_left(const struct ca_session *session);

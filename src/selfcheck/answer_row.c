@@ -181,7 +181,7 @@ void ca_trust_row_locate(const struct ca_trust_case *c, size_t index, struct ca_
                                                        : ca_problem_diagonal(p);
 }
 
-/* What the block lists say of the row's query and key j: 0 not listed, 2 listed as full. */
+/* Returns how the block lists have the row's query and key j: 0 not listed, 2 listed as full. */
 static int listed(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j)
 {
     const clattn_problem *p = &c->problem;

@@ -18,7 +18,8 @@ enum ca_quarantine {
 void ca_quarantine_reason(enum ca_quarantine what, const char *how, char *reason,
                           size_t reason_bytes);
 
-/* Whether a reason is such a phrase. Earlier versions also banned what was out of memory once. */
+/* Returns whether a reason is such a phrase. Earlier versions also banned a candidate that once
+ * ran out of memory. */
 int ca_quarantine_lasts(const char *reason);
 
 /* Removes all other bans of a document. */

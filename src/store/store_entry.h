@@ -20,7 +20,8 @@ struct ca_candidate_texts {
 };
 void ca_candidate_texts(const struct ca_candidate *candidate, struct ca_candidate_texts *texts);
 
-/* Whether a ban is for problems whose programs are like those of the representative p. */
+/* Returns whether a ban holds for problems whose programs are like those of the representative
+ * p. */
 int ca_banned_for(const struct ca_banned *banned, const clattn_problem *p);
 
 /* A table's ban of a candidate of today's kernels, for problems whose programs are like those of the

@@ -8,9 +8,10 @@
 
 /* Both accept NULL for a table that could not be allocated. */
 
-/* What was fastest on this device, whatever its driver, for the problem's class, then for others
- * that are near enough, the nearest first: at most `most` candidates that fit and that the table
- * does not ban, none twice; *count of them. CLATTN_OUT_OF_MEMORY or CLATTN_SUCCESS. */
+/* Finds the fastest configurations on this device, whatever its driver. Those of the problem's
+ * class come first, then those of near classes, the nearest first. It gives at most `most`
+ * different candidates that fit and that the table does not ban; *count is their number. Returns
+ * CLATTN_SUCCESS or CLATTN_OUT_OF_MEMORY. */
 clattn_status ca_table_nearest(const struct ca_table *table, const struct ca_problem *p,
                                const clattn_device_info *dev, struct ca_candidate *candidates,
                                size_t most, size_t *count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known from tuning, as one document: devices, their problem classes with the best
+/* Results of tuning as one document: devices, their problem classes with the best
  * configurations, and what is quarantined. The store's file, an export and the shipped table are
- * all this document; its JSON form is described in tuning_table_json.c. */
+ * all this document. Its JSON form is described in tuning_table_json.c. */
 #ifndef CA_TUNING_TABLE_H
 #define CA_TUNING_TABLE_H
 

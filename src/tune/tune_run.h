@@ -111,8 +111,8 @@ unsigned ca_run_compare(struct ca_run *run, struct ca_comparison *comparison);
 /* The bits of the families of what the store knows of a problem's class. */
 unsigned ca_run_known_families(const struct ca_run *run, size_t problem);
 
-/* What plans use without tuning: its family's bit, or 0 if nothing is left that may be used, and
- * incumbent->family is NULL. */
+/* Finds the candidate that plans use without tuning, and returns its family's bit. Where no
+ * family is left that may be used, it returns 0 and incumbent->family is NULL. */
 unsigned ca_run_incumbent(const struct ca_run *run, size_t problem, struct ca_candidate *incumbent);
 
 /* The incumbent, what facts alone suggest for its family, what the store knows of this class and

@@ -17,8 +17,8 @@ static void ban(struct ca_run *run, const struct ca_suspect *suspect)
                            suspect->what, suspect->how);
 }
 
-/* What crashed or hung is banned once something else has worked after it: else it may be the
- * machine, such as a disk that is full. */
+/* Bans a candidate that crashed or hung once another one has worked after it. Until then the
+ * machine itself may be at fault, for example because a disk is full. */
 static void keep_suspect(struct ca_run *run, const struct ca_suspect *suspect)
 {
     struct ca_tuning *tuning = run->tuning;

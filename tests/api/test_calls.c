@@ -419,7 +419,7 @@ FOR_EACH_CALL(workspace)
     close(&c);
 }
 
-/* What is written overlaps nothing. */
+/* A tensor that is written may overlap no other. */
 FOR_EACH_CALL(overlaps)
 {
     struct call c;
@@ -549,7 +549,7 @@ static void put(struct call *c, const char *name, cl_mem buffer, const size_t of
     *buffer_at(c->spoilt, c->place[n].at) = (clattn_buffer){.buffer = buffer, .offset = offset};
 }
 
-/* What is read may overlap, and what is written may lie right behind it. */
+/* Tensors that are read may overlap, and one that is written may lie right behind them. */
 Test(calls, neighbours_in_one_buffer) {
     struct call c;
 
@@ -632,7 +632,7 @@ Test(calls, quantized_tensors) {
     }
 }
 
-/* What is empty needs no buffer, and the event stands for the wait list. */
+/* An empty tensor needs no buffer, and the event stands for the wait list. */
 Test(calls, empty_projections) {
     struct call c;
 

@@ -68,7 +68,7 @@ Test(context, device_list_and_query) {
     cr_expect(clattn_device_query(devices[0], &info) == CLATTN_INVALID_ARGUMENT);
 }
 
-/* What vendors' extensions tell, by drivers that this machine has not. */
+/* Facts from vendors' extensions, as told by drivers that this machine has not. */
 Test(context, device_architecture) {
     static const char nvidia[] = "cl_khr_fp64 cl_nv_device_attribute_query";
     static const char amd_name[] = "gfx90a:x+";
@@ -184,8 +184,8 @@ Test(context, device_with_groups_of_one_item) {
     }
 }
 
-/* What has work-groups of several items is refused on a device that has none, what has not is taken:
- * by this the tests skip families there. */
+/* A device without work-groups of several items refuses families that need them, and takes all
+ * others. Tests use this to skip families there. */
 Test(context, families_with_groups) {
     clattn_device_info none = cpu_described(0);
     const struct ca_family *family;

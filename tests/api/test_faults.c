@@ -16,7 +16,7 @@ TestSuite(faults, .init = unoptimised, .timeout = 300);
 
 enum { MOST_CALLS = 400 };
 
-/* What fails, and the status that the headers promise for it. */
+/* The calls that fail, and the status that the headers promise for each. */
 static const struct failure {
     enum fault_kind kind;
     cl_int error;

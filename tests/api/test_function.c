@@ -161,7 +161,7 @@ Test(function, identity_and_text) {
                                    reason, sizeof reason) != CLATTN_SUCCESS);
 }
 
-/* What a problem may not do with functions. */
+/* Problems with functions that are refused. */
 Test(function, refused_problems) {
     const clattn_function *score = make("score", SCORE), *mask = make("mask", VISIBLE);
     clattn_problem p = fixture_problem("fwd f32 b1 h2 q3 k4 d8");

@@ -179,7 +179,7 @@ static void gradients(struct fixture *f, const char *source, float dq[HEADS * QU
                  "%s", f->log.last);
 }
 
-/* What is derived agrees with derivatives worked out by hand. */
+/* Derived sources agree with derivatives worked out by hand. */
 DeviceTest(function_derivative, by_hand)
 {
     static const struct {

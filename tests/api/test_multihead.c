@@ -30,8 +30,8 @@ static void pass(struct fixture *f, const char *text, const uint64_t seed)
 
 /* ---- random layers --------------------------------------------------------------------------- */
 
-/* What the programs depend on; sizes, which hardly matter to them, are drawn at random. All but the
- * first vary less, so that they need few programs. */
+/* The options that programs depend on. Sizes, which hardly matter to them, are drawn at random.
+ * All but the first kind vary less, so that they need few programs. */
 static const struct kind {
     const char *attention; /* heads, dims and options are kept; other sizes are drawn */
     int may_infer;         /* not only training */

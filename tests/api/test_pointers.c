@@ -86,7 +86,7 @@ DeviceTest(pointers, give_the_bits_of_buffers)
     clattn_plan_release(plan);
 }
 
-/* What the sweep does not call: masks of dropout, quantizing, reading tables back. */
+/* Calls that the sweep does not make: masks of dropout, quantizing, reading tables back. */
 DeviceTest(pointers, of_other_calls)
 {
     enum { VALUES = 4 * 64, CACHE = VALUES / 32 * 34 };

@@ -38,7 +38,7 @@ static clattn_problem extreme_problem(struct rng *r)
     return p;
 }
 
-/* What a program is built for, counted here anew: the conditions in the kernels' sources. */
+/* The conditions of a program, counted here anew from the kernels' sources. */
 enum { NUM_DEFINES = 40 };
 static void defines_of(const clattn_problem *problem, size_t defines[NUM_DEFINES])
 {
@@ -314,7 +314,7 @@ Test(problem_class, alike_and_distant) {
               alike);
 }
 
-/* What lies nearer of two. */
+/* Pairs of problems, of which the first is the nearer one. */
 Test(problem_class, order_of_distances) {
     static const char *const base = "fwd f32 h8 q512 k512 d64";
     static const char *const nearer_and_farther[][2] = {
@@ -346,7 +346,8 @@ Test(problem_class, order_of_distances) {
         isfinite(problem_class_distance("fwd f32 q8 d8 scores=bias", "fwd f32 q8 d8 scores=raw")));
 }
 
-/* What one query was tuned to holds too few rows for eight; of many, twice as many are no matter. */
+/* A configuration tuned for one query holds too few rows for eight. With many queries, twice as
+ * many make no difference. */
 Test(problem_class, few_queries_are_no_neighbours_of_more) {
     cr_expect(problem_class_distance("fwd f32 h32/8 q1 k4096 d128", "fwd f32 h32/8 q2 k4096 d128") >
               CA_CLASS_NEAR);

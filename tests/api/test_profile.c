@@ -379,7 +379,7 @@ ParameterizedTest(struct profile *profile, profile, choices) {
     clattn_context_release(context);
 }
 
-/* What exceeds 32-bit addresses or an allocation is refused, and the reason says so. */
+/* A problem that exceeds 32-bit addresses or an allocation is refused, and the reason says so. */
 Test(profile, large_problems) {
     static const struct {
         const char *profile, *problem, *family, *words;

@@ -26,7 +26,7 @@ Test(projection_problem, what_is_printed) {
     cr_expect_str_eq(problem_printed(&io), "proj f32 b1 h2/3 q3 d8/5 bias=f16");
 }
 
-/* What the letters of w stand for. */
+/* The letters of w stand for these strides. */
 Test(projection_problem, layouts_of_w) {
     const clattn_problem io = fixture_problem("proj f32 h2/3 q1 d5/7 w=io");
     const clattn_problem oi = fixture_problem("proj f32 h2/3 q1 d5/7 w=oi");
@@ -213,7 +213,7 @@ Test(projection_problem, the_normal_form_computes_the_same) {
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-/* What a program is built for, counted here anew: the conditions in the kernels' sources. */
+/* The conditions of a program, counted here anew from the kernels' sources. */
 enum { NUM_DEFINES = 9 };
 
 static void defines_of(const clattn_problem *problem, int defines[NUM_DEFINES])

@@ -46,8 +46,9 @@ static unsigned char *copy_of(const void *given, const struct kind *kind, size_t
 
 static call_function tune;
 
-/* A struct that is read: what it came to as it is it comes to with that of the first version, behind which
- * nothing is read, and with a later version's that has zeros behind; with others there it is refused. */
+/* A struct that is read. The call gives the same result with the first version's struct, behind
+ * which nothing is read, and with a later version's that has zeros behind. With other bytes
+ * there it is refused. */
 static void expect_read(struct fixture *f, const struct kind *kind, const void *given,
                         call_function *call)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention and its gradients where every tensor and the workspace lie in sub-buffers of one buffer,
- * at origins other than zero, and at offsets within them. */
+/* Attention and its gradients with all tensors and the workspace in sub-buffers of one buffer.
+ * The sub-buffers have origins other than zero, and the tensors offsets within them. */
 #include "families/family.h"
 #include "families/registry.h"
 #include "tests/support/families.h"

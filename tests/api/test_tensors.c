@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clattn_problem_tensor() says of the tensors of each operation. */
+/* The answers of clattn_problem_tensor() for the tensors of each operation. */
 #include "tests/support/fixture.h"
 #include <criterion/criterion.h>
 #include <stdio.h>

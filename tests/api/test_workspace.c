@@ -60,8 +60,8 @@ static clattn_problem problem_of(const char *direction, const char *dtype, const
     return fixture_problem(text);
 }
 
-/* What marks may take, in whole floats: of a bias, which lies as it likes. The smallest tiles, 8 x 8, are
- * suggested where work-groups have one item. */
+/* The size that marks of tiles may have, in whole floats, with a bias of any layout. The
+ * smallest tiles, 8 x 8, are suggested where work-groups have one item. */
 static size_t marks_of(const struct ca_problem *problem)
 {
     const clattn_problem *p = &problem->normal;

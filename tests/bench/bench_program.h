@@ -17,7 +17,8 @@ void bench_copy_layer(const char *path, size_t cut, bool spoil);
 /* Result `index` of the run's first device; NULL if there are not so many. */
 const json_t *bench_result(const json_t *run, size_t index);
 
-/* What an implementation came to in a result of the run's first device; NULL if it took no part. */
+/* Returns an implementation's row in a result of the run's first device, or NULL if it took no
+ * part. */
 const json_t *bench_row(const json_t *run, size_t index, const char *implementation);
 
 /* 0 without times. */

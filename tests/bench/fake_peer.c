@@ -78,7 +78,7 @@ static const void *at(const struct problem_data *data, enum input input)
     return data->in[input] != NULL ? data->in[input]->data : NULL;
 }
 
-/* What the judge expects is the result; of half precision, rounded to it. */
+/* The result is the judge's value, rounded if it is of half precision. */
 static void take(void *self, int id, const size_t place[4], const struct bounded *want,
                  size_t count)
 {
@@ -146,7 +146,7 @@ static bool take_sample(void *self, double busy, struct peer_sample *sample, str
 
 /* ---- misbehaving ------------------------------------------------------------------------------ */
 
-/* What becomes of the values in an answer, but for `ok`. */
+/* Changes to the values in an answer, but for `ok`. */
 static const struct {
     const char *what;
     bool texts, numbers;
@@ -176,7 +176,7 @@ static void spoil(json_t *answer, const char *request)
             }
 }
 
-/* What becomes of the file with the result. */
+/* Damages the file with the result. */
 static void spoil_result(const char *path, size_t bytes)
 {
     const bool is_short = misbehaves("short", "result"), is_long = misbehaves("long", "result");

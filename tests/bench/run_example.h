@@ -25,7 +25,8 @@ struct outcome *example_outcome(struct record *record, const char *implementatio
 struct outcome *example_solved(struct device_run *run, const char *name, const char *problem,
                                double seconds);
 
-/* Says in an outcome that so many ranks shared it in a mode, with this efficiency, and that rank n computed for n + 1 ms. */
+/* Writes to an outcome that `ranks` ranks shared it in a mode, with this efficiency. Rank n
+ * computed for n + 1 ms. */
 void example_ranks(struct outcome *outcome, const char *mode, size_t ranks, double efficiency);
 
 /* Everything that a file can hold. */

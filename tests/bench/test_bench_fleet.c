@@ -25,7 +25,7 @@
 #define LONG 60.0
 #define SHORT 2.0
 
-/* What the script does as the child of a device. */
+/* The work of the script as the child of a device. */
 #define WORK "echo $n >> $d/ran; cp $d/result-$n $CLATTN_BENCH_SAVE; "
 
 static const char script[] = "#!/bin/sh\n"

@@ -108,7 +108,7 @@ static void nothing_is_left(void)
     cr_assert(eq(sz, all_files_of(getpid()), 0), "files are left");
 }
 
-/* How far a peer came, and what it came to. */
+/* The stage that a peer reached, and its answer. */
 struct course {
     enum peer_answer answer;
     char stage[8];
@@ -499,8 +499,8 @@ Test(bench_peer, beside_a_gpu_the_host_is_no_match) {
     cr_assert(eq(int, c.answer, PEER_OK), "%s", c.why.text);
 }
 
-/* A program by path has no argument, and asks the environment, in which a variable of its kind is set unless the user has
- * set it. */
+/* A program given by its path has no argument and reads the environment. A variable of its kind
+ * is set there unless the user has set it. */
 Test(bench_peer, the_environment_is_the_users_and_the_kinds) {
     struct peer_kind kind = peer_kind_path(FAKE_PEER);
 

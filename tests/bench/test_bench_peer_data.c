@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is sent to peers, in files; texts that come back. */
+/* Tensors sent to peers in files, and texts that come back. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "base/utf8.h"
 #include "bench/cases/safetensors.h"

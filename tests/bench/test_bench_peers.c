@@ -25,7 +25,7 @@
 
 enum { RANDOM_PROBLEMS = 12, THREADS = 2 };
 
-/* What is asked of a peer: a bit for each that it must compute. It may refuse the rest. */
+/* The operations that a peer must compute, a bit for each. It may refuse the rest. */
 enum {
     ATTENTION = 1,
     GRADIENTS = 2,

@@ -39,7 +39,7 @@ static void open_screen(unsigned short columns)
     unsetenv(PROGRESS_HEARTBEAT);
 }
 
-/* What was written since the last time. */
+/* Returns the text that was written since the last time. */
 static const char *look(void)
 {
     fflush(screen.program);
@@ -55,7 +55,7 @@ static void close_screen(void)
     close(screen.person);
 }
 
-/* What a screen of so many columns shows of the first of `count` problems. */
+/* Returns the text that a screen of so many columns shows of the first of `count` problems. */
 static const char *show(unsigned short columns, size_t count, const char *what, double part)
 {
     open_screen(columns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a problem costs at least, and what a device can do at best. */
+/* The least time of a problem, and the peaks of a device. */
 #include "bench/judge/score.h"
 #include "bench/judge/values.h"
 #include "bench/timing/peaks.h"
@@ -65,7 +65,7 @@ static void spoil(struct rng *r, struct attention_case *c)
                 ((cl_int *)c->in[input].data)[b] = (cl_int)rng_below(r, 20) - 3;
 }
 
-/* What each element is read for, by its place: a byte for each. */
+/* The purposes for which each element is read, by its place: a byte for each element. */
 struct touched {
     unsigned char *byte[INPUT_MASK + 1];
 };
@@ -79,8 +79,8 @@ static void touch_row(struct touched *touched, const struct job *job, enum input
         touched->byte[input][view_place(&view, b, h, s, d)] = 1;
 }
 
-/* What the judge sees: of pair (b, h, i, j) 1 if causality, windows and lengths leave it, 2 if mask and
- * bias do so, too. */
+/* Returns the judge's view of pair (b, h, i, j): 1 if causality, windows and lengths leave it
+ * visible, 2 if mask and bias do so, too. */
 static int state_of(const struct reference *without, const struct reference *all, size_t b,
                     size_t h, size_t i, size_t j)
 {

@@ -285,7 +285,8 @@ Test(bench_run, a_crash_costs_only_the_problem_that_was_running) {
 /* The driver loses the device in the second of these. */
 #define LOST_SECOND "'fwd f32 h2 q33 d24' 'fwd f32 h7 q33 d24' 'fwd f32 h2 q65 d24'"
 
-/* What was measured is kept, the problem that met the loss says so, and no further one is tried. */
+/* Results measured before the device is lost are kept, the problem at which it was lost says so,
+ * and no further one is tried. */
 Test(bench_run, device_disappears) {
     setenv("LD_PRELOAD", LOST_DEVICE, 1);
     json_t *object = run(1, "does not answer any more", FAST "--peers none " LOST_SECOND);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clattn-bench is given to do. */
+/* Workloads and problems that clattn-bench is given. */
 #include "bench/commands/items.h"
 #include "bench/timing/roof.h"
 #include "cli/problems/problem_file.h"

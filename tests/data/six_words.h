@@ -1,7 +1,8 @@
 /* The numbers of S. Raschka's tutorial "Understanding and Coding the Self-Attention Mechanism of
- * Large Language Models From Scratch" (2023): "Life is short, eat dessert first" as six words,
- * three weight matrices in PyTorch's (out, in) order, a second text of eight words, and what the
- * tutorial prints for the second word. Origin and licence: tests/data/conformance/README.md. */
+ * Large Language Models From Scratch" (2023). They are "Life is short, eat dessert first" as six
+ * words, and three weight matrices in PyTorch's (out, in) order. There is also a second text of
+ * eight words, and the tutorial's output for the second word. Origin and licence:
+ * tests/data/conformance/README.md. */
 #ifndef EXAMPLE_SIX_WORDS_H
 #define EXAMPLE_SIX_WORDS_H
 
@@ -33,7 +34,8 @@ static const float embedded[WORDS][EMBEDDING] = {
      -0.797928214f, 0.183831245f, 0.229347393f},
 };
 
-/* What draw_numbers() fills, as torch.rand() does one after the other after torch.manual_seed(123). */
+/* Tensors that draw_numbers() fills, as torch.rand() does one after the other after
+ * torch.manual_seed(123). */
 static float w_query[DIM_QK][EMBEDDING], w_key[DIM_QK][EMBEDDING], w_value[DIM_V][EMBEDDING];
 static float other_embedded[OTHER_WORDS][EMBEDDING];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* 09: masked decoding. A model that writes must not look ahead: with a causal mask word i sees
- * words 0 to i. So what is computed for a word never changes when more words follow, and a text
- * can be decoded word by word, with keys and values in a cache, by one plan for all lengths. */
+ * words 0 to i. So the result for a word never changes when more words follow. A text can be
+ * decoded word by word, with keys and values in a cache, and one plan serves all lengths. */
 #include "../data/six_words.h"
 #include "example.h"
 #include <math.h>

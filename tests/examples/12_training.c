@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 12: training. A model of one layer learns to write a sequence backwards, which it can't
- * without attention: what stands at a place says nothing about what belongs there. Tokens and
- * places have vectors that are learnt, the layer mixes them, a matrix makes scores of tokens of
- * the result, and Adam follows the gradients. Everything large happens on the device. */
+/* 12: training. A model of one layer learns to write a sequence backwards. It can't without
+ * attention, since the token at a place says nothing about the one that belongs there. Tokens
+ * and places have vectors that are learnt, and the layer mixes them. A matrix turns the result
+ * into scores of tokens, and Adam follows the gradients. Everything large happens on the device. */
 #include "backwards.h"
 #include "example.h"
 

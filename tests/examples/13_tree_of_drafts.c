@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 13: a tree of drafts. Speculative decoding guesses several continuations of a text at once, as a
- * tree: two drafts that share their first word here. One call verifies them all: each drafted word sees
- * the cached text, and of the other drafts only those before it on its own branch, which a mask of the
- * last keys alone (mask_keys) says. What comes out is what each branch would get by itself. */
+/* 13: a tree of drafts. Speculative decoding guesses several continuations of a text at once, as
+ * a tree: two drafts that share their first word here. One call verifies them all. Each drafted
+ * word sees the cached text, and of the other drafts only those before it on its own branch. A
+ * mask of the last keys alone (mask_keys) says so. Each branch gets the result that it would get
+ * by itself. */
 #include "example.h"
 #include <math.h>
 #include <string.h>

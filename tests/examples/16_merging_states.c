@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 16: merging states. Attention over some of the keys gives o and lse: a state. States of disjoint sets of
- * keys merge to that of all of them, exactly as if they had been seen together. So a prefix that requests
- * share is read once for all of them, keys on several devices are each seen where they lie, and a prompt
- * is taken piece by piece. Here: two requests behind one prefix, and keys that come in pieces. */
+/* 16: merging states. Attention over some of the keys gives o and lse: a state. States of
+ * disjoint sets of keys merge to that of all of them, exactly as if they had been seen together.
+ * So a prefix that requests share is read once for all of them. Keys on several devices are read
+ * where they lie, and a prompt is processed in pieces. Here: two requests behind one prefix, and
+ * keys that come in pieces. */
 #include "example.h"
 #include <math.h>
 #include <string.h>

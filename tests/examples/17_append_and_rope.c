@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 17: appending. A decoder keeps the keys and values of what it has read. Each new token's are appended
- * to the cache: rotated to their position, as Llama's models do it, rounded or quantized to the cache's
- * format, and written to the place behind those that are there, for all requests of a batch at once.
- * The query is rotated in the same call. Here: two requests of different lengths decode four tokens. */
+/* 17: appending. A decoder keeps the keys and values of all tokens that it has read. Those of
+ * each new token are appended to the cache. They are rotated to their position, as Llama's
+ * models do it, and rounded or quantized to the cache's format. Then they are written to the
+ * next free place, for all requests of a batch at once. The query is rotated in the same call.
+ * Here: two requests of different lengths decode four tokens. */
 #include "example.h"
 #include <math.h>
 
@@ -45,7 +46,7 @@ static void fill(float *x, size_t heads, const cl_int *lengths)
     }
 }
 
-/* What a key is at its place: halves turned by its position. */
+/* Returns an element of a key at its place: its halves are turned by its position. */
 static double turned(size_t b, size_t h, size_t t, size_t d)
 {
     const size_t i = d % (DIM / 2), other = d < DIM / 2 ? d + DIM / 2 : d - DIM / 2;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 20: latent attention (MLA). A cache of one kv head holds for each token a latent vector of 512 numbers and
- * 64 rotated ones behind it; queries of all heads, multiplied beforehand with the matrix that makes keys of
- * latents, are compared with all 576, and what they weigh are the 512. So v is the first columns of k: the
- * same buffer, k's strides, and dim_v 512. A tile's values are then in the processor's cache since its keys
- * were read. */
+/* 20: latent attention (MLA). A cache of one kv head holds for each token a latent vector of 512
+ * numbers and 64 rotated ones behind it. Queries of all heads are multiplied beforehand with the
+ * matrix that makes keys of latents, and compared with all 576. The weights then sum the 512. So
+ * v is the first columns of k: the same buffer, k's strides, and dim_v 512. A tile's values are
+ * then in the processor's cache since its keys were read. */
 #include "example.h"
 #include <math.h>
 #include <string.h>

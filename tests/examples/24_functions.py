@@ -48,10 +48,18 @@ def main():
     print(f"no element differs from NumPy's by more than {worst:.1e}")
 
     # Gradients: the derivative of the score was derived from its expression.
-    dq, dk, dv = clattn.attention_backward(d_o, q, k, v, o, lse, **options)
+    dq, dk, dv, learned = clattn.attention_backward(d_o, q, k, v, o, lse, gradients=["score_mod"], **options)
     step = rng.normal(size=q.shape) * 1e-4
     difference = ((by_numpy(q + step, k, v) - by_numpy(q - step, k, v)) * d_o).sum() / 2
     print(f"a step along q changes the loss by {difference:.4e}, and its gradient says {(dq * step).sum():.4e}")
+
+    # What the function reads has gradients, too.
+    before = by_numpy(q, k, v)
+    along = (1e-3 * rng.normal(size=biases.shape)).astype(np.float32)
+    biases[:] += along
+    change, said = ((by_numpy(q, k, v) - before) * d_o).sum(), (learned["u_biases"] * along).sum()
+    print(f"a step along the biases changes it by {change:.4e}, and their gradient says {said:.4e}")
+    assert abs(change - said) < 2e-2 * abs(change) + 1e-4
 
     # Other values of what the functions read compile nothing.
     builds = clattn.default_context().builds

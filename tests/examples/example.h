@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the examples from 03 on share: failing early and in words, and moving arrays to the device
- * and back. */
+/* Functions that the examples from 03 on share: failing early with a sentence, and moving arrays
+ * to the device and back. */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counts the OpenCL objects and the allocations of this program and makes calls fail on demand.
  *
- * The linker's --wrap puts the functions of faults_*.c in the place of malloc() and of the OpenCL
- * calls of calls.def, wherever the library and the tests make them (not those of OpenCL's
- * implementation itself). */
+ * The linker's --wrap replaces malloc() and the OpenCL calls of calls.def by the functions of
+ * faults_*.c. This holds wherever the library and the tests make these calls, not inside
+ * OpenCL's implementation. */
 #ifndef TEST_FAULTS_H
 #define TEST_FAULTS_H
 
@@ -20,8 +20,8 @@ enum fault_kind {
     FAULT_DELAY   /* none fails, but every clSetKernelArg() lets other threads go first */
 };
 
-/* The call number n (from 0) of the kind, from now on and of any thread, fails, with the error
- * given if it is an OpenCL call. */
+/* From now on call number n (from 0) of the kind fails, on any thread. An OpenCL call fails with
+ * the error given. */
 void faults_arm(enum fault_kind kind, size_t n, cl_int error);
 
 /* Disarms. The name of the call that failed, NULL if it never came to that. */
@@ -45,8 +45,9 @@ size_t faults_recorded(cl_event event, size_t *loose);
 typedef cl_int (*faults_build_hook)(void *user);
 void faults_on_build(faults_build_hook hook, void *user);
 
-/* From now on the driver, of one device, hands out `ptx` as any program's binary, and makes of a binary that it is given the
- * program of `source`, having noted the binary in taken, as a text. NULL: no longer. */
+/* From now on the driver, of one device, returns `ptx` as the binary of any program. When it is
+ * given a binary, it notes it in `taken` as a text and makes the program of `source`. NULL ends
+ * this. */
 struct faults_ptx {
     const char *ptx, *source;
     char taken[1024];
@@ -59,7 +60,8 @@ void faults_no_locks(int error);
 /* Returns how often fsync() was called so far, which does nothing. */
 long faults_syncs(void);
 
-/* How many OpenCL objects of the program are alive; text receives how many of which kind. */
+/* Returns how many OpenCL objects of the program are alive; text receives the number of each
+ * kind. */
 long faults_objects_alive(char *text, size_t text_bytes);
 
 /* Returns how many allocations of the program are alive. */

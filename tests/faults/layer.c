@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An OpenCL layer (OPENCL_LAYERS=libclattn_fault_layer.so): calls that fail.
  *
- * FAULT=NAME:N fails the N-th call of that name, FAULT=NAME:N+ that one and all after it, either
- * with the error of calls.def or, as NAME:N:CODE, with another. What fails was not carried out.
- * FAULT_COUNTS=FILE counts in a file, which all processes of a run share: a 64-bit counter for each
- * call in the order of calls.def. So a call fails once in a run, whichever process makes it.
- * Without the file each process counts for itself. */
+ * FAULT=NAME:N fails the N-th call of that name, and FAULT=NAME:N+ that one and all after it.
+ * The error is that of calls.def, or with NAME:N:CODE another. A call that fails is not carried
+ * out. FAULT_COUNTS=FILE counts in a file, which all processes of a run share: a 64-bit counter
+ * for each call in the order of calls.def. So a call fails once in a run, whichever process
+ * makes it. Without the file each process counts for itself. */
 #define _POSIX_C_SOURCE 200809L /* ftruncate, mmap */
 #undef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 200      /* of what calls.def has */

@@ -192,7 +192,7 @@ cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, c
                                                 num_wait, wait, event);
 }
 
-/* What is read are whole blocks: results between guard bands. */
+/* Reads are of whole blocks: results between guard bands. */
 cl_int __wrap_clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
                                   size_t offset, size_t size, void *pointer, cl_uint num_wait,
                                   const cl_event *wait, cl_event *event)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer target: whatever sizes, patterns and starts of documents are, block lists are refused, or list just the blocks
- * in which the pattern sees a pair, as full none in which it does not see all, and write nothing beside their arrays. */
+/* libFuzzer target: block lists of any sizes, patterns and starts of documents. They are
+ * refused, or they list exactly the blocks in which the pattern sees a pair. No block is listed
+ * as full unless the pattern sees all of its pairs. Nothing is written beside the arrays. */
 #include "problem/problem.h"
 #include <clattn/blocks.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer target: whatever the bytes are, reading them as a device's profile ends in a sentence or
- * in facts within their limits, which narrow a device to what is whole again, and for which every
+/* libFuzzer target: any bytes are read as a device's profile. Reading ends in a sentence, or in
+ * facts within their limits that narrow a device to a consistent one. For such a device every
  * family finds tunables or a reason against them. */
 #include "device/facts.h"
 #include "families/family.h"

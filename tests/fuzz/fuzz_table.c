@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer target: whatever the bytes are, reading them as a tuning document ends in a sentence or
- * in a table that prints, reads back as itself and is its own union with itself. */
+/* libFuzzer target: any bytes are read as a tuning document. Reading ends in a sentence, or in a
+ * table that prints, reads back as itself and is its own union with itself. */
 #include "store/tuning_table.h"
 
 #include <stdint.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* generate MODEL PROMPT TOKENS TYPE [FILE]: reads a prompt of PROMPT made-up tokens and goes on
- * greedily for TOKENS more, with keys and values of TYPE (f16, q8_0, q4_0). Prints times, and how
- * many programs clattn compiled, by the end of the prompt, of the third token, and in all. Logits
- * of every step go to FILE if that is not there yet; if it is, the run is fed the tokens that its
- * logits chose, and prints how far its own are from them and how many tokens it would have chosen
- * otherwise, not counting those that two logits nearer to each other than that leave open. With
- * NODES in the environment every node of a graph is computed and timed by itself, and attention's
- * shares of the prompt's time and of the tokens' are printed as well. */
+ * greedily for TOKENS more, with keys and values of TYPE (f16, q8_0, q4_0). It prints times, and
+ * how many programs clattn compiled by the end of the prompt, of the third token, and in all.
+ * Logits of every step go to FILE if that is not there yet. If it is, the run is fed the tokens
+ * that its logits chose. It then prints how far its own logits are from them, and how many
+ * tokens it would have chosen otherwise. Choices between two logits that are nearer to each
+ * other than this distance do not count. With NODES in the environment every node of a graph is
+ * computed and timed by itself. Attention's shares of the prompt's time and of the tokens' are
+ * printed as well. */
 #include "model.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs that try the backend in libllama share. */
+/* Functions that the programs which try the backend in libllama share. */
 #ifndef CLATTN_TESTS_GGML_MODEL_H
 #define CLATTN_TESTS_GGML_MODEL_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* overhead KEYS...: what a call of the backend costs beyond clattn's own. One token's attention (8
- * heads over 2, so many keys of f16, dim 64), computed through ggml and by a plan on buffers that
- * stay, in turns with a kernel that does nothing and takes as many arguments; then by the plan with
- * many executions enqueued before they are waited for, which is what its kernels take, and by ggml's CPU
- * backend, whose threads spin for milliseconds after each graph and would take a core from what
- * follows. Prints the medians in microseconds. */
+/* overhead KEYS...: the time of a call of the backend beyond clattn's own. One token's attention
+ * (8 heads over 2, KEYS keys of f16, dim 64) is computed through ggml, and by a plan on buffers
+ * that stay. They take turns with a kernel that does nothing and takes as many arguments. Then
+ * the plan runs with many executions enqueued before a wait, which gives the time of its
+ * kernels. ggml's CPU backend comes last, since its threads spin for milliseconds after each
+ * graph and take a core meanwhile. Prints the medians in microseconds. */
 #include "model.h"
 
 #include <clattn/clattn.h>

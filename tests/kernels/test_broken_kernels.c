@@ -19,7 +19,7 @@ enum { ELEMENTS = 2 * 9 * 8 };
 
 enum breakage { RIGHT, UNWRITTEN, NOT_A_NUMBER, WRONG, BEFORE, BEHIND, NOT_C, NUM_BREAKAGES };
 
-/* How large structs are is known to the host's compiler alone. */
+/* Only the host's compiler knows the sizes of the structs. */
 static const char source_format[] =
     "struct shape { long words[%zu]; };\n"
     "struct offsets { long q, k, v, o, others[%zu]; };\n"

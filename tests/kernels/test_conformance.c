@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cases that no one on this project wrote (tests/data/conformance), through the public API on the
- * family that the library chooses, and one in twelve, by the run's seed, on every family: against the
- * values in the files and against the reference. Where the library chooses, one in four is optimised. */
+/* Cases that others wrote (tests/data/conformance), through the public API on the family that
+ * the library chooses. One in twelve, by the run's seed, runs on every family. Results are
+ * compared with the values in the files and with the reference. Where the library chooses, one
+ * in four is optimised. */
 #include "tests/faults/faults.h"
 #include "tests/support/families.h"
 #include "tests/support/profiles.h"

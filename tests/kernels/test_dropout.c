@@ -106,8 +106,8 @@ FOR_EACH_FAMILY(options)
     fixture_close(&f);
 }
 
-/* Gradients on CPUs take keys from the beginning of a column of blocks on, which may lie anywhere between two
- * multiples of four, whose keys share random numbers. */
+/* Gradients on CPUs process keys from the beginning of a column of blocks. It may lie anywhere
+ * between two multiples of four, whose keys share random numbers. */
 Test(dropout, columns_between_fours) {
     static const struct {
         const char *family, *tunables, *problem;
@@ -341,7 +341,7 @@ Test(dropout, two_devices) {
 
 /* ---- planning --------------------------------------------------------------------------------- */
 
-/* What is tuned for one rate serves all, but not what has none. */
+/* Results that were tuned for one rate serve all rates, but not problems without dropout. */
 Test(dropout, problem_class) {
     static const char *const texts[] = {"fwd f32 h8 q1024 d64", "fwd f32 h8 q1024 d64 dropout=0.1",
                                         "fwd f32 h8 q1024 d64 dropout=0.9"};

@@ -237,8 +237,9 @@ static double chi_square(const unsigned char *x, const unsigned char *y, const s
     return sum;
 }
 
-/* Neighbours in every direction, four keys apart too (the next counter), and of masks with the next
- * offset, the next seed and the next upper half of it. */
+/* Decisions are independent of their neighbours in every direction, also of those four keys
+ * apart (the next counter). They are independent of masks with the next offset, the next seed
+ * and the next upper half of it. */
 Test(dropout_mask, independence) {
     static const double rates[] = {0.1, 0.5, 0.8};
     enum { K = 256, Q = 64, H = 8, B = 8, ALL = K * Q * H * B };

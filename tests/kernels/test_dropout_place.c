@@ -24,8 +24,8 @@ enum { PART_BATCH = 2, PART_HEADS = 2, PART_QUERIES = 17, PART_KEYS = 21 };
 static const clattn_dropout_place part_place = {
     .query = 13, .key = 24, .batch = 1, .head = 2, .heads = HEADS};
 
-/* The part's mask, read from o: with queries of 0 all weights are alike, and values that are 1 in a column
- * of each key alone make o the weights after dropout. */
+/* The part's mask, read from o. With queries of 0 all weights are alike. Values that are 1 in
+ * one column of each key make o the weights after dropout. */
 static void check_part(struct fixture *f, const char *family, const unsigned char *whole)
 {
     enum { ROWS = PART_BATCH * PART_HEADS * PART_QUERIES };
@@ -187,8 +187,8 @@ DeviceTest(dropout_place, merged_parts_are_the_whole)
     compare("o", got, want, ROWS * D);
 }
 
-/* With o and lse of the whole, dk and dv of a part are those of its keys, dq is the parts' sum, and dsinks
- * are any part's, though queries see nothing of its keys. */
+/* With o and lse of the whole, dk and dv of a part are those of its keys, and dq is the parts'
+ * sum. dsinks are those of any part, though queries see nothing of its keys. */
 DeviceTest(dropout_place, gradients_of_parts_are_the_wholes)
 {
     static float o[ROWS * D], lse[ROWS], want_q[ROWS * D], want_k[H * K * D], want_v[H * K * D];

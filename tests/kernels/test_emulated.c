@@ -241,8 +241,8 @@ ParameterizedTest(struct sample *sample, emulated, sweep) {
     fixture_close(&f);
 }
 
-/* What the library chooses for a CPU with vectors of 4, 8 and 16 floats, whatever this one has; a
- * vendor each, since its name does not change programs (test_tune_space.c). */
+/* The choices of the library for CPUs with vectors of 4, 8 and 16 floats, whatever this CPU has.
+ * Each has another vendor, since a vendor's name does not change programs (test_tune_space.c). */
 ParameterizedTestParameters(emulated, CPUs) {
     static size_t cpus[] = {1, NUM_CPU_VENDORS + 2, 2 * NUM_CPU_VENDORS + 3};
 

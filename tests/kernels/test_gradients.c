@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must hold of gradients on every family: exact zeros, the smallest sizes, sums and symmetries.
- * Random problems are the sweep's. */
+/* Properties of gradients that hold for every family: exact zeros, the smallest sizes, sums and
+ * symmetries. Random problems are the sweep's. */
 #include "tests/support/families.h"
 #include "tests/support/storage.h"
 #include "tests/support/unoptimised.h"
@@ -106,9 +106,9 @@ FOR_EACH_FAMILY(zeros_where_nothing_is_seen)
     fixture_close(&f);
 }
 
-/* Where all keys that a query sees have scores of -Inf, lse is -Inf and the query's gradients are
- * exactly 0, not the NaN of -Inf + Inf: by a bias, which hides them as a mask does, and by slopes of
- * Inf with the diagonal hidden, whose scores are computed. */
+/* Where all keys that a query sees have scores of -Inf, lse is -Inf. The query's gradients are
+ * exactly 0 then, not the NaN of -Inf + Inf. One case is a bias, which hides them as a mask
+ * does. The other is slopes of Inf with the diagonal hidden, whose scores are computed. */
 FOR_EACH_FAMILY(zeros_where_all_scores_are_minus_infinity)
 {
     static const size_t rows[] = {0, 17, 39};

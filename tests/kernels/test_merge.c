@@ -122,8 +122,8 @@ static void spoil(const struct trial *t, int id)
     memset(t->tensor[id].bytes, 0xff, t->tensor[id].num_bytes);
 }
 
-/* The only state that is not empty, or beside which the others vanish, is handed out to the bit, and
- * what an empty one holds is not looked at. */
+/* A state is returned to the bit if it is the only one that is not empty, or if the others
+ * vanish beside it. The contents of an empty state are not read. */
 DeviceTest(merge, a_single_state_stays_as_it_is)
 {
     static const double others[] = {-INFINITY, -300.0};

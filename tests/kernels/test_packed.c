@@ -153,8 +153,9 @@ FAMILY_TEST(packed, gradients, CLATTN_BACKWARD, NULL, 5)
                 sizeof problems / sizeof *problems, 0, 3);
 }
 
-/* As users compile it: optimised, PoCL 3.1 has a group's threads store rows that there are not, where the kernel may
- * return before its barriers and its last `if` ends with it (tests/drivers/early_return.cl). */
+/* As users compile it. With optimisation, PoCL 3.1 lets a group's threads store rows that do not
+ * exist, where the kernel may return before its barriers and its last `if` ends with it
+ * (tests/drivers/early_return.cl). */
 DeviceTest(packed, optimised_gradients)
 {
     struct trial t = {

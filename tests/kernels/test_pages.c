@@ -46,8 +46,8 @@ static void attend(struct fixture *f, const char *family, const char *text, cons
               "%s: %s", text, f->log.last);
 }
 
-/* Moves the rows of a contiguous (batch, kv_heads, keys, dim) tensor to pages, in one of their orders:
- * (pages, kv_heads, page, dim), or by rows (pages, page, kv_heads, dim). */
+/* Moves the rows of a contiguous (batch, kv_heads, keys, dim) tensor to pages in one of two
+ * orders: (pages, kv_heads, page, dim), or by rows (pages, page, kv_heads, dim). */
 static void scatter(const float *from, size_t page_size, int by_rows, const cl_int *table,
                     float *to)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What must hold whatever the numbers are, on every family, without the reference's help. */
+/* Properties that hold for every family whatever the numbers are. The reference is not used. */
 #include "tests/support/families.h"
 #include "tests/support/storage.h"
 #include "tests/support/unoptimised.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantizing keys and values: blocks computed by hand, the host against formulas of ggml's, the
- * device against the host, caches that grow, and everything that a caller can do wrong. */
+/* Quantizing keys and values: blocks computed by hand, the host against formulas of ggml's, and
+ * the device against the host. Caches grow, and every mistake of a caller is refused. */
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
@@ -223,7 +223,7 @@ static void free_pair(struct pair *p)
     free(p->cache);
 }
 
-/* What the device makes of it has every bit of what the host makes, between the blocks too. */
+/* The device writes the same bits as the host, between the blocks too. */
 static void expect_equal(struct fixture *f, cl_command_queue queue, struct pair *p)
 {
     unsigned char *got = malloc(p->cache_bytes);
@@ -351,7 +351,7 @@ Test(quantize, empty) {
 
 /* ---- mistakes -------------------------------------------------------------------------------- */
 
-/* What is wrong with a description, host and device agree on. */
+/* Host and device refuse a wrong description alike. */
 static void misdescribed(struct fixture *f, const clattn_quantization *q,
                          const clattn_status status, const char *words)
 {

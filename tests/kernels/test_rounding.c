@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies in the middle between two numbers of bf16 becomes the even one, in what every family
- * stores: the reference's bounds allow both. All sums here are exact in f32. */
+/* A value half-way between two numbers of bf16 rounds to the even one, in every tensor that a
+ * family stores. The reference's bounds allow both. All sums here are exact in f32. */
 #include "tests/support/families.h"
 #include "tests/support/storage.h"
 #include "tests/support/unoptimised.h"

@@ -40,7 +40,7 @@ static const struct lengths {
                {3, 799}, {64, 2048}, {16, 20000}, {1, 1024}, {128, 128}};
 enum { NUM_LENGTHS = sizeof lengths / sizeof *lengths };
 
-/* What its cases have in common, drawn. */
+/* Properties that all its cases share, drawn at random. */
 struct cache {
     const char *dtype;
     size_t kv_heads, dim;

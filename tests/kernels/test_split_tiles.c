@@ -181,8 +181,8 @@ Test(split_cpu_vector, preference) {
     }
 }
 
-/* Kv heads take turns where a key's rows of all heads follow each other and reading bounds decoding, as many as leave
- * each unit two parts of the keys. */
+/* Kv heads take turns where a key's rows of all heads follow each other and reading bounds
+ * decoding. There are as many turns as leave each unit two parts of the keys. */
 Test(split_cpu_vector, heads_take_turns) {
     static const struct family_suggestion rows[] = {
         {"fwd f16 h32/8 q1 k32768 d128 k=bshd v=bshd", 2, 8},
@@ -224,7 +224,7 @@ Test(fused_cpu_vector, copies_rows_that_share_cache_sets) {
                                 sizeof rows / sizeof *rows);
 }
 
-/* What it cannot do it says. */
+/* Problems that it cannot compute are refused with a sentence. */
 Test(split_gpu_item, refusals) {
     static const struct family_refusal refused[] = {
         {"fwd f32 q3 k5 d8 scores=raw", NULL, "never lie in memory"},

@@ -23,8 +23,9 @@
 
 enum { MOST_PARTS = 64, SHAPES = 16 };
 
-/* How many rows a run takes of a family, and how many of these it compiles as users do: a program
- * takes a second to compile, optimised three, one for gradients or matrix instructions several. */
+/* The number of rows that a run takes of a family, and of those that it compiles with
+ * optimisation as users do. A program takes a second to compile, optimised three, and one for
+ * gradients or matrix instructions several. */
 struct share {
     size_t rows, optimised;
 };
@@ -122,8 +123,8 @@ ParameterizedTest(struct part *part, sweep, part) {
     fixture_close(&f);
 }
 
-/* Every pair of options that a family takes alone is in its array, whatever the seed, and an array is
- * not much longer than it must be. No device but facts of several. */
+/* Every pair of options that a family takes alone is in its array, whatever the seed. An array
+ * is not much longer than it must be. No device is needed, only facts of several. */
 Test(sweep, every_pair_has_its_row) {
     static const char *const profiles[] = {"sm_90", "minimum"};
     static struct problem_kind rows[PAIRS_MOST_ROWS];
@@ -148,10 +149,11 @@ Test(sweep, every_pair_has_its_row) {
     }
 }
 
-/* What split_cpu UNIT=vector keeps in registers and how: rows in every kind of vector, some of them not in
- * use, or one row whose keys are read where they lie, columns that no vector divides, keys that end
- * in the middle of everything; and a part without keys (causal=tl), of which nothing may be read but
- * that it has none: the workspace holds NaN. A run takes every third: each is a program. */
+/* Problems for the ways in which split_cpu UNIT=vector holds rows in registers. There are rows
+ * in every kind of vector, some of them not in use, and one row whose keys are read in place.
+ * Columns are divided by no vector, and keys end inside tiles. One part has no keys (causal=tl):
+ * only that fact of it may be read, since the workspace holds NaN. A run takes every third row,
+ * as each is a program. */
 static const struct {
     const char *problem, *tunables;
 } splits[] = {

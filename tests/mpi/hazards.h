@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether what a device computes and what travels between ranks keep apart: a checker of hazards (read after write, write after
- * read, write after write) that does not wait for one to happen. hazards_calls.c stands before OpenCL's calls and MPI's in the
- * program that it is linked with and tells what each reads and writes; accesses that no call has put in an order, and of which
- * one writes, are a hazard, however they came out this time.
+/* Checks that computing on a device and messages between ranks do not race. It finds hazards (read
+ * after write, write after read, write after write) without waiting for one to happen.
+ * hazards_calls.c stands before the calls of OpenCL and MPI in the program that it is linked with,
+ * and tells what each reads and writes. Two accesses are a hazard if no call has put them in an
+ * order and one of them writes, however they came out this time.
  *
- * The order is that of the standards: commands of one in-order queue are ordered; what was enqueued is over when the
- * host has waited for its queue; a message is over when MPI_Test or a wait has said so; what is mapped is the host's until it is
- * unmapped, and messages may be only there or in memory that OpenCL does not know. */
+ * The order is that of the standards. Commands of one in-order queue are ordered. Commands are
+ * over when the host has waited for their queue, and a message when MPI_Test or a wait has said
+ * so. Mapped memory is the host's until it is unmapped. Messages may be only there or in memory
+ * that OpenCL does not know. */
 #ifndef MPI_HAZARDS_H
 #define MPI_HAZARDS_H
 

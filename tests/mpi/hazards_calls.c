@@ -61,8 +61,9 @@ cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, size_t
     return buffer;
 }
 
-/* What the program retains is followed no further than this: a buffer or a kernel ends with its first release, and is anybody's
- * memory from then on. Drivers retain them too, for as long as they keep a command, so that reference counts do not tell. */
+/* Retained objects are followed no further than this. A buffer or a kernel ends with its first
+ * release, and may be anybody's memory from then on. Drivers retain them too, for as long as
+ * they keep a command, so that reference counts do not tell. */
 cl_int CL_API_CALL clReleaseMemObject(cl_mem buffer)
 {
     NEXT(clReleaseMemObject);

@@ -49,7 +49,8 @@ static const char *const cases[] = {
     "bf16 h4/2 q120 k120 d16 window=40,* alibi sinks",
 };
 
-/* What is not the order of rows alone, so that a ring may not join the chunks of a zigzag. */
+/* Options that need more than the order of rows, so that a ring may not join the chunks of a
+ * zigzag. */
 static const char *const ring_cases[] = {
     "f32 h2 q80 k80 d8 causal=br alibi",       "f32 h2 q80 k80 d8 causal=tl bias=f32:qk",
     "f32 h2 q80 k80 d8 causal=tl mask=qk",     "f32 h2 q80 k80 d8 causal=0 dropout=0.3",
@@ -158,7 +159,7 @@ static void close_whole(struct whole *whole)
 
 /* ---- shards ------------------------------------------------------------------------------------- */
 
-/* What the rows of a tensor are: queries, keys, or nothing that is cut. */
+/* The rows of a tensor: queries, keys, or rows that are not divided. */
 enum rows { ROWS_NONE, ROWS_Q, ROWS_KV };
 
 static enum rows rows_of(const enum tensor_id id)
@@ -415,7 +416,7 @@ static int compare_backward(const struct world *world, const struct whole *whole
     return wrong;
 }
 
-/* What is before and behind each tensor is as it was. */
+/* Checks that the bytes before and behind each tensor are unchanged. */
 static int compare_guards(const struct world *world, const struct whole *whole,
                           const struct local *local)
 {

@@ -154,7 +154,7 @@ static void count_heads(void)
     claim_number("split keys: bytes", s.bytes_sent, 3 * 4 * 2 * 65 * 4);
 }
 
-/* What is not seen is neither computed nor sent, and zigzag shares out what is. */
+/* Pairs that masks hide are neither computed nor sent, and zigzag balances the visible ones. */
 static void count_visible(void)
 {
     const clattn_mpi_rates rates = rates_of_one_node();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong on one rank is told to all: mpirun -n N mpi_faults
+/* A fault of one rank is reported by all: mpirun -n N mpi_faults
  *
- * The last rank makes a mistake, all ranks must get its status and its sentence, and the next call must be
- * right. Prints a line for each mistake and ends with 1 if one is not told. */
+ * The last rank makes a mistake. All ranks must get its status and its sentence, and the next call must be
+ * right. The program prints a line for each mistake and ends with 1 if one is not reported. */
 #include <clattn/clattn.h>
 #include <clattn/mpi.h>
 #include <stdio.h>

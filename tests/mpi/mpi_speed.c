@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clattn_mpi_measure_speed() by a clock of the test's own, on which rank r's device takes r + 1 times as long, and the shards
- * that such speeds make: mpirun -n N mpi_speed
+/* mpirun -n N mpi_speed: clattn_mpi_measure_speed() by a clock of the test's own, on which rank r's
+ * device takes r + 1 times as long. The shards that such speeds make are tested as well.
  *
  * Prints a line for each claim and ends with 1 if one is wrong. */
 #include <clattn/clattn.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts the bank conflicts of local memory that the layouts of one matrix instruction make, for
- * bank_conflicts.sh, which compiles this with INSTRUCTION and the headers of cl/mma/.
+/* Counts the bank conflicts of local memory in the layouts of one matrix instruction.
+ * bank_conflicts.sh compiles this with INSTRUCTION and the headers of cl/mma/.
  *
  * Local memory has 32 banks of 4 bytes. An access of a sub-group is served in phases of as many lanes as
  * fill 128 bytes: all 32 for 4 bytes or less, 16 for 8, 8 for 16; ldmatrix takes the eight rows of a matrix in a
@@ -168,7 +168,7 @@ static struct total fill_rows(const int columns, const int stride, const int row
     return total;
 }
 
-/* What wgmma reads of a tile: eight rows' pieces of 16 bytes for eight terms or dims at a time. */
+/* Reads of wgmma from a tile: eight rows' pieces of 16 bytes for eight terms or dims at a time. */
 static struct total read_tile(const int stride, const int rows, int *bytes)
 {
     struct total total = {0, 0};

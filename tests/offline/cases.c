@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes what is to be compiled: offline_cases FOLDER PROFILES SAMPLES SEED all|some. The lines of
- * FOLDER/cases are those that table.py reads, FOLDER/sources has the begin of each source's hash,
- * FOLDER/<family>.cl is a family's source, FOLDER/<number>.h what stands before it in the program of a
- * case. PROFILES is the folder of the devices' facts; SAMPLES says how many programs with tunables at
- * random there are of each family and target. */
+/* offline_cases FOLDER PROFILES SAMPLES SEED all|some: writes the programs that are to be
+ * compiled. The lines of FOLDER/cases are those that table.py reads, and FOLDER/sources has the
+ * begin of each source's hash. FOLDER/<family>.cl is a family's source, and FOLDER/<number>.h
+ * the text before it in the program of a case. PROFILES is the folder of the devices' facts.
+ * SAMPLES is the number of programs with random tunables for each family and target. */
 #include "families/candidate.h"
 #include "families/limits.h"
 #include "families/registry.h"
@@ -148,7 +148,7 @@ static void write_source(const struct output *out, const struct ca_family *famil
     fclose(file);
 }
 
-/* What stands before the source in the program of case `number`. */
+/* Writes the text before the source in the program of case `number`. */
 static void write_parameters(const struct output *out, size_t number,
                              const struct ca_family *family, const struct ca_problem *p)
 {
@@ -191,7 +191,7 @@ static void write_case(struct output *out, const struct device *d, const struct 
     fprintf(out->cases, "\t%s\n", options);
 }
 
-/* What a driver would say of the target: its profile in the folder. */
+/* Reads the facts that a driver would state of the target: its profile in the folder. */
 static clattn_device_info read_profile(const char *folder, const struct target *target)
 {
     static char text[65536];

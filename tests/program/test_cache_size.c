@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a long life leaves: programs on disk and in memory have a limit, and what was used longest ago goes. */
+/* Programs on disk and in memory have a limit; the least recently used ones go. */
 #define _XOPEN_SOURCE 700 /* glob, setenv, utimensat */
 #include "base/cache_directory.h"
 #include "context/context.h"
@@ -180,7 +180,7 @@ static size_t programs_of(const clattn_context *context)
     return count;
 }
 
-/* What a plan uses stays, and what was used last goes last. */
+/* Programs that a plan uses stay, and the most recently used ones go last. */
 Test(cache_size, programs_without_a_plan_go) {
     clattn_plan *plan, *again;
     struct fixture f;
@@ -264,7 +264,7 @@ Test(cache_size, programs_go_while_others_want_them) {
 
 /* ---- fork() ----------------------------------------------------------------------------------- */
 
-/* What a child does with its parent's context: nothing that could wait for ever. */
+/* A child process uses its parent's context: no call may wait for ever. */
 static int use_in_child(struct fixture *f, clattn_plan *plan)
 {
     const clattn_problem problem = fixture_problem(first);

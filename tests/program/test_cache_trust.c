@@ -128,7 +128,7 @@ static void expect_text(const char *path, const char *text)
     free(found);
 }
 
-/* What a link in the cache leads to is neither read nor written nor made. */
+/* The target of a link in the cache is neither read nor written nor made. */
 Test(cache_trust, links_are_not_followed) {
     const char *precious = scratch_path("precious"), *cache = scratch_path("cache");
     struct store_warnings warnings;

@@ -110,7 +110,7 @@ static void make_and_die(enum place place)
     cr_assert(begun() == 1);
 }
 
-/* What was begun is made without a warning, and leaves no mark. */
+/* A plan whose first run was only begun is made without a warning, and leaves no mark. */
 static void expect_tried_again(void)
 {
     char family[NAME];
@@ -166,7 +166,8 @@ Test(first_run, what_died_twice_is_set_aside_until_it_is_forgotten) {
     clattn_context_release(context);
 }
 
-/* Whether the family that processes died at is passed over, which a warning and the reason of the plan say. */
+/* Checks whether the family in which processes died is passed over. A warning and the plan's
+ * reason say so. */
 static void expect_set_aside(int aside)
 {
     const clattn_problem problem = fixture_problem(problem_text);
@@ -225,8 +226,8 @@ Test(first_run, an_interruption_is_no_death) {
     expect_tried_again();
 }
 
-/* A death before an interruption still counts. (A test of its own, since some drivers do not work in the child
- * of a process that has used them.) */
+/* A death before an interruption still counts. This is a test of its own, since some drivers do
+ * not work in the child of a process that has used them. */
 Test(first_run, an_interruption_excuses_no_death_before_it) {
     char family[NAME];
     struct fixture f;

@@ -80,7 +80,7 @@ Test(program_file, other_keys_and_verdicts) {
     cr_expect(verdict == CLATTN_SUCCESS && begin == size);
 }
 
-/* What is held against programs of one device, by this version or an earlier one. */
+/* Verdicts against programs of one device, by this version or an earlier one. */
 Test(program_file, condemns) {
     static const char *const mine[] = {"driver 3.1\n", "driv"}, *const other[] = {"driver 3\n"};
     const struct ca_program_key key = key_of("3.1");

@@ -27,7 +27,7 @@ static void expect(const char *family, const char *problem, const char *want)
     cr_expect(eq(str, text, (char *)want));
 }
 
-/* What is absent has no parameter; what is only read is const. */
+/* An operand that is absent has no parameter; one that is only read is const. */
 Test(program_parameters, are_what_the_problem_has) {
     expect("fused_cpu UNIT=vector", "fwd f16 q9 k9 d8 bias=f32:qk klen lse",
            "#define PARAMETERS_mark_pairs const struct attention_shape a, "

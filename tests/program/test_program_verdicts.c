@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is stored of a program: its verdict at once, its binary at the latest when the context is released. Failures that
- * may pass, such as a lack of memory, are not stored. */
+/* A program's verdict is stored at once, its binary at the latest when the context is released.
+ * Failures that may pass, such as a lack of memory, are not stored. */
 #define _POSIX_C_SOURCE 200809L /* glob */
 #include "context/context.h"
 #include "device/facts.h"
@@ -135,8 +135,8 @@ Test(program_verdicts, binaries_are_kept_when_asked_for) {
     cr_expect(bytes_kept() == kept);
 }
 
-/* What the tuner tries, and no plan of the caller's uses, is not worth a binary that costs as much
- * as compiling. */
+/* A program that the tuner tries, and no plan of the caller's uses, is not worth a binary, which
+ * costs as much as compiling. */
 Test(program_verdicts, a_binary_is_kept_for_plans_only) {
     struct ca_candidate candidate = {.family = ca_family_find("unfused_lanes")};
     const struct ca_problem p = fixture_checked(problem_text);
@@ -159,7 +159,8 @@ Test(program_verdicts, a_binary_is_kept_for_plans_only) {
     fixture_close(&f);
 }
 
-/* What cl/common/builtins.h lacks, which is all of it here, costs PoCL a second build and nothing else. */
+/* PoCL builds a source a second time for functions that cl/common/builtins.h lacks, here all of
+ * them. Nothing else changes. */
 Test(program_verdicts, a_source_with_other_built_in_functions_builds_too) {
     struct ca_family family = *ca_family_find("unfused_lanes");
     struct ca_candidate candidate = {.family = &family};
@@ -236,7 +237,7 @@ Test(program_verdicts, the_end_of_a_context_has_an_end) {
         cr_expect(strstr(said.text, "1 of the context's programs are not stored"), "%s", said.text);
 }
 
-/* What takes seconds is announced at its start, with the reason, and only then. */
+/* A build that takes seconds is announced at its start, with the reason; others are not. */
 Test(program_verdicts, a_build_is_announced) {
     struct announced said = {0};
     const clattn_context_options options = {.struct_size = sizeof options,

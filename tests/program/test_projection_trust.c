@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What candidates for projections are judged by: right answers, and seeing what is wrong. No
- * device. */
+/* The self-check of projections: right answers are trusted, and wrong ones are found. No device. */
 #include "problem/problem.h"
 #include "tests/support/fixture.h"
 #include "tests/support/judged_case.h"

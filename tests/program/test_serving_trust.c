@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What candidates for appends and merges are judged by: right answers, and seeing what is wrong. No device. */
+/* The self-check of appends and merges: right answers are trusted, and wrong ones are found. No
+ * device. */
 #include "problem/tensors.h"
 #include "tests/support/judged_case.h"
 #include "tests/support/storage.h"
@@ -26,7 +27,7 @@ static const char *const merges[] = {
     "merge f32 b2 h3 q5 d20 n3 sinks accumulate",
 };
 
-/* What is wrong with one element of a result, and beside all of them. */
+/* Finds faults in one element of a result, and beside all of them. */
 static void expect_faults_found(struct ca_trust_case *c, unsigned output, clattn_dtype dtype,
                                 size_t place, const char *text)
 {

@@ -73,7 +73,8 @@ Test(trust, a_forced_family_of_gradients_is_refused) {
     refuse_forced(CLATTN_BACKWARD, gradients_text);
 }
 
-/* What serves: starts, pages, block lists, appends and merges. Right kernels are trusted, too. */
+/* Self-checks of serving: starts, pages, block lists, appends and merges. Right kernels are
+ * trusted, too. */
 Test(trust, what_serves_is_checked) {
     static const char *const problems[][2] = {
         {"fused_cpu UNIT=vector", "fwd f32 b3 h4/2 q9 k30 d16 totalq=20 totalkv=70 causal=br lse"},
@@ -186,8 +187,8 @@ static size_t unstored(const clattn_context *context)
     return count;
 }
 
-/* Binaries that a driver compiles once more for are written when the context ends, and those that are
- * too many for it by a later process that builds them again. */
+/* Some drivers compile once more for a binary. Such binaries are written when the context ends;
+ * those that are too many for it are written by a later process that builds them again. */
 Test(trust, storing_programs_has_an_end) {
     static const size_t left[] = {2, 1, 0}; /* before each run */
     struct fixture f;
@@ -282,7 +283,7 @@ static void damage_programs(int damage)
     globfree(&found);
 }
 
-/* What was never whole is no file to warn of. */
+/* There is no warning of a file that was never whole. */
 static int warns(int damage)
 {
     return damage != EMPTY;
@@ -305,8 +306,8 @@ Test(trust, damaged_programs_are_made_anew) {
     }
 }
 
-/* What another device, driver or platform built is not handed to this one: of each fact another
- * text, the device's own and more, so that it is still the one that is chosen. */
+/* Programs that another device, driver or platform built are not taken here. Each fact gets
+ * another text, the device's own and more, so that this device is still the one that is chosen. */
 Test(trust, programs_of_other_devices_are_not_taken) {
     static const cl_uint facts[] = {0,
                                     CL_DEVICE_NAME,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What candidates are judged by: right answers, and seeing what is wrong. No device. */
+/* The self-check of attention: right answers are trusted, and wrong ones are found. No device. */
 #include "bench/judge/judge.h"
 #include "problem/problem.h"
 #include "selfcheck/case.h"

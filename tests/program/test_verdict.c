@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is held against a program or a configuration for good, and what is not: a failure that may
- * pass is tried again, by this process and the next. */
+/* Failures that count against a program or a configuration for good, and those that do not. A
+ * failure that may pass is tried again, by this process and the next. */
 #include "context/context.h"
 #include "families/candidate.h"
 #include "program/build_log.h"
@@ -379,8 +379,8 @@ static clattn_status made_open(void *user, const struct ca_problem *problems, si
     return CLATTN_SUCCESS;
 }
 
-/* What fails in a way that may pass is tried twice and not banned; what crashed is banned if
- * something else has worked since. */
+/* A candidate whose failure may pass is tried twice and not banned. One that crashed is banned
+ * if something else has worked since. */
 Test(verdict, of_a_tuning) {
     static const struct {
         enum ca_outcome outcomes[8];

@@ -45,7 +45,7 @@ static size_t extent(const clattn_quantization *q, const clattn_layout *layout)
     return last + 1;
 }
 
-/* What is in a buffer in the end is what the host has computed. */
+/* Returns whether a buffer finally holds what the host has computed. */
 static int holds(cl_command_queue queue, cl_mem buffer, const void *want, size_t bytes)
 {
     unsigned char *got = malloc(bytes);

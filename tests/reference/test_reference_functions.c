@@ -117,7 +117,7 @@ Test(reference_functions, values) {
     }
 }
 
-/* What is not exact is within its bound of the double's value, which is some units. */
+/* A result that is not exact is within its bound of the double's value; the bound is some units. */
 Test(reference_functions, errors) {
     static const struct {
         const char *body;
@@ -195,7 +195,7 @@ Test(reference_functions, decisions) {
     cr_expect(x.bound < 1e-5, "%g +- %g", x.value, x.bound);
 }
 
-/* What the interpreter does not know is told with its line. */
+/* A word that the interpreter does not know is refused with its line. */
 Test(reference_functions, refusals) {
     static const struct {
         const char *source, *words;

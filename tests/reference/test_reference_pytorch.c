@@ -42,7 +42,7 @@ static double element(const struct safetensor *t, const size_t n)
     return value;
 }
 
-/* How far from PyTorch's number the reference's may be, as a share of its bound. */
+/* Compares with PyTorch's number; share is the allowed part of the reference's bound. */
 static void compare(const char *of, const char *tensor, const size_t n, const double want,
                     const struct bounded got, const double share)
 {
@@ -74,7 +74,7 @@ static void for_each_file(const char *prefix, const int count, void (*pass)(cons
 
 /* ---- attention -------------------------------------------------------------------------------- */
 
-/* What the file holds, in f32 if it is in f64. */
+/* Loads a tensor of the file, as f32 if it is in f64. */
 static unsigned char *load(const struct safetensors *file, const char *name,
                            const struct tensor_shape *s)
 {

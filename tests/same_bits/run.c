@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* same_bits_run < CASES: executes each line of same_bits_draw and prints a hash of every tensor that is
- * written, bytes between its strides included. Only the public interface is used, and tunables get the
- * names that they had where the library does not know today's, so that the same program runs with the
- * shared library of any build. */
+/* same_bits_run < CASES: executes each line of same_bits_draw and prints a hash of every tensor
+ * that is written, bytes between its strides included. Only the public interface is used. Where
+ * the library does not know today's tunables, they get the names that they had. So the same
+ * program runs with the shared library of any build. */
 #include "tests/trials/trial.h"
 
 #include <clattn/clattn.h>

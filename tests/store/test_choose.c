@@ -79,7 +79,7 @@ static struct ca_table small_table(struct fixture *f, const char *problem,
     return table;
 }
 
-/* What another driver of this device knows. */
+/* Stores results of another driver of this device. */
 static void store_of_driver(struct fixture *f, const char *problem, const struct ca_candidate *c,
                             const char *driver)
 {
@@ -408,7 +408,7 @@ DeviceTest(choose, what_means_nothing)
     }
 }
 
-/* What fitted a device that has become smaller. */
+/* Stored configurations that no longer fit, since the device has become smaller. */
 Test(choose, what_does_not_fit_the_device) {
     struct fixture f;
 

@@ -163,7 +163,7 @@ Test(override, of_the_environment) {
     fixture_close(&f);
 }
 
-/* What would fit no problem costs one warning, and is ignored. */
+/* An override that fits no problem costs one warning, and is ignored. */
 Test(override, malformed_environment) {
     static const char *const malformed[] = {
         "magic",

@@ -35,7 +35,8 @@ Test(store, keeps_what_is_put) {
     cr_expect(store_said.count == 0, "%s", store_said.last);
 }
 
-/* What was measured with another kernel source goes first, however fast it was. */
+/* Entries that were measured with another kernel source are removed first, however fast they
+ * were. */
 Test(store, stale_entries_are_cut_first) {
     char text[512];
     struct made_entry made;
@@ -94,7 +95,7 @@ Test(store, a_ban_keeps_its_first_reason) {
     ca_store_unlock(the_store);
 }
 
-/* What a file could not be read with is not written. */
+/* An entry with which a file could not be read is not written. */
 Test(store, takes_nothing_that_it_could_not_read) {
     char wrong[] = "../x";
     struct made_entry made;
@@ -227,7 +228,7 @@ Test(store, unwritable_or_unwanted) {
     }
 }
 
-/* What could not be written at first is written later. */
+/* Changes that could not be written at first are written later. */
 Test(store, writable_again) {
     const char *path = scratch_path("tuning");
 

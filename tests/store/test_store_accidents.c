@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may befall a store: many writers lose nothing, a killed one leaves a good file, and damaged
+/* Accidents of a store: many writers lose nothing, a killed one leaves a good file, and damaged
  * files are set aside and not lost. */
 #define _XOPEN_SOURCE 700 /* fork, kill, nanosleep, symlink */
 #include "os/clock.h"
@@ -284,7 +284,7 @@ Test(store_accidents, a_lock_that_is_held_is_waited_for_with_an_end) {
     ca_store_destroy(other);
 }
 
-/* What nobody waited for is written in the end. */
+/* Changes for which nobody waited are written in the end. */
 Test(store_accidents, the_end_of_a_store_writes_what_could_not_be) {
     struct store_warnings others;
 
@@ -387,7 +387,7 @@ Test(store_accidents, an_old_file_in_place_of_a_lock) {
     faults_no_locks(0);
 }
 
-/* What a link in the lock's place leads to is not made. */
+/* The target of a link in the lock's place is not made. */
 Test(store_accidents, a_lock_that_is_a_link) {
     cr_assert(mkdir(scratch_path("tuning"), 0700) == 0);
     cr_assert(symlink(scratch_path("precious"), the_store->lock_path) == 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a table of tuning results advises: the nearest entries, and a portfolio of seeds. */
+/* Advice from a table of tuning results: the nearest entries, and a portfolio of seeds. */
 #include "families/candidate.h"
 #include "families/registry.h"
 #include "problem/classes/problem_class.h"

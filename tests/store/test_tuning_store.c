@@ -51,7 +51,7 @@ static void ban(struct fixture *f, const char *problem_class, size_t config)
     cr_assert(ca_store_ban(f->context->store, &banned) == CLATTN_SUCCESS);
 }
 
-/* What a listing visits, a line each; ends it after `left` of them. */
+/* The entries that a listing visits, a line each. It ends the listing after `left` of them. */
 struct listing {
     char text[2048];
     size_t left;

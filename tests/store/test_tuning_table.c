@@ -181,7 +181,7 @@ Test(tuning_table, merging_obeys_its_laws) {
     }
 }
 
-/* Whether an entry of a beats the same configuration of b, whichever comes first. */
+/* Checks that the winner beats the same configuration of the loser, whichever comes first. */
 static void wins(struct ca_entry winner, struct ca_entry loser)
 {
     static char class[] = "fwd f32 q1 d8", text[] = "x";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests that go over all families ask of one. */
+/* Questions to a family, of tests that go over all families. */
 #ifndef TEST_FAMILIES_H
 #define TEST_FAMILIES_H
 
@@ -22,8 +22,9 @@ int family_takes(const char *name, const char *problem);
  * tests/units, and tests that go over all families leave it out. */
 int family_takes_any_dims(const char *name);
 
-/* Whether tests that go over the families of projections take it on the device. Those for CPUs hold blocks in private
- * memory, for which a GPU's driver may have no room: an H200's cannot launch projection_cpu UNIT=vector. */
+/* Returns whether tests of projections run the family on the device. Families for CPUs hold
+ * blocks in private memory, for which a GPU's driver may have no room: an H200's cannot launch
+ * projection_cpu UNIT=vector. */
 int family_projects_on(const char *name, const clattn_device_info *device);
 
 /* The full name of a plan's family, as clattn_family_name() lists it. */
@@ -55,7 +56,7 @@ const char *family_text(const char *family, const char *text);
 const struct ca_family *family_untuned(const struct ca_problem *p,
                                        const clattn_device_info *device);
 
-/* What a tunable is set to for a problem on a CPU of so many compute units that was never tuned. */
+/* The value of a tunable for a problem on a CPU of so many compute units that was never tuned. */
 struct family_suggestion {
     const char *problem;
     unsigned units;
@@ -66,7 +67,7 @@ struct family_suggestion {
 void families_expect_suggestions(const char *family, const char *tunable,
                                  const struct family_suggestion *suggested, size_t count);
 
-/* What a family cannot do, and words of the sentence that says so. */
+/* A problem that a family cannot compute, and words of the sentence that says so. */
 struct family_refusal {
     const char *problem, *tunables, *words; /* tunables NULL: those that suit */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a test on a device needs: a context with its sentences kept, a queue, and the count of
- * OpenCL objects that must be back at zero in the end. */
+/* The fixture of a test on a device: a context whose log is kept, a queue, and the count of
+ * OpenCL objects, which must be zero again in the end. */
 #ifndef TEST_FIXTURE_H
 #define TEST_FIXTURE_H
 
@@ -64,7 +64,7 @@ void fixture_need_groups_of(const struct fixture *f, const char *name);
 void fixture_close(struct fixture *f);
 
 /* A test with a fixture f of its own, from fixture_open() before it to fixture_close() after it.
- * (Criterion does not count what fails in a suite's .fini.) */
+ * Criterion does not count failures in a suite's .fini. */
 #define DeviceTest(...) DEVICE_TEST_(__VA_ARGS__, .disabled = 0)
 #define DEVICE_TEST_(suite, name, ...)                                                             \
     static void suite##_##name##_on_device(struct fixture *f);                                     \
@@ -115,7 +115,8 @@ void fixture_expect_lists(struct fixture *f, const clattn_plan *plan,
                           const struct fixture_lists *lists, const cl_int *first,
                           const cl_int *second, const char *words);
 
-/* What is tried while a call of it fails. It checks itself what it gives besides a status, and releases it. */
+/* An attempt in which one call fails. It checks its results besides the status itself, and
+ * releases them. */
 typedef clattn_status fixture_attempt(struct fixture *f, void *user);
 
 /* Each allocation and each OpenCL call of the attempt fails once, with each error that the headers promise a status

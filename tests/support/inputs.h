@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What problems read, for programs that compare with the reference. */
+/* Tensors that problems read, for programs that compare with the reference. */
 #ifndef TEST_INPUTS_H
 #define TEST_INPUTS_H
 
@@ -13,9 +13,10 @@ void fill_input(const clattn_problem *p, enum tensor_id id, const struct tensor_
 /* Numbers within +-most for each element of a tensor, which is not quantized; what lies between them stays. */
 void fill_numbers(const struct tensor_shape *s, unsigned char *bytes, struct rng *r, double most);
 
-/* What a projection, a merge or an append reads, at the elements (0, 0, 0, 0) of its tensors. A merge has empty states of
- * NaN at times. hostile: of a projection one NaN in x and one infinity in w; of an append lengths, slots and pages of
- * which some are outside of the cache. */
+/* Fills the tensors that a projection, a merge or an append reads, from their elements (0, 0, 0,
+ * 0) on. A merge has empty states of NaN at times. hostile: a projection has one NaN in x and
+ * one infinity in w; an append has lengths, slots and pages of which some are outside of the
+ * cache. */
 void fill_operation(const clattn_problem *p, unsigned char *const bytes[NUM_TENSORS], struct rng *r,
                     int hostile);
 

@@ -10,7 +10,7 @@
 /* Its text, which must be whole; valid until some calls later. */
 const char *problem_printed(const clattn_problem *p);
 
-/* Whether two problems mean the same. */
+/* Returns whether two problems mean the same. */
 typedef int problems_same(const clattn_problem *a, const clattn_problem *b);
 
 /* A sound problem must come back from its text, and the text from that. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How values are stored: bench/judge/values.h, and what tests want to know besides. */
+/* Storage of values: bench/judge/values.h, and further questions of tests. */
 #ifndef TEST_STORAGE_H
 #define TEST_STORAGE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What random tests draw from: the same for each change, unless the environment says otherwise. */
+/* The seed of random tests: the same for each change, unless the environment says otherwise. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "tests/support/unoptimised.h"
 

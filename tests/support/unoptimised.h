@@ -14,12 +14,14 @@ void unoptimised(void);
 /* The same but for one of `turns` in each run, and each with one of that many neighbouring seeds. */
 void mostly_unoptimised(size_t turn, size_t turns);
 
-/* What random tests draw from, and what decides which part of those that are spread over runs this one
- * takes: CLATTN_TEST_SEED, a number, or "day" for the day's; else 1, so that a change is judged alike every day. */
+/* Returns the seed of random tests. It also decides which part this run takes of tests that are
+ * spread over runs. CLATTN_TEST_SEED is a number, or "day" for the day's; without it the seed is
+ * 1, so that a change is judged alike every day. */
 uint64_t run_seed(void);
 
-/* Whether this run takes test number n of those that `runs` runs in a row share: each of them takes its
- * part, by run_seed(). CLATTN_TEST_ALL=1 takes all, in several times the time; CLATTN_TEST_FAMILIES=all does so too. */
+/* Returns whether this run takes test number n. The tests are shared by `runs` runs in a row,
+ * each of which takes its part by run_seed(). CLATTN_TEST_ALL=1 and CLATTN_TEST_FAMILIES=all
+ * take all, in several times the time. */
 int run_takes(uint64_t n, unsigned runs);
 
 /* A number of the environment, such as CLATTN_TEST_SCALE; and whether a variable of it says "all". */

@@ -60,7 +60,7 @@ clattn_status layer_execute(clattn_operation operation, const clattn_multihead_p
 /* The tensor's name in the header. */
 const char *layer_tensor_name(enum layer_tensor id);
 
-/* What the reference reads. */
+/* Returns the tensors that the reference reads. */
 struct layer_inputs layer_case_inputs(const struct layer_case *c);
 
 /* Reads everything back and fails the test if a byte has changed that is not of a tensor that the

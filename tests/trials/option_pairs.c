@@ -56,7 +56,8 @@ enum option {
 enum { OTHER_DTYPE = 1 + CA_NUM_BLOCK_FORMATS };
 enum { MOST_LEVELS = 3 + CA_NUM_BLOCK_FORMATS, ATTEMPTS = 200, CANDIDATES = 8 };
 
-/* How many values each has; 0 is the plain one. Operations: bit n for operation n. */
+/* The options, with the number of values of each; 0 is the plain one. Operations: bit n for
+ * operation n. */
 static const struct {
     const char *name;
     size_t levels;
@@ -244,7 +245,7 @@ static int is_taken(const struct row *row, struct rng *r, const struct ca_family
 
 /* ---- pairs ------------------------------------------------------------------------------------ */
 
-/* What is known of the pairs of values of two options, the first of them the smaller. */
+/* The pairs of values of two options, the first of them the smaller. */
 struct table {
     unsigned char wanted[NUM_OPTIONS][MOST_LEVELS][NUM_OPTIONS][MOST_LEVELS];
     size_t count; /* of those that are wanted */

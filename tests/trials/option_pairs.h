@@ -17,8 +17,8 @@ size_t option_pairs(const struct ca_family *family, const clattn_device_info *de
 /* Every nth row is part of a run: with seeds first .. first + runs - 1 all of them are. */
 size_t option_pairs_runs(size_t rows, size_t rows_of_a_run);
 
-/* How many pairs of options the family takes, each alone with nothing else, and how many of these
- * stand in none of the rows; that is found without regard to how rows are drawn. */
+/* The number of pairs of options that the family takes, each alone with nothing else, and of
+ * those that stand in none of the rows. They are counted without regard to how rows are drawn. */
 struct pairs_missing {
     size_t pairs, missing;
     char first[96]; /* of those missing, in words */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random score functions: a sequence of variables, each an operation of those before it, and beside each its
- * derivative, which half of those that the library can derive leave out. All operations keep numbers small, so that whatever is drawn has scores that a softmax can take. */
+/* Random score functions: a sequence of variables, each an operation of those before it, with
+ * its derivative beside it. Half of those that the library can derive leave the derivative out.
+ * All operations keep numbers small, so that a softmax can take every score that is drawn. */
 #include "problem/function.h"
 #include "tests/trials/random_function.h"
 

@@ -36,7 +36,7 @@ void random_block_sizes(struct rng *r, const int large, clattn_problem *p)
     p->max_blocks = 1;
 }
 
-/* What only one of the operations has. */
+/* Draws options that only one of the operations has. */
 static void draw_results(struct rng *r, clattn_problem *p)
 {
     if (rng_one_in(r, 4) && p->block_q == 0) {

@@ -27,7 +27,7 @@ static struct rng run_rng(const struct trial *t)
     return rng_seed(~t->seed);
 }
 
-/* What to type to see it again. */
+/* Returns the command that repeats the trial. */
 static const char *again(const struct trial *t)
 {
     static char line[2 * LINE];

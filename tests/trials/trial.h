@@ -46,8 +46,9 @@ void trial_free(struct trial *t);
 struct tensor_view trial_sent(const struct trial *t);
 struct tensor_view trial_got(const struct trial *t);
 
-/* trial_pass() of a problem with bias=f32:qk and no other way to hide keys, in which the first key has nearly all of
- * the weight and values of 0, so that outputs are those of weights of 2^-24 to 2^-28. */
+/* trial_pass() of a problem with bias=f32:qk and no other way to hide keys. The first key has
+ * nearly all of the weight and values of 0, so that outputs are those of weights of 2^-24 to
+ * 2^-28. */
 void trial_pass_with_small_weights(struct fixture *f, struct trial *t);
 
 /* One element: to be sent (of a quantized tensor its block's scale), or, of one that is not, as it came back. */
@@ -82,8 +83,8 @@ void trial_check(const struct trial *t);
 void trial_pass(struct fixture *f, struct trial *t);
 void trial_pass_host(struct fixture *f, struct trial *t);
 
-/* The same with an Inf and a NaN in V, of key 11 and 37 of each head, which some row sees and others do not; in a paged
- * cache with neither. dim_v is at least 6. */
+/* The same with an Inf and a NaN in V, of keys 11 and 37 of each head, which some rows see and
+ * others do not. A paged cache has neither. dim_v is at least 6. */
 void trial_pass_with_infinities(struct fixture *f, struct trial *t);
 
 /* Likewise trials of problems, `seeds` of each, by one family (with the dtype that it takes): the first `certain` are ones

@@ -98,8 +98,8 @@ static void fill_pages(struct host_tensor *t, struct rng *r, const size_t pages)
     }
 }
 
-/* What a mask or an additive bias hides: scattered pairs, blocks of keys, whole rows, or all but
- * one block (so that whole tiles are hidden and others are not). */
+/* The pairs that a mask or an additive bias hides: scattered pairs, blocks of keys, whole rows,
+ * or all but one block (so that whole tiles are hidden and others are not). */
 struct pattern {
     size_t kind, sparsity, block, origin;
 };
@@ -219,8 +219,8 @@ static double poison(const clattn_problem *p, struct rng *r)
     return shown ? (double)NAN : values[rng_below(r, 5)];
 }
 
-/* Which rows of q and of k and v are used by some pair, and which elements of the bias are looked
- * at by some pair that nothing else hides. */
+/* The rows of q and of k and v that some pair uses, and the elements of the bias that some pair
+ * reads which nothing else hides. */
 struct seen {
     unsigned char *q, *kv, *bias;
 };
@@ -322,7 +322,8 @@ static void spoil_one(struct trial *t, struct rng *r)
         value_set(s->dtype, first(x), at, NAN);
 }
 
-/* Whether a NaN behind a score may show and may not: the function hides pairs itself. */
+/* Returns whether the function hides pairs itself. Then a NaN behind a score may show, but need
+ * not. */
 static int hides_scores(const clattn_problem *p)
 {
     return p->score_function &&

@@ -16,7 +16,7 @@ static int has_functions(const clattn_problem *p)
            (p->score_function || p->mask_function);
 }
 
-/* Whether any parameters suit a function: those of random_function.h. */
+/* Returns whether any parameters suit a function: those of random_function.h. */
 static int takes_any_values(const clattn_function *f)
 {
     return !f || strncmp(clattn_function_name(f), "trial/", 6) == 0;

@@ -171,7 +171,8 @@ static bool event(void *user, const struct ca_session_event *e)
     return lab->num_events != lab->device.stop_at && lab->num_events != lab->device.stop_again_at;
 }
 
-/* What holds for every session: all that was measured once at most, and only what works wins. */
+/* Checks that hold for every session: nothing is measured twice, and only configurations that
+ * work win. */
 static void check_results(struct lab *lab, size_t num_problems, size_t times_built)
 {
     for (size_t config = 0; config < ALL; config++) {

@@ -9,7 +9,7 @@
 
 enum { ALL = 108, PROBLEMS = 3, MAX_EVENTS = 4000 };
 
-/* How the device behaves; zeros: all at once, without noise or failures. */
+/* The behaviour of the device. With zeros everything takes no time, without noise or failures. */
 struct lab_device {
     uint64_t luck;                         /* seed of the noise */
     double build_seconds, reading_seconds; /* what things cost */
@@ -61,7 +61,7 @@ struct ca_measurer lab_measurer(struct lab *lab);
 /* As struct ca_session_options has it; user is the lab. */
 const struct ca_candidate *lab_candidates(void *user, const size_t *configs, size_t count);
 
-/* What the problems begin with; the first of each is its incumbent. */
+/* The configurations that the problems begin with; the first of each is its incumbent. */
 extern const size_t lab_seeds[PROBLEMS][3], lab_num_seeds[PROBLEMS];
 
 /* Runs a session of the first problems. The options get the lab's hooks. Checks what holds for all:

@@ -52,7 +52,8 @@ Test(session, what_is_slow_to_build_fits_the_time) {
     }
 }
 
-/* What is far slower for the problem that asked costs the others no time, however cheap. */
+/* A configuration that is far slower for the problem that asked for it costs the others no time,
+ * however cheap it is. */
 Test(session, what_is_far_slower_is_tried_on_who_asked) {
     const size_t seed = lab_seeds[0][1];
 

@@ -38,7 +38,8 @@ Test(session_race, it_goes_on_where_it_was) {
     }
 }
 
-/* What is known for one problem only is built for the others, and is no new evaluation. */
+/* A configuration known for one problem only is built for the others, and counts as no new
+ * evaluation. */
 Test(session_race, what_another_problem_knows_is_no_new_evaluation) {
     static struct ca_known known[ALL];
 

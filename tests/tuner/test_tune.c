@@ -16,7 +16,7 @@ TestSuite(tune, .timeout = 300);
 
 static const char first[] = "fwd f32 h2 q64 d32", second[] = "fwd f32 h2 q256 d32";
 
-/* What a store holds, counted. */
+/* The contents of a store, counted. */
 struct census {
     size_t entries, classes, banned, stale;
     double fastest;

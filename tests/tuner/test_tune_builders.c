@@ -143,8 +143,8 @@ Test(tune_builders, are_not_used_where_they_bring_nothing) {
     site_close(&site);
 }
 
-/* What a compiler took that had the machine's cache to fill: the worker, which finds it there, cannot
- * know. */
+/* A builder reports the time of its compiler, which had to fill the machine's cache. The worker
+ * finds the cache full and cannot know that time. */
 Test(tune_builders, say_what_their_compiler_took) {
     struct site site;
 
@@ -157,7 +157,7 @@ Test(tune_builders, say_what_their_compiler_took) {
     site_close(&site);
 }
 
-/* What fails there is left to the worker, and a new process builds what comes next. */
+/* A build that fails there is left to the worker, and a new process builds the next one. */
 Test(tune_builders, may_fail) {
     static const char *const behaviours[] = {"dies", "hangs", "chats", "refuses"};
     struct site site;

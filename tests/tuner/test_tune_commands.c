@@ -127,7 +127,7 @@ ParameterizedTest(struct lost *lost, tune_commands, lost_words_are_a_failure) {
     program_must(TUNE_PROGRAM, 1, lost->says, "%s", lost->arguments);
 }
 
-/* What --help says fits a terminal. */
+/* The text of --help fits a terminal. */
 Test(tune_commands, help_fits) {
     program_must(TUNE_PROGRAM, 0, "", "--help");
     program_expect_width(program_text, 100, NULL);
@@ -181,7 +181,7 @@ Test(tune_commands, results_are_kept_shown_shared_and_forgotten) {
     program_must(TUNE_PROGRAM, 0, "", "show --known-only '" SMALL "'");
 }
 
-/* What is lost is not said to be kept. */
+/* The program does not claim to have kept a result that is lost. */
 Test(tune_commands, a_cache_that_cannot_be_written) {
     setenv("CLATTN_CACHE_DIR", "/dev/null/clattn", 1);
     program_must(TUNE_PROGRAM, 1, "clattn-tune: what was found is lost: /dev/null/clattn/tuning/",

@@ -299,8 +299,9 @@ static void try_candidate(struct ca_journal *journal, struct calls *calls, size_
     m.close(m.user);
 }
 
-/* What is in the journal is neither built nor measured again, whatever became of it. What failed and may do
- * so no more is tried again, and what was not tried, because of an interruption, is not known. */
+/* Candidates in the journal are neither built nor measured again, whatever became of them. One
+ * whose failure may pass is tried again, and one that an interruption kept from being tried is
+ * not known. */
 Test(tune_journal, nothing_is_measured_twice) {
     static const struct {
         enum ca_outcome build, measurement;

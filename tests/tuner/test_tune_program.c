@@ -213,7 +213,7 @@ Test(tune_program, two_at_once_do_not_disturb_each_other) {
 
 /* ---- the progress line ----------------------------------------------------------------------- */
 
-/* What a terminal of 60 columns gets. */
+/* Returns the output on a terminal of 60 columns. */
 static void draw_on_terminal(char *text, size_t text_bytes)
 {
     const struct winsize size = {.ws_row = 24, .ws_col = 60};

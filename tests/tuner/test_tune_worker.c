@@ -100,7 +100,7 @@ ParameterizedTest(struct behaviour *b, tune_worker, behaves) {
     cr_assert(kill(pid, 0) == -1 && errno == ESRCH, "%s: it lives on", b->script);
 }
 
-/* What it has started itself ends, too. */
+/* Processes that it has started itself end, too. */
 Test(tune_worker, ends_with_its_children) {
     struct ca_process process;
     struct message how;
@@ -320,7 +320,8 @@ Test(tune_worker, to_be_killed_is_no_crash) {
     expect_build(0, CA_RUNTIME_FAILED);
 }
 
-/* What a machine that has no time for it keeps from running is no hang, however often that is. */
+/* A worker that the machine keeps from running does not count as hung, however often that
+ * happens. */
 Test(tune_worker, to_be_stopped_is_no_hang) {
     if (access("/proc/self/stat", R_OK) != 0)
         cr_skip_test("this system does not say what its processes do");
@@ -408,7 +409,7 @@ Test(tune_worker, nothing_is_tried_where_something_has_failed) {
     cr_expect(eq(sz, ca_worker_restarts(client.worker), 1));
 }
 
-/* What is built in a worker that ended is built again before it is measured. */
+/* A program that was built in a worker that ended is built again before it is measured. */
 Test(tune_worker, a_new_worker_builds_before_it_measures) {
     struct ca_reading reading = {.outcome = CA_CORRECT};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layers in f16 and bf16, forward and backward, whose steps are all computed by the families of one kind of
- * instruction (emulated where the device has it not), and by those that the device gets of itself, against double
- * precision. */
+/* Layers in f16 and bf16, forward and backward, against double precision. In some, families of
+ * one kind of instruction compute all steps, emulated where the device has it not. In the
+ * others, the library chooses for the device. */
 #include "tests/support/unoptimised.h"
 #include "tests/trials/multihead_case.h"
 #include <criterion/criterion.h>

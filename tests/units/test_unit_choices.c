@@ -291,7 +291,8 @@ Test(unit_choices, of_GPUs) {
     }
 }
 
-/* What compilers spilled is not chosen (tests/offline.sh shows it), and dims are divided for that alone. */
+/* Tunables with which compilers spilled registers are not chosen (tests/offline.sh shows the
+ * spills). Dims are divided for that reason alone. */
 Test(unit_choices, dims_are_divided_where_registers_are_few) {
     static const struct {
         const char *profile, *problem;
@@ -348,7 +349,8 @@ Test(unit_choices, tiles_lie_in_blocks_of_lists) {
     }
 }
 
-/* What compilers spilled is refused, and not chosen: tests/offline.sh shows it. */
+/* Tunables with which compilers spilled registers are refused, and not chosen: tests/offline.sh
+ * shows the spills. */
 Test(unit_choices, spills_are_known) {
     static const struct {
         const char *architecture, *problem;
@@ -392,7 +394,8 @@ static void expect_refusals(const struct refused *refused, const size_t count)
         families_expect_refusals(refused[n].family, &refused[n].what, 1);
 }
 
-/* What forward attention in bf16 of standard precision refuses; the last of the fused ones alone. */
+/* Problems that these units refuse: all but forward attention in bf16 of standard precision. The
+ * last one is refused by the fused units alone. */
 Test(unit_choices, refusals_of_CPUs) {
     static const char *const forward[] = {"fused_cpu UNIT=pairs", "fused_cpu UNIT=amx",
                                           "split_cpu UNIT=pairs", "split_cpu UNIT=amx"};

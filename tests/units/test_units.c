@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the units compute that multiply pairs, tiles, fragments and a warpgroup's: the programs of unit_programs.c, by
- * the device's instruction where it has one, and emulated. The sweeps draw more; CLATTN_TEST_FAMILY="fused_cpu UNIT=amx"
- * leaves the other families out. */
+/* Results of the units that multiply pairs, tiles, fragments and a warpgroup's tiles: the
+ * programs of unit_programs.c. They use the device's instruction where it has one, and are
+ * emulated elsewhere. The sweeps draw more; CLATTN_TEST_FAMILY="fused_cpu UNIT=amx" leaves the
+ * other families out. */
 #include "bench/judge/row.h"
 #include "context/context.h"
 #include "tests/support/families.h"
@@ -256,8 +257,8 @@ Test(units, infinities_in_gradients) {
     fixture_close(&f);
 }
 
-/* Where a key is infinite the scores of all that see it are, some of them -Inf with a weight of 0, and 0
- * times Inf is NaN; who does not see it has finite gradients. */
+/* Where a key is infinite, all scores of that key are. Some are -Inf with a weight of 0, and 0
+ * times Inf is NaN. Queries that do not see the key have finite gradients. */
 Test(units, infinite_key) {
     static const char *const problems[] = {"bwd f16 h1 q40 k70 d16 window=8,4",
                                            "bwd f32 h1 q40 k70 d16 window=8,4"};

@@ -58,8 +58,9 @@ static const struct unit_program fused_mma_masked[] = {
      "INSTRUCTION=4 SUB_GROUPS=1 M_FRAGMENTS=1 BLOCK_N=32 Q_RESIDENT=0 EXP=2"},
 };
 
-/* Each size of an instruction, of keys and of dims, both dtypes, both precisions, one to three warpgroups, what is
- * between loading and storing, and softmax that overlaps with products. */
+/* Each size of an instruction, of keys and of dims, both dtypes, both precisions, and one to
+ * three warpgroups. Softmax overlaps with products, and some options change values between
+ * loading and storing. */
 static const struct unit_program fused_warpgroup[] = {
     {"f16 d64/192 causal=br klen qlen sinks lse odtype=f32", "SUB_GROUPS=4 BLOCK_N=32 EXP=2"},
     {"bf16 d128 window=9,30 softcap=4 lse q=bshd k=bshd v=bshd o=bshd",
@@ -321,8 +322,8 @@ static const struct unit_program projection_mma_split[] = {
      "SPLIT_K=4"},
 };
 
-/* f32 by parts of bf16 (cl/mma/projection_parts.h): w both ways, x across its lines and in neither way, splits that begin
- * within a pair of planes, with and without what y held before. */
+/* f32 by parts of bf16 (cl/mma/projection_parts.h): w both ways, x across its lines and in
+ * neither way. Splits begin within a pair of planes, with and without the earlier values of y. */
 static const struct unit_program projection_mma_parts[] = {
     {"f32 w=oi accumulate", "INSTRUCTION=1 BLOCK_M=32 BLOCK_N=64 SUB_GROUPS_M=1 SUB_GROUPS_N=2 "
                             "BLOCK_K=32 STAGES=3 COPIES=1 SPLIT_K=1"},
@@ -364,8 +365,9 @@ static const struct unit_program projection_warpgroup_rows[] = {
     {"bf16 w=oi bias=bf16 y=bshd", "SUB_GROUPS=4 BLOCK_N=64 STAGES=3 SPLIT_K=1"},
 };
 
-/* Odd depths and parts of it, and all ways to pack; then x whose pairs are read where they lie, from heads that
- * strides keep apart and at parts of the depth that begin within a head, and x whose rows do not begin at pairs. */
+/* Odd depths and parts of them, and all ways to pack. In others the pairs of x are read in
+ * place: from heads that strides keep apart, and at parts of the depth that begin within a head.
+ * In the last, rows of x do not begin at pairs. */
 static const struct unit_program projection_pairs[] = {
     {"bf16 b2 h3/1 q37 d131/50 bias=f32",
      "REGISTER_VECTORS=2 REGISTER_ROWS=4 BLOCK_K=64 BLOCK_M=16 BLOCK_N=32 SPLIT_K=1"},

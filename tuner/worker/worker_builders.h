@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that compile ahead, several at once, so that the driver's own cache of compiled kernels
- * holds a candidate by the time that the worker builds it. Nothing that they find out counts: what
- * fails, crashes or hangs here is left to the worker, which builds it again with the machine to
- * itself.
+/* Processes that compile ahead, several at once. The driver's own cache of compiled kernels then
+ * holds a candidate by the time that the worker builds it. Their outcomes do not count: a build
+ * that fails, crashes or hangs here is left to the worker, which builds it again with the machine
+ * to itself.
  *
  * They run only while the worker waits for a build; nothing is measured meanwhile. */
 #ifndef CA_WORKER_BUILDERS_H

@@ -172,8 +172,8 @@ static void fail_untried(struct ca_reading *reading)
     snprintf(reading->reason, sizeof reading->reason, "it was not tried");
 }
 
-/* A process that was killed from outside, as Linux does where memory is short, is no crash, and one
- * that others kept from running no hang. */
+/* A process that was killed from outside, as Linux does where memory is short, has not crashed.
+ * One that others kept from running has not hung. */
 static enum ca_outcome outcome_of(enum ca_asked asked, const struct ca_process *process)
 {
     return asked == CA_LATE      ? process->starved ? CA_RUNTIME_FAILED : CA_TIMED_OUT

@@ -42,7 +42,7 @@ typedef float storage;
 #define WRITE_SCORES WRITE
 #endif
 
-/* What the passes over a row keep between them. */
+/* Values that the passes over a row keep between them. */
 #if CACHED
 #define KEEP(value, j) WRITE(value, kept + (j))
 #define KEPT(j) READ(kept + (j))

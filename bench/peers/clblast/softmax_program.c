@@ -8,7 +8,7 @@ extern const char peer_source_softmax[];
 
 enum { LANES_ON_CPU = 16, MOST_WIDTH = 256 };
 
-/* How a row is shared out: to one work-item on a CPU, else to as many as it keeps busy. */
+/* Work-items that share a row: one on a CPU, elsewhere as many as the row keeps busy. */
 static size_t width_of(const clattn_device_info *info, size_t keys)
 {
     size_t width = 1;

@@ -39,8 +39,9 @@ struct onednn {
     struct dnn_op projection;
 };
 
-/* Distributions build the library with OpenMP, which has read the environment already, Intel (oneAPI, PyPI) with
- * TBB, which has as many threads as there are processors that this process may run on once it is used. */
+/* Distributions build the library with OpenMP, which has read the environment already. Intel
+ * (oneAPI, PyPI) builds it with TBB, which has a thread for each processor that this process may
+ * run on at its first use. */
 static bool set_threads(unsigned threads)
 {
     void (*set_num_threads)(int) = (void (*)(int))ca_own_function("omp_set_num_threads");

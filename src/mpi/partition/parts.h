@@ -32,8 +32,8 @@ size_t parts_room(const clattn_problem *whole);
 size_t parts_of(const clattn_problem *whole, const struct lengths *lengths, struct span q,
                 struct span kv, struct part *parts);
 
-/* What the queries of one shard and the keys of another are computed as: a chunk of each, or several that lie one behind the
- * other in the tensors, which are one part whatever lies between them in the sequence. */
+/* A pair of chunks: queries of one shard and keys of another. Chunks that lie one behind the
+ * other in the tensors are joined to one part, whatever lies between them in the sequence. */
 struct chunk_pair {
     int q, kv;   /* the first chunk of queries, and of keys */
     bool joined; /* `part` is the whole pair; else parts_of() lists the chunks' parts */

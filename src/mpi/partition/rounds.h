@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many keys a round of an all-gather has. Pure: no MPI, no OpenCL. */
+/* Chooses how many keys a round of an all-gather has. It calls neither MPI nor OpenCL. */
 #ifndef MPI_ROUNDS_H
 #define MPI_ROUNDS_H
 

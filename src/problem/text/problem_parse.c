@@ -83,8 +83,8 @@ static const uint64_t FLAG_WORDS =
      WORD(W_PARTS_LAYOUT) | WORD(W_LAYOUT))
 #define EXCLUSIVE_DIAGONAL (WORD(W_CAUSAL) | WORD(W_DIAGONAL))
 
-/* What all operations have, what each has besides, and what each but attention must have beside the
- * dtype, q and d. */
+/* Words that all operations have, that each has besides, and that each but attention must have
+ * beside the dtype, q and d. */
 #define OF_ALL                                                                                     \
     (WORD(W_OPERATION) | WORD(W_DTYPE) | WORD(W_BATCH) | WORD(W_HEADS) | WORD(W_SEQ_Q) |           \
      WORD(W_DIM) | WORD(W_LAYOUT))

@@ -16,8 +16,8 @@
 
 /* ---- ratios ---------------------------------------------------------------------------------- */
 
-/* One more than the critical values that tables of the Mann-Whitney test have for 5 % on both
- * sides, and those of longer series by counting with whole numbers. */
+/* The ranks are one more than the critical values of the Mann-Whitney test for 5 % on both
+ * sides. Those of tables are taken, and for longer series those of counting with whole numbers. */
 Test(bench_compare, ranks_are_those_of_the_tables) {
     static const struct {
         size_t a, b, rank;

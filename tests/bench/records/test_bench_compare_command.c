@@ -126,7 +126,7 @@ Test(bench_compare_command, tables_fit_a_hundred_columns_and_obey_nobody) {
     }
 }
 
-/* What it prints to a terminal. */
+/* Runs it on a terminal and returns its output. */
 static void run_on_terminal(const char *environment, char *text, size_t bytes)
 {
     const int terminal = posix_openpt(O_RDWR | O_NOCTTY);

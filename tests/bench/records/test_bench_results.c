@@ -27,7 +27,7 @@ static void check_number(double got, double want)
     cr_assert(same, "%.12g, not %.12g", got, want);
 }
 
-/* What follows from rounded samples differs in its eighth digit. */
+/* Numbers that follow from rounded samples differ in their eighth digit. */
 static void check_json(const char *key, const json_t *got, const json_t *want)
 {
     const char *name;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What the last program printed, on both outputs. */
+/* The output of the last program, from both streams. */
 extern char program_text[32768];
 
 /* Runs a program with arguments for the shell, given by a format, and waits; its exit status, -1 if a
@@ -36,8 +36,8 @@ void program_expect_width(const char *text, size_t columns, const char *exempt);
 json_t *json_file(const char *path);
 json_t *json_printed(void);
 
-/* What is at a place such as "devices.0.results.1.name"; NULL if nothing is. Texts are NULL, numbers
- * NaN, sizes of arrays 0 if there is none. */
+/* Return the value at a place such as "devices.0.results.1.name", or NULL. Texts are NULL,
+ * numbers NaN, and sizes of arrays 0 if there is none. */
 const json_t *json_at(const json_t *root, const char *place, ...)
     __attribute__((format(printf, 2, 3)));
 const char *json_text_at(const json_t *root, const char *place);
