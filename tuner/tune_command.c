@@ -327,7 +327,7 @@ static bool tune(struct tuning *tuning, const char *store_path)
         .kept = ca_tune_is_kept(tuning->context),
     };
     good &= tune_report_write(&report);
-    return report.kept ? good : fail("what was found is lost: %s cannot be written", store_path);
+    return report.kept ? good : fail("the results are lost: %s cannot be written", store_path);
 }
 
 static int run(struct tuning *tuning, char *const *argv)

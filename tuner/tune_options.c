@@ -24,7 +24,7 @@ const char tune_help[] =
     "On new hardware: leave the machine idle, run clattn-tune, wait a minute. It searches a list "
     "of\n"
     "common problems; for those of your program say --problem, as often as you like. The more\n"
-    "time, the better: --budget 10m. Ctrl-C ends it at any moment: what was found is kept, and "
+    "time, the better: --budget 10m. Ctrl-C ends it at any moment: its results are kept, and "
     "the\n"
     "next run goes on from there, even after a crash or a kill. Run again, it has nothing to do\n"
     "until a driver or clattn changes. 'clattn-bench run' shows the gain.\n"

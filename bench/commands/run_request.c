@@ -58,7 +58,7 @@ static const char help[] =
     "  --speed X         with --mpi: how fast this rank is, in any unit that all ranks share, for\n"
     "                    shards in proportion, or, on all ranks, measured: by executions at the\n"
     "                    start; by default shards are equal\n"
-    "What clattn-tune has found is used, and timed beside what would run without it. A choice is\n"
+    "Results of clattn-tune are used, and timed beside the choice without them. A choice is\n"
     "  tuned     found for this class of problems\n"
     "  stale     ... with another driver or source\n"
     "  nearest   found for the nearest class\n"

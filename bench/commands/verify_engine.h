@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who computes what `clattn-bench verify` compares: without an engine the device that was asked for. */
+/* The engine that computes the results for `clattn-bench verify`. Without an engine the device
+ * that was asked for computes them. */
 #ifndef CLATTN_BENCH_VERIFY_ENGINE_H
 #define CLATTN_BENCH_VERIFY_ENGINE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which devices there are, asked in a child: a driver may crash while it is loaded. */
+/* Lists the devices in a child process, since a driver may crash while it is loaded. */
 #ifndef CLATTN_BENCH_FLEET_DEVICES_H
 #define CLATTN_BENCH_FLEET_DEVICES_H
 

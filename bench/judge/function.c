@@ -321,7 +321,8 @@ struct bounded function_score(const struct function_program *program,
     return x.value;
 }
 
-/* What the derivative by an operand, if the source has one of its own, may be off by. */
+/* Returns the error that the derivative by an operand may have, if the source has one of its
+ * own. */
 static double error_by_hand(struct evaluation *e, size_t operand, struct bounded s)
 {
     const struct function_program *program = e->program;

@@ -5,7 +5,6 @@
  * 16 u of it, and where it is a difference of numbers near 1, as 1 - tanh^2, 40 u at all. */
 #include "bench/judge/function_builtins.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "bench/judge/function_reader.h"
 
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -31,7 +31,8 @@ struct gradient_sum {
     size_t terms;
 };
 
-/* Where the pairs of a query with a range of keys add to; NULL for what is not wanted. */
+/* The sums to which the pairs of a query with a range of keys add; NULL for a sum that is not
+ * wanted. */
 struct gradient_sums {
     struct gradient_sum *dq;             /* dim_qk: the query's row. */
     struct gradient_sum *dk, *dv;        /* Rows of the range's keys, one after the other. */

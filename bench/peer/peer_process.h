@@ -14,7 +14,7 @@ struct peer_process {
     struct ca_process guard; /* Outlives this program by the time it takes to clean up. */
 };
 
-/* Where *process is cleared, nothing runs. */
+/* Nothing runs if *process is cleared. */
 bool peer_process_start(struct peer_process *process, const char *const *argv, struct message *how);
 
 /* Like ca_process_ask(); ca_interrupted() ends the patience. */

@@ -17,7 +17,8 @@ enum { FOLDER_BYTES = 256, TEXT_BYTES = FOLDER_BYTES + 32, MOST_ARGUMENTS = 13 }
 #define DEATH_SECONDS 3.0
 #define TICK_SECONDS 0.02
 
-/* Where this library and the drivers keep what they have compiled; many fall back on the last. */
+/* The folders in which this library and the drivers keep compiled programs. Many fall back on
+ * the last. */
 static const char *const caches[] = {
     "CLATTN_CACHE_DIR", "POCL_CACHE_DIR", "MESA_SHADER_CACHE_DIR", "CUDA_CACHE_PATH",
     "NEO_CACHE_DIR",    "cl_cache_dir",   "AMD_COMGR_CACHE_DIR",   "XDG_CACHE_HOME",

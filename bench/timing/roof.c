@@ -2,8 +2,6 @@
 #include "bench/timing/roof.h"
 #include "bench/verify/sample.h"
 
-#include <clattn/blocks.h>
-
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

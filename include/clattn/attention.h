@@ -99,6 +99,9 @@ typedef struct clattn_forward_tensors {
     clattn_buffer function_5; /**< Read: the next operand of the functions. */
     /** Values of the functions' parameters; NULL: those that their sources give. */
     const clattn_function_values *function_values;
+    /** 0, or a number that the caller changes when the contents of the mask function's operands or of the lengths have changed: a
+     *  plan may keep what it found out about them (clattn/function.h). */
+    uint64_t function_version;
 } clattn_forward_tensors;
 
 /** The tensors of a backward execution. Fields of options that the problem lacks must be NULL. */
@@ -143,6 +146,9 @@ typedef struct clattn_backward_tensors {
     /** Values of the functions' parameters; NULL: those that their sources give. */
     const clattn_function_values *function_values;
     clattn_buffer dlse; /**< Read: the gradient with respect to lse, as packed as lse. */
+    /** 0, or a number that the caller changes when the contents of the mask function's operands or of the lengths have changed: a
+     *  plan may keep what it found out about them (clattn/function.h). */
+    uint64_t function_version;
     /** Written; the gradients of the score function's operands, floats (clattn_problem_function_gradient()). */
     clattn_buffer dfunction;
 } clattn_backward_tensors;
@@ -156,7 +162,8 @@ typedef struct clattn_backward_tensors {
  * that have so little in common that a search of some thousand steps cannot tell count as an overlap,
  * and the sentence in the log says so.
  *
- * Nothing is allocated, compiled or looked up, but for a NULL workspace where the plan needs one.
+ * Nothing is allocated, compiled or looked up, but for a NULL workspace where the plan needs one, and for what the plan keeps
+ * of a mask function (clattn/function.h).
  *
  * @param plan      Not null; of operation CLATTN_FORWARD.
  * @param queue     On the plan's device and OpenCL context; in-order or out-of-order.

@@ -226,7 +226,7 @@ typedef struct clattn_tuning_progress {
     double untuned;            /**< Seconds of the choice without tuning; 0 if not known yet. */
 } clattn_tuning_progress;
 
-/** Not 0 ends the tuning early; what was found is kept. Must not call clattn with the context. */
+/** Not 0 ends the tuning early; results so far are kept. Must not call clattn with the context. */
 typedef int (*clattn_tuning_observer)(const clattn_tuning_progress *progress, void *user_data);
 
 /** How long a tuning takes and how it searches. All but struct_size may be 0. */

@@ -26,6 +26,7 @@ clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue
 #undef OPERAND
             .at[CA_WORKSPACE] = t->workspace,
         CALL_VALUES,
+        .function_version = t->function_version,
     };
     return ca_execute(plan, queue, &operands, num_wait, wait, done);
 }
@@ -47,6 +48,7 @@ clattn_status clattn_attention_backward(const clattn_plan *plan, cl_command_queu
 #undef OPERAND
             .at[CA_WORKSPACE] = t->workspace,
         CALL_VALUES,
+        .function_version = t->function_version,
     };
     return ca_execute(plan, queue, &operands, num_wait, wait, done);
 }

@@ -188,21 +188,6 @@ static clattn_problem of_mask(const clattn_problem *p, const void **host)
     return masked;
 }
 
-static clattn_function_values values_of_mask(const clattn_problem *p,
-                                             const clattn_function_values *given)
-{
-    const clattn_function_values all = ca_function_values(p, given);
-    const size_t ints = p->score_function ? p->score_function->num_ints : 0;
-    const size_t floats = p->score_function ? p->score_function->num_floats : 0;
-    clattn_function_values own = {{0}, {0}};
-
-    for (size_t n = 0; n + ints < CLATTN_FUNCTION_PARAMETERS; n++)
-        own.ints[n] = all.ints[n + ints];
-    for (size_t n = 0; n + floats < CLATTN_FUNCTION_PARAMETERS; n++)
-        own.floats[n] = all.floats[n + floats];
-    return own;
-}
-
 static clattn_status make_lists(clattn_context *ctx, const clattn_problem *p,
                                 const void *const *host, const clattn_function_values *values,
                                 int32_t *offsets, int32_t *entries, size_t *needed)
@@ -254,7 +239,7 @@ clattn_status clattn_function_blocks(clattn_context *context, const clattn_probl
     const char *mistake = mistake_of(problem, &made, host, offsets, entries);
     if (mistake)
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "%s", mistake);
-    const clattn_function_values values = values_of_mask(problem, t->function_values);
+    const clattn_function_values values = ca_mask_function_values(problem, t->function_values);
     const clattn_problem masked = of_mask(&made.normal, host);
     status = make_lists(context, &masked, host, &values, offsets, entries, &count);
     if (needed) /* it may be the problem's own max_blocks */

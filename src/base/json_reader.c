@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "base/text.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

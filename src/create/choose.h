@@ -10,7 +10,7 @@
 
 enum { CA_MAX_CHOICES = 32 };
 
-/* Where a choice comes from, in order of preference. */
+/* The origins of a choice, in order of preference. */
 enum ca_origin {
     CA_FORCED,
     CA_OVERRIDE,

@@ -2,6 +2,7 @@
 #include "execute/execute.h"
 #include "execute/bare.h"
 #include "execute/buffers.h"
+#include "execute/kept_marks.h"
 #include "execute/launch.h"
 #include "problem/operations.def"
 
@@ -35,6 +36,30 @@ static cl_int set_arguments(const clattn_plan *plan, size_t stage, cl_kernel ker
     return err;
 }
 
+/* Enqueues a stage, or the copy of what it would write. *event is wanted unless it is NULL. */
+static clattn_status enqueue_stage(const clattn_plan *plan, size_t s, cl_kernel kernel,
+                                   cl_command_queue queue, const union ca_offsets *offsets,
+                                   size_t offsets_bytes, const struct ca_tensors *tensors,
+                                   cl_uint num_wait, const cl_event *wait, cl_event *event)
+{
+    const struct ca_stage *stage = &plan->candidate.family->stages[s];
+    const struct ca_ndrange *range = &plan->range[s];
+    const int keeps = ca_marks_can_be_kept(plan->kept, stage, tensors);
+
+    if (keeps && ca_kept_marks_copy(plan->kept, queue, tensors, num_wait, wait, event))
+        return CLATTN_SUCCESS;
+    cl_int err = set_arguments(plan, s, kernel, offsets, offsets_bytes, tensors);
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(&plan->context->log, err, "clSetKernelArg for %s", stage->kernel);
+    err = clEnqueueNDRangeKernel(queue, kernel, 3, NULL, range->global, range->local, num_wait,
+                                 wait, event);
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(&plan->context->log, err, "clEnqueueNDRangeKernel for %s", stage->kernel);
+    if (keeps)
+        ca_kept_marks_add(plan->kept, queue, tensors, event);
+    return CLATTN_SUCCESS;
+}
+
 /* Enqueues the stages one after the other: by the queue's order, or by an event between two. */
 static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue queue, int in_order,
                                     const struct ca_tensors *tensors, cl_uint num_wait,
@@ -52,23 +77,14 @@ static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue qu
     while (!plan->runs[last]) /* one runs: the problem is not empty */
         last--;
     for (size_t s = 0; s <= last && status == CLATTN_SUCCESS; s++) {
-        const char *name = family->stages[s].kernel;
-        const struct ca_ndrange *range = &plan->range[s];
         cl_event event = NULL;
         cl_event *wanted = (s == last && done) || (s < last && !in_order) ? &event : NULL;
         if (!plan->runs[s])
             continue;
-        cl_int err = set_arguments(plan, s, kernels->stage[s], &offsets, offsets_bytes, &taken);
-        if (err != CL_SUCCESS) {
-            status = ca_fail_cl(&plan->context->log, err, "clSetKernelArg for %s", name);
+        status = enqueue_stage(plan, s, kernels->stage[s], queue, &offsets, offsets_bytes, &taken,
+                               previous ? 1 : num_wait, previous ? &previous : wait, wanted);
+        if (status != CLATTN_SUCCESS)
             break;
-        }
-        err = clEnqueueNDRangeKernel(queue, kernels->stage[s], 3, NULL, range->global, range->local,
-                                     previous ? 1 : num_wait, previous ? &previous : wait, wanted);
-        if (err != CL_SUCCESS) {
-            status = ca_fail_cl(&plan->context->log, err, "clEnqueueNDRangeKernel for %s", name);
-            break;
-        }
         if (in_order) {
             num_wait = 0; /* the first stage has waited */
             wait = NULL;

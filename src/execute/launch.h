@@ -18,6 +18,7 @@ struct ca_tensors {
     cl_uint stream; /* dropout's stream */
     clattn_dropout_place place;
     const clattn_function_values *function_values; /* NULL: those of the sources */
+    uint64_t function_version;                     /* as in clattn_forward_tensors */
 };
 
 union ca_shape {

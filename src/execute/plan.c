@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "execute/plan.h"
 #include "base/structs.h"
+#include "execute/kept_marks.h"
 #include "execute/launch.h"
 #include "families/candidate.h"
 #include "families/limits.h"
@@ -144,6 +145,9 @@ clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *c
     clattn_status status = print_texts(made, why);
     if (status == CLATTN_SUCCESS)
         status = create_kernels(made, program);
+    if (status == CLATTN_SUCCESS)
+        made->kept =
+            ca_kept_marks_make(context->cl, candidate, &made->problem, made->workspace_bytes);
     if (status != CLATTN_SUCCESS) {
         clattn_plan_release(made);
         return status;
@@ -162,6 +166,7 @@ void clattn_plan_release(clattn_plan *plan)
             if (plan->kernels[n].stage[s])
                 clReleaseKernel(plan->kernels[n].stage[s]);
     free(plan->kernels);
+    ca_kept_marks_release(plan->kept);
     free(plan->problem_text);
     free(plan->why);
     ca_program_put_back(plan->context, plan->program);

@@ -42,8 +42,10 @@ struct clattn_plan {
     int runs[CA_MAX_STAGES]; /* by stage; 0: the stage has nothing to do */
     int empty;               /* not 0: no stage runs */
     size_t workspace_bytes;
-    struct ca_kernels *kernels; /* CA_KERNEL_COPIES; all that an execution changes. NULL where a
+    struct ca_kernels *
+        kernels; /* CA_KERNEL_COPIES; with the marks it keeps all that an execution changes. NULL where a
                                    profile stands in for a device. */
+    struct ca_kept_marks *kept; /* NULL: none; has a lock of its own (execute/kept_marks.h) */
     char *problem_text;
     char tunables_text[CA_TUNABLES_TEXT];
 };

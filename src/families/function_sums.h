@@ -6,7 +6,7 @@
 /* The floats of all arrays of sums together, unless one has more. */
 #define MOST_FUNCTION_SUMS (1u << 24)
 
-/* How many arrays of so many elements there are, if `items` could have one each. */
+/* Returns how many arrays of so many elements there are, if `items` could have one each. */
 #define FUNCTION_SUMS(items, elements)                                                             \
     ((items) * (elements) <= MOST_FUNCTION_SUMS ? (items)                                          \
      : (elements) < MOST_FUNCTION_SUMS          ? MOST_FUNCTION_SUMS / (elements)                  \

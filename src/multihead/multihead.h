@@ -21,7 +21,7 @@
 #define CA_IF_GRADIENT_GRADIENT(...) __VA_ARGS__
 #define CA_IF_GRADIENT_OWN(...)
 
-/* Where a tensor lies: with the caller, or in a region of the reserve, workspace or constants. */
+/* The place of a tensor: with the caller, or in a region of the reserve, workspace or constants. */
 enum ca_place {
     CA_NOWHERE,
     CA_AT_X,

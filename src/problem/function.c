@@ -250,3 +250,18 @@ clattn_function_values ca_function_values(const clattn_problem *p,
     }
     return values;
 }
+
+clattn_function_values ca_mask_function_values(const clattn_problem *p,
+                                               const clattn_function_values *given)
+{
+    const clattn_function_values all = ca_function_values(p, given);
+    const size_t ints = p->score_function ? p->score_function->num_ints : 0;
+    const size_t floats = p->score_function ? p->score_function->num_floats : 0;
+    clattn_function_values own = {{0}, {0}};
+
+    for (size_t n = 0; n + ints < CLATTN_FUNCTION_PARAMETERS; n++)
+        own.ints[n] = all.ints[n + ints];
+    for (size_t n = 0; n + floats < CLATTN_FUNCTION_PARAMETERS; n++)
+        own.floats[n] = all.floats[n + floats];
+    return own;
+}

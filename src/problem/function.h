@@ -97,4 +97,8 @@ clattn_status ca_functions_check(const clattn_problem *p, char *reason, size_t r
 clattn_function_values ca_function_values(const clattn_problem *p,
                                           const clattn_function_values *given);
 
+/* Those of them that are the mask function's, from the first place on. */
+clattn_function_values ca_mask_function_values(const clattn_problem *p,
+                                               const clattn_function_values *given);
+
 #endif

@@ -98,7 +98,7 @@ static void put_source(struct ca_writer *w, const char *kind, const clattn_funct
         ca_put(w, "#undef %s_at\n#undef %s_of\n", f->operands[n].name, f->operands[n].name);
 }
 
-/* How many elements an operand has, from the sizes that the kernel's operands hold. */
+/* The number of an operand's elements, from the sizes that the kernel's operands hold. */
 static void put_elements(struct ca_writer *w, const struct ca_function_operand *o)
 {
     ca_put(w, "1");

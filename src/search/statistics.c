@@ -2,7 +2,6 @@
 #include "search/statistics.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 /* A series, or the ratios of two. Samples are few, so ranks are counted instead of sorting a copy:

@@ -2,7 +2,6 @@
 /* Right answers of the backward direction, each with the error that f32 may leave on it: the rules
  * of answer.c, carried through the formulas of clattn/problem.h. */
 #include "problem/function.h"
-#include "problem/philox.h"
 #include "problem/problem.h"
 #include "selfcheck/answer_row.h"
 #include "selfcheck/case_parts.h"
@@ -133,7 +132,7 @@ static void solve_key(struct ca_trust_case *c, size_t index, struct ca_pair_row 
     finish(p, dv, terms_v, p->dim_v, visible, 1.0);
 }
 
-/* What a pair adds to the elements of dfunction that its score depends on. */
+/* Adds a pair's share to the elements of dfunction that its score depends on. */
 static void add_loads(const struct ca_function_loads *loads, struct ca_bounded raw, double rounding,
                       struct ca_bounded *dfunction)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cases of merges. An answer is a mean of the states' rows, weighted by exp(lse); its error is a
  * few roundings of their magnitudes. */
-#include "problem/layout.h"
 #include "problem/problem.h"
 #include "selfcheck/answer_row.h"
 #include "selfcheck/case_parts.h"

@@ -2,7 +2,6 @@
 /* Changes of the store: lock, read anew, change a copy, write it, take it over. */
 #include "base/file_lock.h"
 #include "families/candidate.h"
-#include "problem/classes/problem_class.h"
 #include "store/store_entry.h"
 #include "store/store_state.h"
 
@@ -14,7 +13,7 @@
 struct change {
     struct ca_store *store;
     struct ca_file_lock lock; /* the lock that guards the file among all processes */
-    int waits;                /* not 0: waits for the lock if need be */
+    int waits;                /* not 0: the change waits for the lock */
     clattn_status status;
     char why[2 * CA_REASON_BYTES]; /* why the file cannot be written */
 };

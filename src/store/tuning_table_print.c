@@ -2,7 +2,6 @@
 #include "store/tuning_table.h"
 
 #include <locale.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

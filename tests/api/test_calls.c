@@ -103,7 +103,7 @@ static clattn_status drop(const void *context, cl_command_queue queue, const voi
 
 /* ---- their tensors ----------------------------------------------------------------------------- */
 
-/* Where an operand lies in both structs; 0: nowhere. */
+/* The byte of an operand in both structs; 0: it is in neither. */
 struct member {
     size_t device, host;
 };

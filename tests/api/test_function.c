@@ -188,7 +188,7 @@ Test(function, refused_problems) {
               "%s", reason);
 }
 
-/* What a problem must have for gradients of operands. */
+/* Conditions of a problem for gradients of operands. */
 Test(function, refused_gradients) {
     static const struct {
         const char *problem, *source, *why;
@@ -232,7 +232,7 @@ Test(function, refused_gradients) {
     }
 }
 
-/* Where the gradients of operands lie. */
+/* The places of the operands' gradients. */
 Test(function, places_of_gradients) {
     clattn_problem p = fixture_problem("bwd f32 b2 h4/2 q3 k5 d8");
 

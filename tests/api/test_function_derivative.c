@@ -93,7 +93,7 @@ Test(function_derivative, sentences) {
     }
 }
 
-/* What is derived of a load: which element it is of, and the score's derivative by it. */
+/* The derivative of a load: the element that it reads, and the score's derivative by it. */
 Test(function_derivative, texts_of_loads) {
     static const struct {
         const char *body, *index, *derivative;

@@ -24,7 +24,7 @@ ParameterizedTestParameters(gradient_calls, same_bits_on_every_run) {
         "bwd f32 h4/2 q40 k70 d24 causal=br",
         ("bwd f32 h2 q40 k70 d24/20 bias=f16:hqk mask=qk alibi sinks klen softcap=3 window=50,* "
          "dropout=0.3 dbias dslopes dsinks"),
-        "bwd f16 b2 h4/2 q40 k70 d16 bias=f32:qk dbias sinks dsinks dlse",
+        "bwd f16 b2 h4/2 q40 k70 d16 bias=f32:qk dbias sinks dsinks dlse score=t5 dfunction",
     };
     static const char of_dim_64[] = "bwd f16 h4/2 q70 k90 d64 causal=br sinks dsinks";
     static struct mix mixes[48];
@@ -127,6 +127,9 @@ Test(gradient_calls, host_results) {
         "bwd f32 b0 q3 k4 d8 alibi sinks dslopes dsinks",
         "bwd f32 b2 h2 q0 k50 d32 bias=f32:k dbias",
         "bwd f32 b0 h2 q3 k5 d8 bias=f32:0.64.10.2 dbias",
+        "bwd f32 b2 h2 q3 k0 d8 score=t5 dfunction",
+        "bwd f32 b0 h2 q3 k4 d8 score=t5 dfunction",
+        "bwd f32 b2 h2 q0 k4 d8 score=t5 dfunction",
     };
     struct fixture f;
 

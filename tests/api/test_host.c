@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The call that takes host pointers and does everything. */
 #include "tests/support/unoptimised.h"
-#include "tests/trials/random_problem.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
  * on each byte; and results are written into one buffer, on the device and on the host. */
 #include "problem/layout.h"
 #include "problem/overlap.h"
-#include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
 #include "tests/support/unoptimised.h"

@@ -20,7 +20,7 @@ TestSuite(pointers, .timeout = 300, .init = unoptimised);
 #define PROBLEM "fwd f32 b2 h4/2 q5 k37 d24 lse"
 enum { Q = 2 * 4 * 5 * 24, K = 2 * 2 * 37 * 24, LSE = 2 * 4 * 5, ROOM = 2 * (2 * Q + 2 * K + LSE) };
 
-/* Where each tensor begins in a room of floats; an odd number of floats between any two. */
+/* The first float of each tensor. Between two tensors lies an odd number of floats. */
 enum {
     AT_Q = 33,
     AT_K = AT_Q + Q + 1,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Orders and threads: out-of-order queues, events, four threads on one plan, plans made at once. */
-#include "bench/judge/row.h"
 #include "execute/plan.h"
 #include "families/family.h"
 #include "families/family_units.h"

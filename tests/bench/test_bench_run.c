@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clattn-bench run: what is shown and kept when all goes well, and when it does not. */
 #define _XOPEN_SOURCE 700 /* posix_spawn, setenv, strdup */
-#include "bench/commands/table.h"
 #include "bench/fleet/progress.h"
 #include "bench/records/results.h"
 #include "bench/timing/cold_start.h"

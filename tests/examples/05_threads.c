@@ -80,14 +80,12 @@ int main(void)
 {
     clattn_context *const context = open_context();
     clattn_plan *plan;
-    clattn_problem problem;
     clattn_plan_info info = {.struct_size = sizeof info};
     struct worker workers[THREADS];
     pthread_t threads[THREADS];
     int failures = 0, started = 0;
 
-    check(clattn_problem_parse("fwd f32 q40 d16 causal=tl", &problem, NULL, 0) == CLATTN_SUCCESS,
-          "parse");
+    const clattn_problem problem = problem_of("fwd f32 q40 d16 causal=tl");
     check(clattn_plan_create(context, &problem, NULL, &plan) == CLATTN_SUCCESS, "plan");
     check(clattn_plan_describe(plan, &info) == CLATTN_SUCCESS, "describe");
     for (; started < THREADS; started++) {

@@ -12,10 +12,8 @@ static void project(clattn_context *context, const float *w, size_t columns, flo
 {
     const clattn_host_projection_tensors tensors = {
         .struct_size = sizeof tensors, .x = embedded, .w = w, .y = y};
-    clattn_problem problem;
+    clattn_problem problem = problem_of("proj f32 q6 d16 w=oi");
 
-    check(clattn_problem_parse("proj f32 q6 d16 w=oi", &problem, NULL, 0) == CLATTN_SUCCESS,
-          "parse");
     problem.projection.y_dim = columns;
     problem.projection.w =
         (clattn_layout){{0, 1, 0, EMBEDDING}}; /* along (heads, 16, heads, columns) */
@@ -43,7 +41,6 @@ int main(void)
                                                  .o = context,
                                                  .scores = &scores[0][0]};
     const struct device d = open_device();
-    clattn_problem problem;
 
     draw_numbers();
     project(d.context, &w_query[0][0], DIM_QK, &q[0][0]);
@@ -51,9 +48,7 @@ int main(void)
     project(d.context, &w_value[0][0], DIM_V, &v[0][0]);
 
     /* How well each word's key answers "is"'s query, before it is divided by sqrt(24) ... */
-    check(clattn_problem_parse("fwd f32 q6 d24/28 scale=1 scores=raw", &problem, NULL, 0) ==
-              CLATTN_SUCCESS,
-          "parse");
+    clattn_problem problem = problem_of("fwd f32 q6 d24/28 scale=1 scores=raw");
     check(clattn_attention_forward_host(d.context, &problem, NULL, &tensors) == CLATTN_SUCCESS,
           "scores");
     compare("scores of \"is\": ", WORDS, scores[1], printed_scores);

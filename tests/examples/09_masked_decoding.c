@@ -27,13 +27,11 @@ static void show_triangle(float weights[WORDS][WORDS])
 static void decode(const struct device *d, float o[WORDS][EMBEDDING])
 {
     float nothing[WORDS * EMBEDDING];
-    clattn_problem problem;
     clattn_plan *plan;
 
     for (int n = 0; n < WORDS * EMBEDDING; n++)
         nothing[n] = NAN;
-    check(clattn_problem_parse("fwd f32 q1 k6 d16 klen", &problem, NULL, 0) == CLATTN_SUCCESS,
-          "parse");
+    const clattn_problem problem = problem_of("fwd f32 q1 k6 d16 klen");
     check(clattn_plan_create(d->context, &problem, NULL, &plan) == CLATTN_SUCCESS, "plan");
     const clattn_buffer length = make_buffer(d, 1, NULL); /* a cl_int, as long as a float */
     const clattn_forward_tensors tensors = {.struct_size = sizeof tensors,
@@ -77,12 +75,9 @@ int main(void)
         .o = whole,
         .scores = &weights[0][0]};
     const struct device d = open_device();
-    clattn_problem problem;
     float difference = 0;
 
-    check(clattn_problem_parse("fwd f32 q6 d16 causal=tl scores=weights", &problem, NULL, 0) ==
-              CLATTN_SUCCESS,
-          "parse");
+    const clattn_problem problem = problem_of("fwd f32 q6 d16 causal=tl scores=weights");
     check(clattn_attention_forward_host(d.context, &problem, NULL, &tensors) == CLATTN_SUCCESS,
           "attention");
     show_triangle(weights);

@@ -62,13 +62,11 @@ static void by_hand(const struct device *d, float *y)
     static float q[WORDS * DIM_QK], k[OTHER_WORDS * DIM_QK], v[OTHER_WORDS * DIM_V];
     const clattn_host_forward_tensors tensors = {
         .struct_size = sizeof tensors, .q = q, .k = k, .v = v, .o = y};
-    clattn_problem problem;
 
     project(WORDS, &embedded[0][0], DIM_QK, &w_query[0][0], q);
     project(OTHER_WORDS, &other_embedded[0][0], DIM_QK, &w_key[0][0], k);
     project(OTHER_WORDS, &other_embedded[0][0], DIM_V, &w_value[0][0], v);
-    check(clattn_problem_parse("fwd f32 q6 k8 d24/28", &problem, NULL, 0) == CLATTN_SUCCESS,
-          "parse");
+    const clattn_problem problem = problem_of("fwd f32 q6 k8 d24/28");
     check(clattn_attention_forward_host(d->context, &problem, NULL, &tensors) == CLATTN_SUCCESS,
           "attention");
 }

@@ -57,16 +57,6 @@ static clattn_multihead_plan *plan_layer(const struct device *d, const char *tex
     return plan;
 }
 
-static clattn_plan *plan_projection(const struct device *d, const char *text)
-{
-    clattn_problem problem;
-    clattn_plan *plan;
-
-    check(clattn_problem_parse(text, &problem, NULL, 0) == CLATTN_SUCCESS, "parse");
-    check(clattn_plan_create(d->context, &problem, NULL, &plan) == CLATTN_SUCCESS, "plan");
-    return plan;
-}
-
 static void open_model(struct model *m)
 {
     const struct device *d = &m->device;
@@ -78,9 +68,9 @@ static void open_model(struct model *m)
     m->backward =
         plan_layer(d, "layer bwd f32 b32 h2 q8 d16 model=32 packed biases obias", &reserve);
     /* scores = y c^T; dy = dscores c; dc = dscores^T y, with dscores read along its columns. */
-    m->classify = plan_projection(d, "proj f32 q256 d32/10 w=oi");
-    m->to_layer = plan_projection(d, "proj f32 q256 d10/32");
-    m->to_classifier = plan_projection(d, "proj f32 q10 d256/32 x=2560.2560.1.10");
+    m->classify = plan_of(d, "proj f32 q256 d32/10 w=oi");
+    m->to_layer = plan_of(d, "proj f32 q256 d10/32");
+    m->to_classifier = plan_of(d, "proj f32 q10 d256/32 x=2560.2560.1.10");
 
     m->parameters = make_buffer(d, COUNT, NULL);
     m->gradients = make_buffer(d, COUNT, NULL);
@@ -110,16 +100,6 @@ static void close_model(struct model *m)
 
 /* ---- a step --------------------------------------------------------------------------------- */
 
-static void project(const struct model *m, const clattn_plan *plan, clattn_buffer x,
-                    clattn_buffer w, clattn_buffer y)
-{
-    const clattn_projection_tensors tensors = {
-        .struct_size = sizeof tensors, .x = x, .w = w, .y = y};
-
-    check(clattn_project(plan, m->device.queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS,
-          "projection");
-}
-
 /* Scores of tokens for each place of x. */
 static void run_forward(const struct model *m)
 {
@@ -132,7 +112,7 @@ static void run_forward(const struct model *m)
     check(clattn_multihead_forward(m->forward, m->device.queue, &tensors, 0, NULL, NULL) ==
               CLATTN_SUCCESS,
           "forward");
-    project(m, m->classify, m->y, at(m->parameters, CLASSIFIER), m->scores);
+    project(&m->device, m->classify, m->y, at(m->parameters, CLASSIFIER), m->scores);
 }
 
 /* From the scores' gradient to that of all parameters and of x. */
@@ -146,8 +126,8 @@ static void run_backward(const struct model *m)
                                                        .dx = m->dx,
                                                        .gradients = parameters_at(m->gradients)};
 
-    project(m, m->to_classifier, m->dscores, m->y, at(m->gradients, CLASSIFIER));
-    project(m, m->to_layer, m->dscores, at(m->parameters, CLASSIFIER), m->dy);
+    project(&m->device, m->to_classifier, m->dscores, m->y, at(m->gradients, CLASSIFIER));
+    project(&m->device, m->to_layer, m->dscores, at(m->parameters, CLASSIFIER), m->dy);
     check(clattn_multihead_backward(m->backward, m->device.queue, &tensors, 0, NULL, NULL) ==
               CLATTN_SUCCESS,
           "backward");

@@ -39,7 +39,6 @@ static void decode_branch(const struct device *d, int last, float o[HEADS][DIM])
 {
     static float row[HEADS][DIM], keys[KV_HEADS][KEYS][DIM], values[KV_HEADS][KEYS][DIM];
     int branch[DRAFTS], length = 0;
-    clattn_problem problem;
 
     for (int n = last; n >= 0; n = before[n])
         branch[length++] = n;
@@ -59,8 +58,7 @@ static void decode_branch(const struct device *d, int last, float o[HEADS][DIM])
                                                  .v = values,
                                                  .o = o,
                                                  .kv_lengths = &in_use};
-    check(clattn_problem_parse("fwd f32 h4/2 q1 k64 d32 klen", &problem, NULL, 0) == CLATTN_SUCCESS,
-          "parse");
+    const clattn_problem problem = problem_of("fwd f32 h4/2 q1 k64 d32 klen");
     check(clattn_attention_forward_host(d->context, &problem, NULL, &tensors) == CLATTN_SUCCESS,
           "a branch");
 }
@@ -71,7 +69,6 @@ int main(void)
     float o[HEADS][DRAFTS][DIM], alone[HEADS][DIM];
     const cl_int in_use = CACHED + DRAFTS;
     const struct device d = open_device();
-    clattn_problem problem;
 
     fill(&q[0][0][0], HEADS * DRAFTS * DIM, 1);
     fill(&k[0][0][0], KV_HEADS * KEYS * DIM, 2);
@@ -84,9 +81,7 @@ int main(void)
                                                  .o = o,
                                                  .mask = &tree[0][0],
                                                  .kv_lengths = &in_use};
-    check(clattn_problem_parse("fwd f32 h4/2 q5 k64 d32 mask=qk klen maskkeys=5", &problem, NULL,
-                               0) == CLATTN_SUCCESS,
-          "parse");
+    const clattn_problem problem = problem_of("fwd f32 h4/2 q5 k64 d32 mask=qk klen maskkeys=5");
     check(clattn_attention_forward_host(d.context, &problem, NULL, &tensors) == CLATTN_SUCCESS,
           "the tree");
     for (int i = 0; i < DRAFTS; i++) {

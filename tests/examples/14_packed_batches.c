@@ -25,11 +25,8 @@ static void fill(float *x, size_t count, unsigned state)
 static void compute_alone(const struct device *d, size_t first, size_t length, float *o)
 {
     const size_t rows = TOTAL * DIM;
-    clattn_problem problem;
 
-    check(clattn_problem_parse("fwd f32 h4/2 q1 d32 causal=br", &problem, NULL, 0) ==
-              CLATTN_SUCCESS,
-          "parse");
+    clattn_problem problem = problem_of("fwd f32 h4/2 q1 d32 causal=br");
     problem.seq_q = problem.seq_kv = length;
     problem.q = problem.k = problem.v = problem.o = (clattn_layout){{HEADS * rows, rows, DIM, 1}};
     const clattn_host_forward_tensors tensors = {.struct_size = sizeof tensors,
@@ -46,7 +43,6 @@ int main(void)
     static float o[HEADS][TOTAL][DIM], alone[HEADS][TOTAL][DIM];
     const struct device d = open_device();
     float difference = 0;
-    clattn_problem problem;
 
     fill(&q[0][0][0], HEADS * TOTAL * DIM, 1);
     fill(&k[0][0][0], KV_HEADS * TOTAL * DIM, 2);
@@ -58,9 +54,8 @@ int main(void)
                                                  .o = o,
                                                  .q_starts = starts,
                                                  .kv_starts = starts};
-    check(clattn_problem_parse("fwd f32 b4 h4/2 q24 d32 causal=br totalq=48 totalkv=48", &problem,
-                               NULL, 0) == CLATTN_SUCCESS,
-          "parse");
+    const clattn_problem problem =
+        problem_of("fwd f32 b4 h4/2 q24 d32 causal=br totalq=48 totalkv=48");
     check(clattn_attention_forward_host(d.context, &problem, NULL, &tensors) == CLATTN_SUCCESS,
           "the batch");
     for (int b = 0; b < PROMPTS; b++)

@@ -20,18 +20,6 @@ static float number(size_t request, size_t t, size_t n)
     return sinf((t < 16 ? 0.0f : (float)(request + 1)) + 0.9f * (float)t + 0.4f * (float)n);
 }
 
-static clattn_problem problem_of(const char *text)
-{
-    clattn_problem problem;
-    char reason[256];
-
-    if (clattn_problem_parse(text, &problem, reason, sizeof reason) != CLATTN_SUCCESS) {
-        fprintf(stderr, "'%s': %s\n", text, reason);
-        exit(1);
-    }
-    return problem;
-}
-
 /* Both requests' keys and values, in pages (token by token, all heads of each) and without. */
 static void fill(float *pool_k, float *pool_v, float *k, float *v)
 {

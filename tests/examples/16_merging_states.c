@@ -11,18 +11,6 @@
 enum { REQUESTS = 2, HEADS = 4, DIM = 16, PREFIX = 48, OWN = 8, KEYS = PREFIX + OWN };
 enum { O = REQUESTS * HEADS * DIM, ROWS = REQUESTS * HEADS };
 
-static clattn_problem problem_of(const char *text)
-{
-    clattn_problem problem;
-    char reason[256];
-
-    if (clattn_problem_parse(text, &problem, reason, sizeof reason) != CLATTN_SUCCESS) {
-        fprintf(stderr, "'%s': %s\n", text, reason);
-        exit(1);
-    }
-    return problem;
-}
-
 static void attend(clattn_context *context, const char *text, const float *q, const float *k,
                    const float *v, float *o, float *lse)
 {

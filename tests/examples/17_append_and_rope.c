@@ -10,27 +10,6 @@
 enum { REQUESTS = 2, HEADS = 4, KV_HEADS = 2, DIM = 32, CAPACITY = 16, STEPS = 4 };
 enum { Q = REQUESTS * HEADS * DIM, KV = REQUESTS * KV_HEADS * DIM, CACHE = KV * CAPACITY };
 
-static clattn_problem problem_of(const char *text)
-{
-    clattn_problem problem;
-    char reason[256];
-
-    if (clattn_problem_parse(text, &problem, reason, sizeof reason) != CLATTN_SUCCESS) {
-        fprintf(stderr, "'%s': %s\n", text, reason);
-        exit(1);
-    }
-    return problem;
-}
-
-static clattn_plan *plan_of(const struct device *d, const char *text)
-{
-    const clattn_problem problem = problem_of(text);
-    clattn_plan *plan;
-
-    check(clattn_plan_create(d->context, &problem, NULL, &plan) == CLATTN_SUCCESS, text);
-    return plan;
-}
-
 /* A number of request b's token t; what is the same for all tokens would not show a wrong place. */
 static float number(size_t b, size_t h, size_t t, size_t d)
 {

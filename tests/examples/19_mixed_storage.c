@@ -43,9 +43,8 @@ static void fill(float *values, uint16_t *halves, size_t count, unsigned state)
 static void attend(const struct device *d, const char *problem,
                    const clattn_host_forward_tensors *tensors)
 {
-    clattn_problem parsed;
 
-    check(clattn_problem_parse(problem, &parsed, NULL, 0) == CLATTN_SUCCESS, "parse");
+    const clattn_problem parsed = problem_of(problem);
     check(clattn_attention_forward_host(d->context, &parsed, NULL, tensors) == CLATTN_SUCCESS,
           problem);
 }

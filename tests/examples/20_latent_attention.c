@@ -15,11 +15,10 @@ static float q[REQUESTS][HEADS][DIM], cache[REQUESTS][KEYS][DIM], values[REQUEST
 static void attend(clattn_context *context, const char *text, const void *v, float *o)
 {
     static const cl_int lengths[REQUESTS] = {KEYS, 61};
-    clattn_problem problem;
     const clattn_host_forward_tensors tensors = {
         .struct_size = sizeof tensors, .q = q, .k = cache, .v = v, .o = o, .kv_lengths = lengths};
 
-    check(clattn_problem_parse(text, &problem, NULL, 0) == CLATTN_SUCCESS, "parse");
+    const clattn_problem problem = problem_of(text);
     check(clattn_attention_forward_host(context, &problem, NULL, &tensors) == CLATTN_SUCCESS,
           "attention");
 }

@@ -50,14 +50,10 @@ static clattn_buffer at(clattn_buffer whole, size_t offset)
 
 static clattn_plan *plan_product(const struct device *d, const char *format, int a, int b, int c)
 {
-    clattn_problem problem;
-    clattn_plan *plan;
     char text[128];
 
     snprintf(text, sizeof text, format, a, b, c);
-    check(clattn_problem_parse(text, &problem, NULL, 0) == CLATTN_SUCCESS, "parse");
-    check(clattn_plan_create(d->context, &problem, NULL, &plan) == CLATTN_SUCCESS, "plan");
-    return plan;
+    return plan_of(d, text);
 }
 
 static struct product plan_products(const struct device *d, int rows, int in, int out)
@@ -76,10 +72,9 @@ static struct product plan_products(const struct device *d, int rows, int in, in
 static clattn_mpi_plan *plan_attention(const struct device *d, const char *text)
 {
     const clattn_mpi_options options = {.struct_size = sizeof options, .mode = CLATTN_MPI_RING};
-    clattn_problem whole;
     clattn_mpi_plan *plan;
 
-    check(clattn_problem_parse(text, &whole, NULL, 0) == CLATTN_SUCCESS, "parse");
+    const clattn_problem whole = problem_of(text);
     check(clattn_mpi_plan_create(MPI_COMM_WORLD, d->context, &whole, &options, &plan) ==
               CLATTN_SUCCESS,
           "plan over ranks");
@@ -138,16 +133,6 @@ static void close_model(struct model *m)
 
 /* ---- a step --------------------------------------------------------------------------------- */
 
-static void project(const struct model *m, const clattn_plan *plan, clattn_buffer x,
-                    clattn_buffer w, clattn_buffer y)
-{
-    const clattn_projection_tensors tensors = {
-        .struct_size = sizeof tensors, .x = x, .w = w, .y = y};
-
-    check(clattn_project(plan, m->device.queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS,
-          "projection");
-}
-
 /* Scores of tokens for each of this rank's places. */
 static void run_forward(const struct model *m)
 {
@@ -158,11 +143,11 @@ static void run_forward(const struct model *m)
                                             .o = m->o,
                                             .lse = m->lse};
 
-    project(m, m->qkv.y, m->x, at(m->parameters, W_QKV), m->qkv_rows);
+    project(&m->device, m->qkv.y, m->x, at(m->parameters, W_QKV), m->qkv_rows);
     check(clattn_mpi_forward(m->forward, m->device.queue, &tensors) == CLATTN_SUCCESS,
           "attention over ranks");
-    project(m, m->out.y, m->o, at(m->parameters, W_O), m->y);
-    project(m, m->classify.y, m->y, at(m->parameters, CLASSIFIER), m->scores);
+    project(&m->device, m->out.y, m->o, at(m->parameters, W_O), m->y);
+    project(&m->device, m->classify.y, m->y, at(m->parameters, CLASSIFIER), m->scores);
 }
 
 /* From the scores' gradient to that of this rank's share of all parameters, and of x. */
@@ -179,14 +164,14 @@ static void run_backward(const struct model *m)
                                              .dk = at(m->dqkv_rows, MODEL),
                                              .dv = at(m->dqkv_rows, 2 * MODEL)};
 
-    project(m, m->classify.dw, m->dscores, m->y, at(m->gradients, CLASSIFIER));
-    project(m, m->classify.dx, m->dscores, at(m->parameters, CLASSIFIER), m->dy);
-    project(m, m->out.dw, m->dy, m->o, at(m->gradients, W_O));
-    project(m, m->out.dx, m->dy, at(m->parameters, W_O), m->d_o);
+    project(&m->device, m->classify.dw, m->dscores, m->y, at(m->gradients, CLASSIFIER));
+    project(&m->device, m->classify.dx, m->dscores, at(m->parameters, CLASSIFIER), m->dy);
+    project(&m->device, m->out.dw, m->dy, m->o, at(m->gradients, W_O));
+    project(&m->device, m->out.dx, m->dy, at(m->parameters, W_O), m->d_o);
     check(clattn_mpi_backward(m->backward, m->device.queue, &tensors) == CLATTN_SUCCESS,
           "gradients over ranks");
-    project(m, m->qkv.dw, m->dqkv_rows, m->x, at(m->gradients, W_QKV));
-    project(m, m->qkv.dx, m->dqkv_rows, at(m->parameters, W_QKV), m->dx);
+    project(&m->device, m->qkv.dw, m->dqkv_rows, m->x, at(m->gradients, W_QKV));
+    project(&m->device, m->qkv.dx, m->dqkv_rows, at(m->parameters, W_QKV), m->dx);
 }
 
 /* One batch of random sequences; loss and right rows of all ranks before the step. */

@@ -29,7 +29,6 @@ int main(void)
     static int32_t document[TOKENS], offsets[TOKENS / BLOCK + 1];
     const struct device d = open_device();
     const clattn_function *mask;
-    clattn_problem problem;
     float difference = 0;
 
     fill(&q[0][0][0], HEADS * TOKENS * DIM, 1);
@@ -40,8 +39,7 @@ int main(void)
         document[n] = n / 64; /* three documents */
 
     check(clattn_function_create("apart", apart, &mask, NULL, 0) == CLATTN_SUCCESS, "a function");
-    check(clattn_problem_parse("fwd f32 h2 q192 d32 score=t5", &problem, NULL, 0) == CLATTN_SUCCESS,
-          "parse");
+    clattn_problem problem = problem_of("fwd f32 h2 q192 d32 score=t5");
     problem.mask_function = mask;
     clattn_host_forward_tensors tensors = {
         .struct_size = sizeof tensors, .q = q, .k = k, .v = v, .o = o};

@@ -4,12 +4,14 @@
 #ifndef EXAMPLE_BACKWARDS_H
 #define EXAMPLE_BACKWARDS_H
 
+#include "example.h"
+
 #include <math.h>
 #include <string.h>
 
 enum { TOKENS = 10, LENGTH = 8, BATCH = 32, MODEL = 32, STEPS = 40, ALL_ROWS = BATCH * LENGTH };
 
-/* Where a model's parameters begin, and those of its layer behind them. */
+/* The first of a model's parameters, and of those of its layer behind them. */
 enum { TOKEN = 0, PLACE = TOKEN + TOKENS * MODEL, LAYER = PLACE + LENGTH * MODEL };
 
 struct places {
@@ -91,6 +93,16 @@ static inline void adam(int count, float *parameters, const float *gradients, in
         second[n] = keep2 * second[n] + (1.0f - keep2) * gradients[n] * gradients[n];
         parameters[n] -= rate * (first[n] / part1) / (sqrtf(second[n] / part2) + 1e-8f);
     }
+}
+
+/* Enqueues y = x w. */
+static inline void project(const struct device *d, const clattn_plan *plan, clattn_buffer x,
+                           clattn_buffer w, clattn_buffer y)
+{
+    const clattn_projection_tensors tensors = {
+        .struct_size = sizeof tensors, .x = x, .w = w, .y = y};
+
+    check(clattn_project(plan, d->queue, &tensors, 0, NULL, NULL) == CLATTN_SUCCESS, "projection");
 }
 
 #endif

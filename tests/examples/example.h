@@ -51,6 +51,18 @@ static inline clattn_context *open_context(void)
     return context;
 }
 
+static inline clattn_problem problem_of(const char *text)
+{
+    clattn_problem problem;
+    char reason[256];
+
+    if (clattn_problem_parse(text, &problem, reason, sizeof reason) != CLATTN_SUCCESS) {
+        fprintf(stderr, "'%s': %s\n", text, reason);
+        exit(1);
+    }
+    return problem;
+}
+
 static inline struct device open_device(void)
 {
     struct device d = {.context = open_context()};
@@ -60,6 +72,15 @@ static inline struct device open_device(void)
     d.queue = clCreateCommandQueue(d.opencl, clattn_context_device(d.context)->device, 0, &err);
     check_opencl(err, "clCreateCommandQueue");
     return d;
+}
+
+static inline clattn_plan *plan_of(const struct device *d, const char *text)
+{
+    const clattn_problem problem = problem_of(text);
+    clattn_plan *plan;
+
+    check(clattn_plan_create(d->context, &problem, NULL, &plan) == CLATTN_SUCCESS, text);
+    return plan;
 }
 
 static inline void close_device(const struct device *d)

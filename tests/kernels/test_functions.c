@@ -80,7 +80,7 @@ ParameterizedTest(size_t *number, functions, family) {
 
 /* ---- gradients of operands ------------------------------------------------------------------- */
 
-/* Which elements t_index() names: the right ones, others, or none that there are. */
+/* The elements that t_index() names: the right ones, others, or none that exist. */
 enum { RIGHT, OTHERS, BEYOND };
 
 static const char by_hand[] =

@@ -6,7 +6,6 @@
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
-#include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

@@ -120,7 +120,7 @@ Test(split_gpu_item, a_gpu_chooses_it) {
     fixture_close(&f);
 }
 
-/* Which problems GPUs prefer it for; CPUs never of themselves. */
+/* Problems for which GPUs prefer it. CPUs choose it only if it is forced. */
 Test(split_gpu_item, preference) {
     static const struct {
         const char *profile, *problem;

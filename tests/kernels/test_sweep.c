@@ -40,7 +40,7 @@ static struct share share_of(const struct ca_family *family, const size_t number
 
 TestSuite(sweep, .timeout = 900);
 
-/* Which family (by index), which rows, and whose. */
+/* The part of the sweep that a test runs: a family (by index), and how its rows are drawn and compiled. */
 struct part {
     size_t family;
     uint64_t seed;

@@ -14,7 +14,7 @@ struct access {
     const char *call;
 };
 
-/* Where a buffer's bytes were mapped, and whether they are. */
+/* The memory to which a buffer's bytes were mapped, and whether they still are. */
 struct place {
     cl_mem buffer;
     const char *pointer;

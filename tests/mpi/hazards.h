@@ -23,7 +23,7 @@ struct hazard_range {
     size_t first, bytes;
 };
 
-/* Who works on bytes until it has ended. */
+/* The agent that works on bytes until it has ended. */
 enum hazard_agent { AGENT_QUEUE, AGENT_MESSAGE, AGENT_HOST };
 
 /* Checks an access against all that are under way and, unless it has ended when the call returns, adds it to them. `who` is the

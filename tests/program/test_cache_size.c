@@ -6,7 +6,6 @@
 #include "os/circumstances.h"
 #include "program/program.h"
 #include "program/program_cache.h"
-#include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
 #include "tests/support/programs/scratch.h"
 #include <clattn/tuning.h>

@@ -8,7 +8,6 @@
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
 #include "tests/support/programs/store_folder.h"
-#include "tests/support/unoptimised.h"
 #include <clattn/tuning.h>
 #include <criterion/criterion.h>
 #include <fcntl.h>

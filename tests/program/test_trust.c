@@ -8,7 +8,6 @@
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
 #include "tests/support/programs/scratch.h"
-#include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
 #include <glob.h>

@@ -12,7 +12,6 @@
 #include "tests/support/fixture.h"
 #include "tests/support/programs/store_folder.h"
 #include "tests/support/tables.h"
-#include "tests/support/unoptimised.h"
 #include "tune/tune.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

@@ -20,7 +20,6 @@
 #include "tests/trials/tensors.h"
 #include <clattn/clattn.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,6 +229,8 @@ static const struct item items[] = {
      "bwd f32 b2 h4/2 q19 k21 d12/16 causal=br qlen dropout=0.3"},
     {"backward_gpu UNIT=mma", SMALL_GRADIENTS " INSTRUCTION=1 DIM_GROUPS=2 STAGES=2",
      "bwd f16 h2/1 q19 k35 d16/9 causal=br klen sinks mask=qk dsinks"},
+    {"backward_gpu UNIT=item", SMALL_BLOCKS " OWNED_RESIDENT=0",
+     "bwd f32 b2 h2/1 q9 k21 d5 causal=br score=t5 dfunction"},
     {"backward_gpu UNIT=mma", SMALL_GRADIENTS " INSTRUCTION=5 DIM_GROUPS=1",
      "bwd bf16 q19 k20 d16 window=9,* dropout=0.3 bias=f32:qk dbias"},
     {"backward_gpu UNIT=mma", SMALL_GRADIENTS " INSTRUCTION=2 DIM_GROUPS=1",

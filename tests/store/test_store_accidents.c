@@ -254,7 +254,7 @@ static void end_holder(pid_t child)
     cr_assert(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
 }
 
-/* Who writes waits for seconds, says whose lock it is, and loses nothing. */
+/* A writer waits for seconds, says whose lock it is, and loses nothing. */
 Test(store_accidents, a_lock_that_is_held_is_waited_for_with_an_end) {
     struct store_warnings others;
     size_t removed;
@@ -299,7 +299,7 @@ Test(store_accidents, the_end_of_a_store_writes_what_could_not_be) {
     ca_store_destroy(other);
 }
 
-/* Who reads never waits: a damaged file is ignored until somebody writes. */
+/* A reader never waits: a damaged file is ignored until somebody writes. */
 Test(store_accidents, readers_wait_for_no_lock) {
     store_put(the_store, class, 1, 1.0);
     const pid_t child = hold_lock();

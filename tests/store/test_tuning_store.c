@@ -2,7 +2,6 @@
 /* The public verbs of clattn/tuning.h on the store: every status that the header promises. */
 #define _POSIX_C_SOURCE 200809L /* mkfifo, umask */
 #include "context/context.h"
-#include "problem/classes/problem_class.h"
 #include "store/store.h"
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"

@@ -3,7 +3,6 @@
 
 #include "problem/problem.h"
 #include "tests/support/fixture.h"
-#include <clattn/tuning.h>
 #include <criterion/criterion.h>
 #include <string.h>
 

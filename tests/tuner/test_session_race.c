@@ -119,7 +119,7 @@ static size_t wins(struct lab_device device, size_t config, size_t evaluations, 
     return count;
 }
 
-/* Who wins in how many of twenty runs, or of more. */
+/* The winners in twenty runs or more, with the number of their wins. */
 Test(session_race, who_wins) {
     /* Ended at the last of 8 readings, after 16 rounds of noise, it has no race. */
     static const struct {

@@ -184,7 +184,7 @@ Test(tune_commands, results_are_kept_shown_shared_and_forgotten) {
 /* The program does not claim to have kept a result that is lost. */
 Test(tune_commands, a_cache_that_cannot_be_written) {
     setenv("CLATTN_CACHE_DIR", "/dev/null/clattn", 1);
-    program_must(TUNE_PROGRAM, 1, "clattn-tune: what was found is lost: /dev/null/clattn/tuning/",
+    program_must(TUNE_PROGRAM, 1, "clattn-tune: the results are lost: /dev/null/clattn/tuning/",
                  "--problem '" SMALL "' --budget 1");
     cr_expect(not(program_said("kept in")), "%s", program_text);
 }

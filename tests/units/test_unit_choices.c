@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which device takes which unit of itself, and what units refuse. Nothing is compiled. */
+/* The unit that each device chooses, and the problems that units refuse. Nothing is compiled. */
 #define _DEFAULT_SOURCE /* sigaltstack */
 #include "context/context.h"
 #include "create/choose.h"

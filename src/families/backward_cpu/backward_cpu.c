@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients on CPUs, with keys in SIMD lanes; src/families/backward_cpu/backward_cpu.cl says how.
  * With UNIT=pairs products are those of bf16 pairs. */
-#include "device/capacity.h"
 #include "families/backward_cpu/backward_cpu_sizes.h"
 #include "families/family_units.h"
 #include "families/registry.h"

@@ -16,8 +16,8 @@ static int refuses_stored(const struct ca_problem *p);
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/expand.h"
 
-/* The number of needed_registers() from which compilers for 255 (NVIDIA) or 256 registers (AMD)
- * were seen to spill: see tests/offline.sh. */
+/* Returns the largest needed_registers() for which compilers did not spill any of 255 (NVIDIA) or 256
+ * registers (AMD); tests/offline.sh shows it. */
 static size_t most_registers(const clattn_device_info *dev)
 {
     return ca_copies_in_background(dev) ? 232 : ca_has_many_registers(dev) ? 160 : SIZE_MAX;

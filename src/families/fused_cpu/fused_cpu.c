@@ -2,7 +2,6 @@
 /* The fused forward for CPUs, with queries in SIMD lanes; src/families/fused_cpu/fused_cpu.cl says
  * how. With UNIT=pairs products are those of bf16 pairs. */
 #include "base/sizes.h"
-#include "device/capacity.h"
 #include "families/block_bits.h"
 #include "families/family.h"
 #include "families/family_units.h"

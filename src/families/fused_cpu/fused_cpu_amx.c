@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fused forward for CPUs by tiles of AMX; src/families/fused_cpu/fused_cpu.cl says how. */
 #include "base/sizes.h"
-#include "device/capacity.h"
 #include "families/block_bits.h"
 #include "families/family.h"
 #include "families/family_units.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Projections on CPUs, with columns in SIMD lanes; src/families/projection_cpu/projection_cpu.cl
  * says how. With UNIT=pairs products are those of bf16 pairs. */
-#include "device/capacity.h"
 #include "families/family_units.h"
 #include "families/projection_cpu/projection_cpu_sizes.h"
 #include "families/projection_sizes.h"

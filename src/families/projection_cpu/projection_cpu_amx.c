@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Projections on CPUs by tiles of AMX; src/families/projection_cpu/projection_cpu_amx.cl says how.
  * */
-#include "device/capacity.h"
 #include "families/family_units.h"
 #include "families/projection_cpu/projection_cpu_sizes.h"
 #include "families/projection_sizes.h"

@@ -3,7 +3,6 @@
  * groups. UNIT=amx multiplies them by tiles of AMX, UNIT=pairs by the instruction for pairs.
  * src/families/split_cpu/split_cpu.cl says how. */
 #include "base/sizes.h"
-#include "device/capacity.h"
 #include "families/family.h"
 #include "families/family_units.h"
 #include "families/registry.h"

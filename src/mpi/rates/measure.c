@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/rates/measure.h"
-#include "mpi/device.h"
 #include "mpi/options.h"
 
 #include <math.h>
