@@ -609,8 +609,8 @@ CLATTN_API clattn_status clattn_problem_set_layout(clattn_problem *problem, cons
 
 /**
  * The backward problem of a forward one: the same sizes and options, do in the layout of o, and dq,
- * dk and dv in those of q, k and v (packed where these broadcast). It asks for no dbias, dslopes and
- * dsinks; set those that are wanted.
+ * dk and dv in those of q, k and v (packed where these broadcast). It asks for no dbias, dslopes,
+ * dsinks and dfunction; set those that are wanted.
  *
  * @param forward   Of operation CLATTN_FORWARD; not null. Its lse, which backward reads, is asked for;
  *                  all else stays. Unchanged on failure.
