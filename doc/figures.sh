@@ -119,8 +119,9 @@ sources cl src/families | { grep -E '^cl/.*\.h$|\.cl$' || true; } |
     xargs grep -noE '\b[A-Z_]+_(PARAMS?|ARGS?)\b' > "$work/carried" || true
 # Functions of the host that repeat the sizes of a kernel's arrays say so.
 grep -rnE 'Follows the (arrays|layout of local|local memory)' src > "$work/repeated" || true
-# Names of functions that several files of kernels define.
-sources cl src/families | { grep -E '^cl/.*\.h$|\.cl$|\.clh$' || true; } | xargs awk '
+# Names of functions that several files of kernels define. Files of cl/functions are whole programs of callers: all of
+# them define score() or visible().
+sources cl src/families | grep -v '^cl/functions/' | { grep -E '^cl/.*\.h$|\.cl$|\.clh$' || true; } | xargs awk '
     /^[A-Za-z_].*[(]/ && !/;$/ && !/^#/ && !/\\$/ { name = $0; sub(/[(].*/, "", name); sub(/.*[ *]/, "", name); said = name }
     /^\{/ { if (said != "" && said != "__attribute__" && !((said, FILENAME) in seen)) { seen[said, FILENAME] = 1; files[said]++ } said = "" }
     END { for (name in files) if (files[name] > 1) print files[name], name }' | sort -rn > "$work/twice"

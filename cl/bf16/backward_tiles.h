@@ -59,8 +59,8 @@ INLINE lanes pack(const int any, const lanes a, const lanes b)
 
 /* Stores P and dS of rows n and n + 1 and vectors m and m + 1 as pairs of rows, where row n / 2
  * was, and dS as pairs of keys. With any (constant), NaNs of every kind stay NaNs. */
-INLINE void store_pairs(const int any, const int n, const int m, const lanes p[2][2],
-                        const lanes ds[2][2], struct query_tile *tile)
+INLINE void store_weight_pairs(const int any, const int n, const int m, const lanes p[2][2],
+                               const lanes ds[2][2], struct query_tile *tile)
 {
     lanes *p_to = tile->p + n / 2 * BLOCK_VECTORS + m,
           *ds_to = tile->ds + n / 2 * BLOCK_VECTORS + m;
@@ -93,7 +93,7 @@ NOINLINE void pair_weights_of_tiles(const struct row_range rows, struct query_ti
                     ds[r][c] = in_use ? tile->ds[(n + r) * BLOCK_VECTORS + m + c] : (lanes)(0.0f);
                 }
             }
-            store_pairs(1, n, m, p, ds, tile);
+            store_weight_pairs(1, n, m, p, ds, tile);
         }
     }
 }
@@ -116,7 +116,7 @@ INLINE void finish_pairs(const float scale, const int n0, const int m, const lan
                 ds[r][c] = p[r][c] * (gradients[at] + minus_delta);
             }
         }
-        store_pairs(0, n0 + n, m, p, ds, tile);
+        store_weight_pairs(0, n0 + n, m, p, ds, tile);
     }
 }
 

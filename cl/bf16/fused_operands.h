@@ -23,8 +23,9 @@ NOINLINE void stage_transposed_values(const struct arguments *restrict args, con
         UNROLL
         for (int r = 0; r < SIMD_WIDTH; r++) {
             const __global ushort *first = row[2 * r], *second = row[2 * r + 1];
-            x[r] = first ? load_pairs_of_rows(first + d * V_STEP, second ? second + d * V_STEP : 0,
-                                              V_STEP, DIM_V - d)
+            x[r] = first ? load_pairs_of_rows(first + d * v_step(args),
+                                              second ? second + d * v_step(args) : 0, v_step(args),
+                                              DIM_V - d)
                          : (lanes)(0.0f);
         }
         transpose(x);

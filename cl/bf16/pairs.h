@@ -13,7 +13,7 @@
  * a processor with it, and PoCL may take the processor for an older one. With EMULATE it is computed
  * step by step, to the bit.
  *
- * Who includes this defines EMULATE, SIMD_WIDTH (16 unless emulated). */
+ * Tunables   EMULATE; SIMD_WIDTH, which is 16 unless emulated. */
 #pragma once
 #include "cpu/simd.h"
 

@@ -2,7 +2,7 @@
 /* Strips of x for tiles (bf16/tiles.h): REGISTER_ROWS rows of STRIP_ROW words, pairs of neighbours
  * of the depth. A tile contains 0 beyond the last row or the depth.
  *
- * Who includes this defines REGISTER_ROWS, STRIP_ROW. */
+ * Tunables   REGISTER_ROWS. A strip has STRIP_ROW words between rows. */
 #pragma once
 #include "cpu/projection_pack.h"
 

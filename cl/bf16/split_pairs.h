@@ -33,9 +33,9 @@ NOINLINE void pack_query_pairs(const struct arguments *restrict args, struct row
                 const __global ushort *row =
                     args->q + row_offset(args->shape->q_stride, block->b, block->head[r0 + r],
                                          block->query[r0 + r]);
-                x[r] = r0 + r < block->rows
-                           ? load_pairs_of_row(row + 2 * n * Q_STEP, Q_STEP, DIM_QK - 2 * n)
-                           : (lanes)(0.0f);
+                x[r] = r0 + r < block->rows ? load_pairs_of_row(row + 2 * n * q_step(args),
+                                                                q_step(args), DIM_QK - 2 * n)
+                                            : (lanes)(0.0f);
             }
             transpose(x);
             UNROLL
@@ -50,8 +50,8 @@ NOINLINE void stage_keys(const struct arguments *restrict args, const struct key
                          const int count, lanes *staged)
 {
     for (int n = 0; n < WHOLE_STEPS(count); n++)
-        stage_whole_pairs((uint *)staged + n * KEY_OPERANDS, n < count ? K_ROW(keys, n) : 0, K_STEP,
-                          DIM_QK);
+        stage_whole_pairs((uint *)staged + n * KEY_OPERANDS, n < count ? K_ROW(keys, n) : 0,
+                          k_step(args), DIM_QK);
 }
 
 /* Computes s[r * BLOCK_N + n] = q[r] . k[n], scaled, for count keys; the scores after them are of
@@ -103,8 +103,9 @@ INLINE void stage_value_pairs_of_range(const struct arguments *args, const struc
         UNROLL_BY_8
         for (int c = 0; c < VECTORS(DIM_V); c++) {
             const long d = column_of(c, DIM_V);
-            to[c] = load_pairs_of_rows(first + d * V_STEP, second ? second + d * V_STEP : 0, V_STEP,
-                                       DIM_V - d);
+            to[c] =
+                load_pairs_of_rows(first + d * v_step(args), second ? second + d * v_step(args) : 0,
+                                   v_step(args), DIM_V - d);
         }
     }
     for (n = n / 2 * VECTORS(DIM_V); n < WHOLE_STEPS(count) / 2 * VECTORS(DIM_V); n++)

@@ -18,7 +18,7 @@
  * Linux grants a process the registers on request; the library requests them before such a kernel
  * runs (src/device/processor.c).
  *
- * Who includes this defines EMULATE, SIMD_WIDTH, which is 16. */
+ * Tunables   EMULATE; SIMD_WIDTH, which is 16. */
 #pragma once
 #include "bf16/pair_tiles.h"
 #include "bf16/pairs.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The two by-value arguments that every kernel of attention starts with (cl/common/argument_types.h). */
-#ifndef CLATTN_ARGUMENTS_H
-#define CLATTN_ARGUMENTS_H
+#pragma once
 
 #include "common/argument_types.h"
 #include "problem/sizes.def"
@@ -61,5 +60,3 @@ struct attention_offsets {
     CA_INT function_ints[4]; /* the values of functions' parameters (clattn/function.h) */
     CA_FLOAT function_floats[4];
 };
-
-#endif

@@ -3,16 +3,34 @@
  * that common.h lists, the host defines:
  *   UNIT_DO UNIT_DQ UNIT_DK UNIT_DV    1: the innermost stride is 1
  *   HAS_DBIAS HAS_DSLOPES HAS_DSINKS HAS_DLSE   0 or 1
- * Who includes this defines SCORE_UNIT, the factor of scores. */
+ * SCORE_UNIT is the factor of scores: that of score/score_unit.h on CPUs, else 1. */
 #pragma once
 #include "common/common.h"
 #include "common/sequence.h"
 #include "families/sizes.h"
+#ifndef SCORE_UNIT
+#define SCORE_UNIT 1.0f
+#endif
 
-#define DO_STEP (UNIT_DO ? 1 : args->shape->d_o_stride[3])
-#define DQ_STEP (UNIT_DQ ? 1 : args->shape->dq_stride[3])
-#define DK_STEP (UNIT_DK ? 1 : args->shape->dk_stride[3])
-#define DV_STEP (UNIT_DV ? 1 : args->shape->dv_stride[3])
+INLINE long do_step(const struct arguments *args)
+{
+    return UNIT_DO ? 1 : args->shape->d_o_stride[3];
+}
+
+INLINE long dq_step(const struct arguments *args)
+{
+    return UNIT_DQ ? 1 : args->shape->dq_stride[3];
+}
+
+INLINE long dk_step(const struct arguments *args)
+{
+    return UNIT_DK ? 1 : args->shape->dk_stride[3];
+}
+
+INLINE long dv_step(const struct arguments *args)
+{
+    return UNIT_DV ? 1 : args->shape->dv_stride[3];
+}
 
 /* The number of row (b, h, i) among the workspace's rows, and its index in the packed lse. */
 static inline long row_of(const struct arguments *args, const long b, const long h, const long i)
@@ -67,14 +85,19 @@ static inline float row_delta(const struct arguments *args, const long b, const 
     const __global o_storage *o = args->o + row_offset(args->shape->o_stride, b, h, i);
     const __global storage *d_o = args->d_o + row_offset(args->shape->d_o_stride, b, h, i);
     for (int d = 0; d < DIM_V / 4 * 4; d += 4) {
-        const float4 x = (float4)(LOAD_O(o, d * O_STEP), LOAD_O(o, (d + 1) * O_STEP),
-                                  LOAD_O(o, (d + 2) * O_STEP), LOAD_O(o, (d + 3) * O_STEP));
-        const float4 y = (float4)(LOAD(d_o, d * DO_STEP), LOAD(d_o, (d + 1) * DO_STEP),
-                                  LOAD(d_o, (d + 2) * DO_STEP), LOAD(d_o, (d + 3) * DO_STEP));
+        const float4 x = (float4)(load1_of(O_DTYPE, o, d * o_step(args)),
+                                  load1_of(O_DTYPE, o, (d + 1) * o_step(args)),
+                                  load1_of(O_DTYPE, o, (d + 2) * o_step(args)),
+                                  load1_of(O_DTYPE, o, (d + 3) * o_step(args)));
+        const float4 y = (float4)(load1_of(DTYPE, d_o, d * do_step(args)),
+                                  load1_of(DTYPE, d_o, (d + 1) * do_step(args)),
+                                  load1_of(DTYPE, d_o, (d + 2) * do_step(args)),
+                                  load1_of(DTYPE, d_o, (d + 3) * do_step(args)));
         sums = fma(x, y, sums);
     }
     for (int d = DIM_V / 4 * 4; d < DIM_V; d++)
-        sums.x = fma(LOAD_O(o, d * O_STEP), LOAD(d_o, d * DO_STEP), sums.x);
+        sums.x = fma(load1_of(O_DTYPE, o, d * o_step(args)),
+                     load1_of(DTYPE, d_o, d * do_step(args)), sums.x);
     return (sums.x + sums.y) + (sums.z + sums.w);
 }
 

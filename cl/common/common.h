@@ -23,20 +23,6 @@
 #include "common/arguments.h"
 #include "common/kernel.h"
 
-#define SCORES_RAW 1
-#define SCORES_SOFTCAP 2
-#define SCORES_BIAS 3
-#define SCORES_WEIGHTS 4
-#define SCORES_MEAN 5
-
-/* ---- tensors ------------------------------------------------------------------------------ */
-
-/* The step along the innermost dimension; a constant 1 where it is. */
-#define Q_STEP (UNIT_Q ? 1 : args->shape->q_stride[3])
-#define K_STEP (UNIT_K ? 1 : args->shape->k_stride[3])
-#define V_STEP (UNIT_V ? 1 : args->shape->v_stride[3])
-#define O_STEP (UNIT_O ? 1 : args->shape->o_stride[3])
-
 /* ---- the arguments of a kernel --------------------------------------------------------------- */
 
 /* The arguments of a kernel: its shape, and the tensors of this call that its program has, each
@@ -55,6 +41,27 @@ struct arguments {
 #else
 #define DECLARE_KEPT(bytes) __local uchar *const kept = 0
 #endif
+
+/* The step along the innermost dimension; a constant 1 where it is. */
+INLINE long q_step(const struct arguments *args)
+{
+    return UNIT_Q ? 1 : args->shape->q_stride[3];
+}
+
+INLINE long k_step(const struct arguments *args)
+{
+    return UNIT_K ? 1 : args->shape->k_stride[3];
+}
+
+INLINE long v_step(const struct arguments *args)
+{
+    return UNIT_V ? 1 : args->shape->v_stride[3];
+}
+
+INLINE long o_step(const struct arguments *args)
+{
+    return UNIT_O ? 1 : args->shape->o_stride[3];
+}
 
 /* ---- what a row may see --------------------------------------------------------------------- */
 

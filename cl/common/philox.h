@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout's random numbers: Philox 4x32-10 (J. Salmon et al., 2011), as clattn/dropout.h says.
  *
- * Who includes this defines RANDOM_LANES (1, 4, 8 or 16): the counters that are computed at a time,
- * one in each lane of a vector. */
+ * RANDOM_LANES counters are computed at a time, one in each lane of a vector: 1, 4, 8 or 16. These are a processor's
+ * SIMD_WIDTH, or one on GPUs, unless the program says otherwise. */
 #pragma once
+
+#ifndef RANDOM_LANES
+#ifdef SIMD_WIDTH
+#define RANDOM_LANES SIMD_WIDTH
+#else
+#define RANDOM_LANES 1
+#endif
+#endif
 
 #if RANDOM_LANES == 16
 typedef uint16 words;

@@ -34,11 +34,11 @@ struct projection_arguments {
 #define Y_COLUMN_STEP (UNIT_Y_COLUMN ? 1 : args->shape->y_stride[3])
 
 /* Stores y[n], column e of head g, from a complete sum: rounded once. */
-#define BEFORE(y, n) (HAS_ACCUMULATE ? LOAD(y, n) : 0.0f)
+#define BEFORE(y, n) (HAS_ACCUMULATE ? load1_of(DTYPE, y, n) : 0.0f)
 #if HAS_BIAS
-#define BIAS_OF(g, e) LOAD_BIAS(args->bias, (g)*args->shape->y_dim + (e))
+#define BIAS_OF(g, e) load1_of(BIAS_DTYPE, args->bias, (g)*args->shape->y_dim + (e))
 #else
 #define BIAS_OF(g, e) 0.0f
 #endif
 #define COMPLETE_Y(sum, y, n, g, e) ((sum) + BIAS_OF(g, e) + BEFORE(y, n))
-#define STORE_Y(sum, y, n, g, e) STORE(COMPLETE_Y(sum, y, n, g, e), y, n)
+#define STORE_Y(sum, y, n, g, e) store1_of(DTYPE, COMPLETE_Y(sum, y, n, g, e), y, n)

@@ -9,16 +9,15 @@
 #include "formats/blocks.h"
 
 /* The address of position n of k, which is a multiple of 32 if k is quantized. */
-#if K_CACHE
-#define K_PLACE(k, n) ((k) + ((n) >> 5) * BLOCK_BYTES(K_CACHE))
-#else
-#define K_PLACE(k, n) ((k) + (n))
-#endif
-#if V_CACHE
-#define V_PLACE(v, n) ((v) + ((n) >> 5) * BLOCK_BYTES(V_CACHE))
-#else
-#define V_PLACE(v, n) ((v) + (n))
-#endif
+INLINE const __global k_storage *k_place(const __global k_storage *k, const long n)
+{
+    return K_CACHE ? k + (n >> 5) * BLOCK_BYTES(K_CACHE) : k + n;
+}
+
+INLINE const __global v_storage *v_place(const __global v_storage *v, const long n)
+{
+    return V_CACHE ? v + (n >> 5) * BLOCK_BYTES(V_CACHE) : v + n;
+}
 
 /* The bytes of a quantized row. */
 enum {
@@ -63,18 +62,18 @@ static inline float quantized1(const int cache, const __global uchar *row, const
 static inline float load_k(const __global k_storage *k, const long n, const long d)
 {
 #if K_CACHE
-    return quantized1(K_CACHE, K_PLACE(k, n), d);
+    return quantized1(K_CACHE, k_place(k, n), d);
 #else
-    return LOAD_K(k, n + d);
+    return load1_of(K_DTYPE, k, n + d);
 #endif
 }
 
 static inline float load_v(const __global v_storage *v, const long n, const long d)
 {
 #if V_CACHE
-    return quantized1(V_CACHE, V_PLACE(v, n), d);
+    return quantized1(V_CACHE, v_place(v, n), d);
 #else
-    return LOAD_V(v, n + d);
+    return load1_of(V_DTYPE, v, n + d);
 #endif
 }
 

@@ -83,8 +83,8 @@ INLINE const struct arguments *enter_sequence(struct arguments *args, struct att
 #endif
 #if HAS_TOTAL_KV
     find_rows_of(args->kv_starts, sequence, shape->total_kv, shape->seq_kv, &first, &shape->seq_kv);
-    args->k = K_PLACE(args->k, first * shape->k_stride[2]);
-    args->v = V_PLACE(args->v, first * shape->v_stride[2]);
+    args->k = k_place(args->k, first * shape->k_stride[2]);
+    args->v = v_place(args->v, first * shape->v_stride[2]);
 #ifdef UNIT_DO
     args->dk += first * shape->dk_stride[2];
     args->dv += first * shape->dv_stride[2];

@@ -5,14 +5,11 @@
  * (common/quantized.h).
  *
  *   storage, bias_storage, o_storage   the types of an element
- *   STORAGE_BYTES
  *   STORAGE_OF(dtype)       the type of an element of a dtype, which must be a macro for 0, 1 or 2, not an
  *                           expression
- *   LOAD(p, n)              element n as a float; LOAD_K, LOAD_V, LOAD_BIAS and LOAD_O likewise
- *   STORE(x, p, n)          rounds to nearest even; STORE_BIAS and STORE_O likewise
- *   STORE4(x, p)            four neighbours, of any alignment; STORE_O4 likewise
- *   load1_of(), load4_of(), load8_of(), store1_of(), store4_of()   take the dtype as an argument that is a
- *                           constant once inlined; four and eight are neighbours, by one load if they are aligned to it
+ *   load1_of(), load4_of(), load8_of(), store1_of(), store4_of()   of an element, or of four or eight neighbours, by
+ *                           one load if they are aligned to it. The dtype is an argument that is a constant once
+ *                           inlined: DTYPE, K_DTYPE, V_DTYPE, BIAS_DTYPE or O_DTYPE. Stores round to nearest even.
  *
  * Defined by the host: DTYPE, BIAS_DTYPE, HAS_O_F32; K_DTYPE and V_DTYPE where there are keys and
  * values. */
@@ -107,17 +104,6 @@ static inline void store4_of(const int dtype, const float4 x, __global void *p)
 typedef STORAGE_OF(DTYPE) storage;
 typedef STORAGE_OF(O_DTYPE) o_storage;
 typedef STORAGE_OF(BIAS_DTYPE) bias_storage;
-#define LOAD(p, n) load1_of(DTYPE, p, n)
-#define LOAD_K(p, n) load1_of(K_DTYPE, p, n)
-#define LOAD_V(p, n) load1_of(V_DTYPE, p, n)
-#define LOAD_O(p, n) load1_of(O_DTYPE, p, n)
-#define LOAD_BIAS(p, n) load1_of(BIAS_DTYPE, p, n)
-#define STORE(x, p, n) store1_of(DTYPE, x, p, n)
-#define STORE_O(x, p, n) store1_of(O_DTYPE, x, p, n)
-#define STORE_BIAS(x, p, n) store1_of(BIAS_DTYPE, x, p, n)
-#define STORE4(x, p) store4_of(DTYPE, x, p)
-#define STORE_O4(x, p) store4_of(O_DTYPE, x, p)
-#define STORAGE_BYTES bytes_of(DTYPE)
 
 /* ---- neighbours ----------------------------------------------------------------------------- */
 

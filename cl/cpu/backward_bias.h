@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gradient of a bias on CPUs. The scores are computed again, and dS is summed over the
- * dimensions that the bias broadcasts over.
- *
- * Who includes this defines with block lists BLOCK_BITS_BEGIN; HAS_DBIAS is 1. */
+ * dimensions that the bias broadcasts over. */
 #pragma once
 #include "score/backward_weights.h"
 
@@ -29,8 +27,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAM
         for (head.h = own_h; head.h < (over_h ? args->shape->heads : own_h + 1); head.h++) {
 #if HAS_BLOCKS
             head.keys_end = args->shape->seq_kv;
-            head.bits =
-                block_bits_of(args, args->workspace + BLOCK_BITS_BEGIN(args), head.b, head.h);
+            head.bits = block_bits_of(args, args->workspace + MARKS_BEGIN(args), head.b, head.h);
 #endif
             for (long j = own_j; j < (over_j ? args->shape->seq_kv : own_j + 1); j += BLOCK_N) {
                 load_key_block(args, head, j, &block);
@@ -62,11 +59,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAM
              j < (over_j ? BLOCK_N : (int)min(args->shape->seq_kv - own_j, (long)BLOCK_N)); j++) {
             total += columns[j];
             if (!over_j)
-                STORE_BIAS(columns[j], to,
-                           n * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
+                store1_of(BIAS_DTYPE, columns[j], to,
+                          n * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
         }
         if (over_j)
-            STORE_BIAS(total, to, n * args->shape->bias_stride[2]);
+            store1_of(BIAS_DTYPE, total, to, n * args->shape->bias_stride[2]);
     }
     RELEASE_TILES();
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of keys and tiles of queries of backward_cpu in private memory: load and store.
  *
- * Who includes this defines what backward_products.h and mark_pairs.h need, BLOCK_M, and ROW_V, floats in a row of
- * v. */
+ * Tunables   BLOCK_M, and those of cpu/backward_products.h. A row of v has ROW_V floats. */
 #pragma once
 #include "cpu/backward_products.h"
 #include "cpu/prefetch.h"
@@ -149,15 +148,15 @@ INLINE void load_key_block(const struct arguments *args, const struct head head,
     const __global k_storage *k = args->k + row_offset(args->shape->k_stride, head.b, kv_head, j);
     const __global v_storage *v = args->v + row_offset(args->shape->v_stride, head.b, kv_head, j);
 #if OPERAND_PAIRS
-    block->nonfinite = pack_row_pairs(DIM_QK, k, args->shape->k_stride[2], K_STEP, block->keys,
-                                      BLOCK_N, KEYS_APART, (uint *)block->k_rows);
-    pack_columns(DIM_QK, k, args->shape->k_stride[2], K_STEP, block->keys, block->k);
-    pack_columns(DIM_V, v, args->shape->v_stride[2], V_STEP, block->keys, block->v);
+    block->nonfinite = pack_row_pairs(DIM_QK, k, args->shape->k_stride[2], k_step(args),
+                                      block->keys, BLOCK_N, KEYS_APART, (uint *)block->k_rows);
+    pack_columns(DIM_QK, k, args->shape->k_stride[2], k_step(args), block->keys, block->k);
+    pack_columns(DIM_V, v, args->shape->v_stride[2], v_step(args), block->keys, block->v);
 #else
-    block->nonfinite = pack_rows(DIM_QK, k, args->shape->k_stride[2], K_STEP, block->keys,
+    block->nonfinite = pack_rows(DIM_QK, k, args->shape->k_stride[2], k_step(args), block->keys,
                                  HAS_SOFTCAP ? args->shape->scale : args->shape->scale * SCORE_UNIT,
                                  block->k, (float *)block->k_rows);
-    pack_rows(DIM_V, v, args->shape->v_stride[2], V_STEP, block->keys, 1.0f, block->v, 0);
+    pack_rows(DIM_V, v, args->shape->v_stride[2], v_step(args), block->keys, 1.0f, block->v, 0);
 #endif
 }
 
@@ -171,8 +170,8 @@ INLINE void store_key_gradients(const struct arguments *args, const struct head 
     __global o_storage *dk = args->dk + row_offset(args->shape->dk_stride, head.b, kv_head, j);
     __global o_storage *dv = args->dv + row_offset(args->shape->dv_stride, head.b, kv_head, j);
     unpack_rows(DIM_QK, block->dk, args->shape->scale, count, dk, args->shape->dk_stride[2],
-                DK_STEP);
-    unpack_rows(DIM_V, block->dv, 1.0f, count, dv, args->shape->dv_stride[2], DV_STEP);
+                dk_step(args));
+    unpack_rows(DIM_V, block->dv, 1.0f, count, dv, args->shape->dv_stride[2], dv_step(args));
 }
 
 #if !OPERAND_PAIRS
@@ -218,25 +217,27 @@ INLINE void load_query_tile(const struct arguments *args, const struct head head
     rows += ROW_STATISTICS * (row_of(args, head.b, head.h, 0) + i);
 #if OPERAND_TILES
     const int copied = (count + ROWS_OF_STEP - 1) / ROWS_OF_STEP * ROWS_OF_STEP;
-    copy_pairs(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, copied, (uint *)tile->q);
-    copy_pairs(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count, copied, (uint *)tile->d_o);
+    copy_pairs(DIM_QK, q, args->shape->q_stride[2], q_step(args), count, copied, (uint *)tile->q);
+    copy_pairs(DIM_V, d_o, args->shape->d_o_stride[2], do_step(args), count, copied,
+               (uint *)tile->d_o);
     tile->nonfinite =
         transpose_pairs(OPERANDS(ROW_QK) / SIMD_WIDTH, tile->q, copied, tile->q_rows) |
         transpose_pairs(OPERANDS(ROW_V) / SIMD_WIDTH, tile->d_o, copied, tile->d_o_rows);
     for (int n = 0; n < copied * VECTORS_QK; n++)
         tile->dq[n] = 0.0f;
 #elif OPERAND_PAIRS
-    copy_pairs(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, BLOCK_M, (uint *)tile->q);
-    copy_pairs(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count, BLOCK_M, (uint *)tile->d_o);
-    tile->nonfinite = pack_row_pairs(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, BLOCK_M, 1,
-                                     (uint *)tile->q_rows) |
-                      pack_row_pairs(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count,
+    copy_pairs(DIM_QK, q, args->shape->q_stride[2], q_step(args), count, BLOCK_M, (uint *)tile->q);
+    copy_pairs(DIM_V, d_o, args->shape->d_o_stride[2], do_step(args), count, BLOCK_M,
+               (uint *)tile->d_o);
+    tile->nonfinite = pack_row_pairs(DIM_QK, q, args->shape->q_stride[2], q_step(args), count,
+                                     BLOCK_M, 1, (uint *)tile->q_rows) |
+                      pack_row_pairs(DIM_V, d_o, args->shape->d_o_stride[2], do_step(args), count,
                                      BLOCK_M, 1, (uint *)tile->d_o_rows);
 #else
-    tile->nonfinite =
-        copy_rows_as_floats(DIM_QK, q, args->shape->q_stride[2], Q_STEP, count, (float *)tile->q) |
-        copy_rows_as_floats(DIM_V, d_o, args->shape->d_o_stride[2], DO_STEP, count,
-                            (float *)tile->d_o);
+    tile->nonfinite = copy_rows_as_floats(DIM_QK, q, args->shape->q_stride[2], q_step(args), count,
+                                          (float *)tile->q) |
+                      copy_rows_as_floats(DIM_V, d_o, args->shape->d_o_stride[2], do_step(args),
+                                          count, (float *)tile->d_o);
 #endif
     tile->lacks = 0;
     for (int n = 0; n < BLOCK_M; n++, rows += ROW_STATISTICS) {

@@ -12,8 +12,7 @@
  * and dv, DQ_ROWS * DQ_VECTORS of dq. Loops over columns, rows or keys take two steps at a time:
  * PoCL's LLVM unrolls none.
  *
- * Who includes this defines BLOCK_VECTORS, QK_ROWS, DKV_COLUMNS, DQ_ROWS, DQ_VECTORS, and
- * ROW_QK, floats in a row of k. */
+ * Tunables   BLOCK_VECTORS, QK_ROWS, DKV_COLUMNS, DQ_ROWS, DQ_VECTORS. A row of k has ROW_QK floats. */
 #pragma once
 #include "cpu/operands.h"
 #include "score/key_lanes.h"
@@ -43,8 +42,8 @@ enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
 #define ADD_ROWS add_rows
 #define ADD_QUERY_GRADIENTS add_query_gradients
 /* One step of multiply_rows() along the depth. */
-INLINE void multiply_step(const operand *x, const int row, const lanes *column,
-                          lanes sum[QK_ROWS][BLOCK_VECTORS])
+INLINE void add_products_of_depth(const operand *x, const int row, const lanes *column,
+                                  lanes sum[QK_ROWS][BLOCK_VECTORS])
 {
     lanes y[BLOCK_VECTORS];
 
@@ -78,11 +77,11 @@ INLINE void multiply_rows(const int become, const float scale, const int depth, 
                 sum[n][m] = STARTS_LAST(become) ? 0.0f : start[n0 + n];
         }
         for (int d = 0; d + 2 <= depth; d += 2) {
-            multiply_step(x + d, row, columns + d * BLOCK_VECTORS, sum);
-            multiply_step(x + d + 1, row, columns + (d + 1) * BLOCK_VECTORS, sum);
+            add_products_of_depth(x + d, row, columns + d * BLOCK_VECTORS, sum);
+            add_products_of_depth(x + d + 1, row, columns + (d + 1) * BLOCK_VECTORS, sum);
         }
         if (depth % 2)
-            multiply_step(x + depth - 1, row, columns + (depth - 1) * BLOCK_VECTORS, sum);
+            add_products_of_depth(x + depth - 1, row, columns + (depth - 1) * BLOCK_VECTORS, sum);
         UNROLL
         for (int n = 0; n < QK_ROWS; n++) {
             UNROLL

@@ -68,20 +68,20 @@ INLINE void stage_tile(const struct arguments *args, const long b, const long j,
 #if OPERAND_TILES
     for (int n = 0; n < WHOLE_STEPS(count); n++)
         stage_whole_pairs(k_staged + n * KEY_OPERANDS,
-                          n < count ? k + KEY_ROW(b, j + n, k_stride) : 0, K_STEP, DIM_QK);
+                          n < count ? k + KEY_ROW(b, j + n, k_stride) : 0, k_step(args), DIM_QK);
     for (int n0 = 0; n0 < count; n0 += KEYS_TOGETHER)
         stage_transposed_values(args, b, j, n0, count, v, v_staged);
 #elif OPERAND_PAIRS
     for (int n = 0; n < count; n++)
-        stage_pairs(k_staged + n * OPERANDS(DIM_QK), k + KEY_ROW(b, j + n, k_stride), K_STEP,
+        stage_pairs(k_staged + n * OPERANDS(DIM_QK), k + KEY_ROW(b, j + n, k_stride), k_step(args),
                     DIM_QK);
     for (int n = 0; n < count; n += 2)
         stage_value_pairs(v_staged + n / 2 * DIM_V, v + KEY_ROW(b, j + n, v_stride),
-                          n + 1 < count ? v + KEY_ROW(b, j + n + 1, v_stride) : 0, V_STEP);
+                          n + 1 < count ? v + KEY_ROW(b, j + n + 1, v_stride) : 0, v_step(args));
 #else
     for (int n = 0; n < count; n++) {
-        stage_key(k_staged + n * DIM_QK, K_PLACE(k, KEY_ROW(b, j + n, k_stride)), K_STEP);
-        stage_value(v_staged + n * DIM_V, V_PLACE(v, KEY_ROW(b, j + n, v_stride)), V_STEP);
+        stage_key(k_staged + n * DIM_QK, k_place(k, KEY_ROW(b, j + n, k_stride)), k_step(args));
+        stage_value(v_staged + n * DIM_V, v_place(v, KEY_ROW(b, j + n, v_stride)), v_step(args));
     }
 #endif
 }

@@ -2,7 +2,7 @@
 /* Loads and stores of fused_cpu: queries and outputs of a block are transposed so that SIMD lanes
  * are queries, and the next rows are prefetched beside a tile.
  *
- * Who includes this defines SIMD_WIDTH, BLOCK_VECTORS, BLOCK_N and BLOCKS_PER_TILE. */
+ * Tunables   SIMD_WIDTH, BLOCK_VECTORS, BLOCK_N, BLOCKS_PER_TILE. */
 #pragma once
 #include "common/common.h"
 #include "cpu/fused_operands.h"
@@ -20,8 +20,8 @@ NOINLINE void pack_block_queries(const struct arguments *restrict args,
             UNROLL
             for (int r = 0; r < SIMD_WIDTH; r++) {
                 const long row = min(m * SIMD_WIDTH + r, block.queries - 1);
-                x[r] = load_pairs_of_row(q + row * args->shape->q_stride[2] + 2 * n * Q_STEP,
-                                         Q_STEP, DIM_QK - 2 * n);
+                x[r] = load_pairs_of_row(q + row * args->shape->q_stride[2] + 2 * n * q_step(args),
+                                         q_step(args), DIM_QK - 2 * n);
             }
             transpose(x);
             UNROLL
@@ -44,8 +44,8 @@ NOINLINE void pack_block_queries(const struct arguments *restrict args,
             UNROLL
             for (int r = 0; r < SIMD_WIDTH; r++) {
                 const long row = min(m * SIMD_WIDTH + r, block.queries - 1);
-                x[r] =
-                    load_row(q + row * args->shape->q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d);
+                x[r] = load_row(q + row * args->shape->q_stride[2] + d * q_step(args), q_step(args),
+                                DIM_QK - d);
             }
             transpose(x);
             UNROLL
@@ -75,8 +75,9 @@ NOINLINE void unpack_outputs(const struct arguments *restrict args, const struct
             for (int r = 0; r < SIMD_WIDTH; r++)
                 if (m * SIMD_WIDTH + r < rows)
                     store_row(x[r],
-                              o + (m * SIMD_WIDTH + r) * args->shape->o_stride[2] + d * O_STEP,
-                              O_STEP, DIM_V - d);
+                              o + (m * SIMD_WIDTH + r) * args->shape->o_stride[2] +
+                                  d * o_step(args),
+                              o_step(args), DIM_V - d);
         }
     }
 }
@@ -99,12 +100,12 @@ INLINE struct prefetch_streams streams_of_tile(const struct arguments *args,
     const long k_row = rows > 0 ? KEY_ROW(chunk.b, row, args->shape->k_stride) : 0;
     const long v_row = rows > 0 ? KEY_ROW(chunk.b, row, args->shape->v_stride) : 0;
     const long queries = j == end ? (long)BLOCK_M : 0;
-    const __global uchar *of_k = (const __global uchar *)K_PLACE(k, k_row);
-    const __global uchar *of_v = (const __global uchar *)V_PLACE(v, v_row);
+    const __global uchar *of_k = (const __global uchar *)k_place(k, k_row);
+    const __global uchar *of_v = (const __global uchar *)v_place(v, v_row);
     const __global uchar *after_k =
-        (const __global uchar *)K_PLACE(k, k_row + args->shape->k_stride[2]);
+        (const __global uchar *)k_place(k, k_row + args->shape->k_stride[2]);
     const __global uchar *after_v =
-        (const __global uchar *)V_PLACE(v, v_row + args->shape->v_stride[2]);
+        (const __global uchar *)v_place(v, v_row + args->shape->v_stride[2]);
     struct prefetch_streams streams;
 
     streams.stream[STREAM_K] = stream_of(of_k, after_k - of_k, UNIT_K, rows, STREAM_ROWS,

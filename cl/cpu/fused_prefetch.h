@@ -2,7 +2,7 @@
 /* The prefetch of fused_cpu: a few rows that are used soon are requested at each step between the
  * products. A core has some 16 requests for lines in flight; with more it stalls.
  *
- * Who includes this defines BLOCK_VECTORS, QK_KEYS, BLOCK_N and BLOCKS_PER_TILE. */
+ * Tunables   BLOCK_VECTORS, QK_KEYS, BLOCK_N, BLOCKS_PER_TILE. */
 #pragma once
 #include "common/common.h"
 #include "cpu/prefetch.h"

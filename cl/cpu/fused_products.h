@@ -12,7 +12,7 @@
  * Vectors `first` .. `end` - 1 (constants) of the block take part: all of them, unless a window
  * leaves the keys visible to half of the block only, or the block has few queries.
  *
- * Who includes this defines SIMD_WIDTH, BLOCK_VECTORS, QK_KEYS, PV_COLUMNS and BLOCK_N. */
+ * Tunables   SIMD_WIDTH, BLOCK_VECTORS, QK_KEYS, PV_COLUMNS, BLOCK_N. */
 #pragma once
 #include "common/common.h"
 #include "cpu/fused_operands.h"

@@ -8,7 +8,7 @@
  * and multiplied with the panel's vectors; the register tile has REGISTER_ROWS * REGISTER_VECTORS
  * accumulators.
  *
- * Who includes this defines REGISTER_ROWS, REGISTER_VECTORS, and how strips lie:
+ * Tunables   REGISTER_ROWS, REGISTER_VECTORS. Kernels say how strips lie:
  *   IN_PLACE 1   in global memory, along the depth: a strip is a list of pointers to its rows. The
  *                processor prefetches them while it multiplies, which is faster than packing them.
  *   IN_PLACE 0   packed in private memory, STRIP_DEPTH between neighbours of the depth and

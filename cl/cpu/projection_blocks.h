@@ -3,8 +3,7 @@
  * rows, columns and the depth, blocks of y, tiles of sums, and the sum of the parts of a split
  * depth.
  *
- * Who includes this defines SPLIT_K, BLOCK_M and BLOCK_N, and what a tile of sums has:
- * REGISTER_ROWS and PANEL columns. */
+ * Tunables   SPLIT_K, BLOCK_M, BLOCK_N. A tile of sums has REGISTER_ROWS rows and PANEL columns. */
 #pragma once
 #include "common/projection.h"
 #include "cpu/operands.h"
@@ -34,8 +33,8 @@ typedef storage result;
 #else
 #define STORE_RESULTS STORE_VECTOR
 #endif
-#define LOAD_RESULT LOAD
-#define STORE_RESULT STORE
+#define LOAD_RESULT(p, n) load1_of(DTYPE, p, n)
+#define STORE_RESULT(x, p, n) store1_of(DTYPE, x, p, n)
 #define UNIT_RESULT UNIT_Y_COLUMN
 #endif
 

@@ -37,7 +37,7 @@ INLINE void store_operands(const lanes x, operand *to)
 INLINE operand operand_at(const __global storage *p, const long *depths, const int k,
                           const int count)
 {
-    return LOAD(p, depths[k]);
+    return load1_of(DTYPE, p, depths[k]);
 }
 
 INLINE lanes operands_along(const __global storage *p)

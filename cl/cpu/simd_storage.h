@@ -107,13 +107,12 @@ INLINE ushorts bf16_round_lanes(const lanes x)
 #define STORE_O_VECTOR OF_DTYPE(STORE_VECTOR_OF_, O_DTYPE)
 
 /* Loads masks, which have a byte a pair. */
-#define LOAD_MASK(p, n) ((p)[n])
 #define LOAD_MASK_VECTOR(p) VECTOR(convert_float)(VECTOR(vload)(0, (p)))
 
 /* ---- rows, which may end before a vector does ----------------------------------------------- */
 
-/* Defines a function that loads `left` values from p on, at most SIMD_WIDTH; zeros after them. */
-#define DEFINE_LOAD_ROW(name, type, load, load_vector)                                             \
+/* Defines a function that loads `left` values from p on, at most SIMD_WIDTH; zeros after them. value: that of column c. */
+#define DEFINE_LOAD_ROW(name, type, value, load_vector)                                            \
     INLINE lanes name(const __global type *p, const long step, const int left)                     \
     {                                                                                              \
         float x[SIMD_WIDTH];                                                                       \
@@ -121,22 +120,22 @@ INLINE ushorts bf16_round_lanes(const lanes x)
         if (step == 1 && left >= SIMD_WIDTH)                                                       \
             return load_vector(p);                                                                 \
         for (int c = 0; c < SIMD_WIDTH; c++)                                                       \
-            x[c] = c < left ? load(p, c * step) : 0.0f;                                            \
+            x[c] = c < left ? value : 0.0f;                                                        \
         return VECTOR(vload)(0, x);                                                                \
     }
 
-DEFINE_LOAD_ROW(load_row, storage, LOAD, LOAD_VECTOR)
+DEFINE_LOAD_ROW(load_row, storage, load1_of(DTYPE, p, c *step), LOAD_VECTOR)
 #if !K_CACHE
-DEFINE_LOAD_ROW(load_key_row, k_storage, LOAD_K, LOAD_K_VECTOR)
+DEFINE_LOAD_ROW(load_key_row, k_storage, load1_of(K_DTYPE, p, c *step), LOAD_K_VECTOR)
 #endif
 #if !V_CACHE
-DEFINE_LOAD_ROW(load_value_row, v_storage, LOAD_V, LOAD_V_VECTOR)
+DEFINE_LOAD_ROW(load_value_row, v_storage, load1_of(V_DTYPE, p, c *step), LOAD_V_VECTOR)
 #endif
 #if HAS_BIAS
-DEFINE_LOAD_ROW(load_biases, bias_storage, LOAD_BIAS, LOAD_BIAS_VECTOR)
+DEFINE_LOAD_ROW(load_biases, bias_storage, load1_of(BIAS_DTYPE, p, c *step), LOAD_BIAS_VECTOR)
 #endif
 #if HAS_MASK
-DEFINE_LOAD_ROW(load_mask, uchar, LOAD_MASK, LOAD_MASK_VECTOR)
+DEFINE_LOAD_ROW(load_mask, uchar, p[c * step], LOAD_MASK_VECTOR)
 #endif
 
 INLINE void store_row(const lanes x, __global o_storage *p, const long step, const int left)
@@ -149,7 +148,7 @@ INLINE void store_row(const lanes x, __global o_storage *p, const long step, con
     }
     VECTOR(vstore)(x, 0, y);
     for (int c = 0; c < min(left, SIMD_WIDTH); c++)
-        STORE_O(y[c], p, c * step);
+        store1_of(O_DTYPE, y[c], p, c * step);
 }
 
 /* ---- keys and values as f32 ------------------------------------------------------------------ */
@@ -165,8 +164,8 @@ INLINE void store_row(const lanes x, __global o_storage *p, const long step, con
     !(PAGE_SIZE && defined(STAGE_PAGES)) && !STAGE_KV
 #define STAGED 0
 typedef const __global float *source;
-#define K_COLUMN K_STEP
-#define V_COLUMN V_STEP
+#define K_COLUMN k_step(args)
+#define V_COLUMN v_step(args)
 #else
 #define STAGED 1
 #if OPERAND_PAIRS
@@ -181,7 +180,7 @@ typedef const float *source;
 #define V_COLUMN 1
 #endif
 
-#define DEFINE_STAGE_ROW(name, type, load, load_vector)                                            \
+#define DEFINE_STAGE_ROW(name, type, value, load_vector)                                           \
     INLINE void name(float *to, const __global type *p, const long step, const int dim)            \
     {                                                                                              \
         if (step == 1 && dim >= SIMD_WIDTH) {                                                      \
@@ -190,15 +189,15 @@ typedef const float *source;
                 VECTOR(vstore)(load_vector(p + at), 0, to + at);                                   \
             }                                                                                      \
         } else {                                                                                   \
-            for (int d = 0; d < dim; d++)                                                          \
-                to[d] = load(p, d * step);                                                         \
+            for (int c = 0; c < dim; c++)                                                          \
+                to[c] = value;                                                                     \
         }                                                                                          \
     }
 
 #if !K_CACHE
-DEFINE_STAGE_ROW(stage_key_row, k_storage, LOAD_K, LOAD_K_VECTOR)
+DEFINE_STAGE_ROW(stage_key_row, k_storage, load1_of(K_DTYPE, p, c *step), LOAD_K_VECTOR)
 #endif
 #if !V_CACHE
-DEFINE_STAGE_ROW(stage_value_row, v_storage, LOAD_V, LOAD_V_VECTOR)
+DEFINE_STAGE_ROW(stage_value_row, v_storage, load1_of(V_DTYPE, p, c *step), LOAD_V_VECTOR)
 #endif
 #endif

@@ -162,7 +162,7 @@ INLINE lanes unscaled_columns(const struct arguments *args, const __global v_sto
 #if V_CACHE
     return quantized_lanes(V_CACHE, row, c * SIMD_WIDTH);
 #else
-    return load_value_columns(row, V_STEP, DIM_V, c);
+    return load_value_columns(row, v_step(args), DIM_V, c);
 #endif
 }
 
@@ -246,14 +246,14 @@ INLINE void prefetch_values(const struct arguments *args, const struct key_range
 
 #if ROW_LISTS
     prefetch_share(V_CACHE, 0, 0, (const __global void *const *)keys.list->v_soon,
-                   HEAD_STEPS(keys.v_head, v_storage), V_STEP, keys.count, step_index, steps, 0,
-                   bytes);
+                   HEAD_STEPS(keys.v_head, v_storage), v_step(args), keys.count, step_index, steps,
+                   0, bytes);
 #elif PAGE_SIZE
-    prefetch_share(V_CACHE, keys.v_soon, row, 0, HEAD_STEPS(keys.v_head, v_storage), V_STEP,
+    prefetch_share(V_CACHE, keys.v_soon, row, 0, HEAD_STEPS(keys.v_head, v_storage), v_step(args),
                    BLOCK_N, step_index, steps, 0, bytes);
 #else
     prefetch_share(V_CACHE, keys.v - V_HEAD(keys), row, 0, HEAD_STEPS(keys.v_head, v_storage),
-                   V_STEP, keys.left, step_index, steps, V_TILES_AHEAD, bytes);
+                   v_step(args), keys.left, step_index, steps, V_TILES_AHEAD, bytes);
 #endif
 }
 
@@ -266,13 +266,13 @@ INLINE void prefetch_keys(const struct arguments *args, const struct key_range k
 
 #if ROW_LISTS
     prefetch_share(K_CACHE, 0, 0, (const __global void *const *)keys.list->k_soon,
-                   HEAD_STEPS(keys.k_head, k_storage), K_STEP, keys.count, step_index, steps, 0,
-                   bytes);
+                   HEAD_STEPS(keys.k_head, k_storage), k_step(args), keys.count, step_index, steps,
+                   0, bytes);
 #elif PAGE_SIZE
-    prefetch_share(K_CACHE, keys.k_soon, row, 0, HEAD_STEPS(keys.k_head, k_storage), K_STEP,
+    prefetch_share(K_CACHE, keys.k_soon, row, 0, HEAD_STEPS(keys.k_head, k_storage), k_step(args),
                    BLOCK_N, step_index, steps, 0, bytes);
 #else
     prefetch_share(K_CACHE, keys.k - K_HEAD(keys), row, 0, HEAD_STEPS(keys.k_head, k_storage),
-                   K_STEP, keys.left, step_index, steps, K_TILES_AHEAD, bytes);
+                   k_step(args), keys.left, step_index, steps, K_TILES_AHEAD, bytes);
 #endif
 }

@@ -23,8 +23,8 @@ struct paged_keys {
 #endif
 };
 
-#define PLACE_K(keys, j) K_PLACE((keys).k, KEY_ROW((keys).b, j, args->shape->k_stride))
-#define PLACE_V(keys, j) V_PLACE((keys).v, KEY_ROW((keys).b, j, args->shape->v_stride))
+#define PLACE_K(keys, j) k_place((keys).k, KEY_ROW((keys).b, j, args->shape->k_stride))
+#define PLACE_V(keys, j) v_place((keys).v, KEY_ROW((keys).b, j, args->shape->v_stride))
 
 INLINE bool is_key(const struct arguments *args, const struct paged_keys keys, const long j)
 {
@@ -104,8 +104,8 @@ INLINE struct key_range tile_of_pages(const struct arguments *args, const struct
     tile.count = (int)(end - j);
     tile.left = keys.end - j;
     tile.v_scales = v_scales;
-    tile.k_row = K_PLACE(keys.k, args->shape->k_stride[2]) - keys.k;
-    tile.v_row = V_PLACE(keys.v, args->shape->v_stride[2]) - keys.v;
+    tile.k_row = k_place(keys.k, args->shape->k_stride[2]) - keys.k;
+    tile.v_row = v_place(keys.v, args->shape->v_stride[2]) - keys.v;
     tile.list = list;
 #if KV_HEADS > 1
     tile.k_head = keys.k_head;

@@ -148,7 +148,8 @@ NOINLINE void stage_keys(const struct arguments *restrict args, const struct key
                 quantized_lanes(K_CACHE, row, d * SIMD_WIDTH) *
                 ((const float *)scales)[d * SIMD_WIDTH / BLOCK_VALUES * BLOCK_N + key];
 #else
-            to[d * QK_KEYS] = new_columns(load_key_columns(row, K_STEP, DIM_QK, d), DIM_QK, d);
+            to[d * QK_KEYS] =
+                new_columns(load_key_columns(row, k_step(args), DIM_QK, d), DIM_QK, d);
 #endif
         }
     }
@@ -165,7 +166,7 @@ INLINE lanes key_columns(const struct arguments *args, const __global k_storage 
     return quantized_lanes(K_CACHE, row, d * SIMD_WIDTH) *
            scales[d * SIMD_WIDTH / BLOCK_VALUES * BLOCK_N + n];
 #else
-    return new_columns(load_key_columns(row, K_STEP, DIM_QK, d), DIM_QK, d);
+    return new_columns(load_key_columns(row, k_step(args), DIM_QK, d), DIM_QK, d);
 #endif
 }
 #endif
@@ -257,7 +258,8 @@ NOINLINE void pack_queries(const struct arguments *restrict args, struct row_blo
             args->q + row_offset(args->shape->q_stride, block->b, block->head[r], block->query[r]);
         float *to = (float *)(packed + r / QK_ROWS * QUERY_VECTORS);
         for (int d = 0; d < VECTORS(DIM_QK); d++) {
-            const lanes x = new_columns(load_columns(row, Q_STEP, DIM_QK, d), DIM_QK, d) * scale;
+            const lanes x =
+                new_columns(load_columns(row, q_step(args), DIM_QK, d), DIM_QK, d) * scale;
             float each[SIMD_WIDTH];
             VECTOR(vstore)(r < block->rows ? x : (lanes)(0.0f), 0, each);
             for (int c = 0; c < SIMD_WIDTH; c++)

@@ -33,7 +33,7 @@ INLINE bool may_see(const struct arguments *args, const struct row_block *block,
         j * args->shape->bias_stride[3];
     bool finds = false;
     for (int n = 0; n < count && sees && !finds; n++)
-        finds = LOAD_BIAS(biases, n * args->shape->bias_stride[3]) != -INFINITY;
+        finds = load1_of(BIAS_DTYPE, biases, n * args->shape->bias_stride[3]) != -INFINITY;
     sees = sees && finds;
 #endif
     return sees;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chunks of a row, 32 columns in vectors, become blocks of quantized values (clattn/quantize.h).
- *
- * Who includes this defines VECTORS, the vectors of a chunk; CHUNK. */
+/* Chunks of a row, 32 columns in vectors, become blocks of quantized values (clattn/quantize.h). */
 #pragma once
 #include "cpu/simd_storage.h"
+#include "families/append_tokens/append_tokens_sizes.h"
 #include "formats/make_blocks.h"
+
+#define VECTORS (CHUNK / SIMD_WIDTH) /* of a chunk */
 
 /* Rounds to the nearest integer, away from zero at ties, for |x| below 2^22. The addend is the
  * greatest float below a half, so that only ties and above reach the next integer. */

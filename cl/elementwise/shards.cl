@@ -55,11 +55,11 @@ static inline ulong place_of_row(const ulong4 size, const ulong4 x)
 
 /* Kernels that copy rows in the dtype, copy rows of floats, add rows of floats to `to`, round
  * floats to the dtype, and convert the dtype to floats. */
-MOVE_KERNEL(copy_rows, storage, storage, STORE(LOAD(x, d), y, d))
+MOVE_KERNEL(copy_rows, storage, storage, store1_of(DTYPE, load1_of(DTYPE, x, d), y, d))
 MOVE_KERNEL(copy_floats, float, float, y[d] = x[d])
 MOVE_KERNEL(add_floats, float, float, y[d] += x[d])
-MOVE_KERNEL(store_rows, float, storage, STORE(x[d], y, d))
-MOVE_KERNEL(widen_rows, storage, float, y[d] = LOAD(x, d))
+MOVE_KERNEL(store_rows, float, storage, store1_of(DTYPE, x[d], y, d))
+MOVE_KERNEL(widen_rows, storage, float, y[d] = load1_of(DTYPE, x, d))
 
 /* Merges (part, part_lse) into (o, o_lse); rows of lse are those of o, one float each. Every work-
  * item of a row reads its lse before one of them overwrites it. */
@@ -111,7 +111,7 @@ SHARD_KERNEL store_state(const ulong4 size, const __global float *sum, const ulo
     const __global float *x = sum + place_of_row(size, sum_at);
     __global storage *y = o + place_of_row(size, o_at);
     for (ulong d = get_local_id(0); d < size.w && (!in_place || all == -INFINITY); d += COLUMNS)
-        STORE(all == -INFINITY ? 0.0f : x[d] * factor, y, d);
+        store1_of(DTYPE, all == -INFINITY ? 0.0f : x[d] * factor, y, d);
     if (has_lse && get_local_id(0) == 0)
         lse[place_of_row(size, lse_at)] = all;
 }
@@ -130,6 +130,6 @@ SHARD_KERNEL sink_gradients(const ulong4 size, const __global storage *o, const 
     const float sink = sinks[sinks_at + ROW_OF_ITEM() / size.z % size.y];
     float sum = 0.0f;
     for (ulong d = 0; d < size.w; d++)
-        sum = fma(LOAD(x, d), LOAD(y, d), sum);
+        sum = fma(load1_of(DTYPE, x, d), load1_of(DTYPE, y, d), sum);
     shares[place_of_row(size, shares_at)] = all == -INFINITY ? 0.0f : -exp(sink - all) * sum;
 }

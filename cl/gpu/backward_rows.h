@@ -4,7 +4,7 @@
  * the group then adds up the weights, ROWS_AT_ONCE rows at a time, one key a work-item. Such rows
  * are too few to fill a tile.
  *
- * Who includes this defines THREADS. */
+ * Sizes      THREADS, the work-items of a group. */
 #pragma once
 #include "gpu/backward_tile.h"
 #include "gpu/tile_load.h"
@@ -43,10 +43,11 @@ INLINE void add_weights(const struct arguments *args, const struct tile t, const
     float products[ROWS_AT_ONCE] = {0.0f, 0.0f, 0.0f, 0.0f};
 
     for (int d = 0; d < DIM_QK; d++) {
-        const float y = LOAD(key, d * K_STEP);
+        const float y = load1_of(DTYPE, key, d * k_step(args));
         for (int n = 0; n < ROWS_AT_ONCE; n++)
             products[n] = MULTIPLY_ADD(
-                LOAD(q_head, rows[n] * args->shape->q_stride[2] + d * Q_STEP), y, products[n]);
+                load1_of(DTYPE, q_head, rows[n] * args->shape->q_stride[2] + d * q_step(args)), y,
+                products[n]);
     }
     for (int n = 0; n < ROWS_AT_ONCE; n++)
         sums[n] += weight_of_pair(args, t, t.i0 + rows[n], j, products[n], minus_lse[n]);
@@ -70,8 +71,8 @@ INLINE void load_row_pieces(const struct arguments *args, const __global o_stora
 #pragma unroll
     for (int n = 0; n < PIECES_AT_ONCE; n++) {
         const int d = HAS_PIECE(lane, first + n) ? PIECE_BEGIN(lane, first + n) : 0;
-        x[n] = load_piece(O_DTYPE, o_row + d * O_STEP, PIECE, aligned);
-        y[n] = load_piece(DTYPE, d_o_row + d * DO_STEP, PIECE, aligned);
+        x[n] = load_piece(O_DTYPE, o_row + d * o_step(args), PIECE, aligned);
+        y[n] = load_piece(DTYPE, d_o_row + d * do_step(args), PIECE, aligned);
     }
 }
 

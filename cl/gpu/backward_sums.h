@@ -2,7 +2,7 @@
 /* The last stage of gradients for GPUs: sums over rows that earlier stages have left in the workspace, for
  * dslopes and for a dbias that broadcasts over queries or keys, and dsinks.
  *
- * Who includes this defines THREADS. */
+ * Sizes      THREADS, the work-items of a group. */
 #pragma once
 #include "gpu/backward_tile.h"
 
@@ -123,9 +123,9 @@ backward_sums(PARAMETERS_backward_sums)
 #if HAS_DBIAS
     if (group >= sinks_end) {
         const struct box box = box_of_bias(args, group - sinks_end);
-        STORE_BIAS(sum, args->dbias,
-                   head_offset(args->shape->bias_stride, box.first[0], box.first[1]) +
-                       box.first[2] * (args->shape->bias_stride[2] + args->shape->bias_stride[3]));
+        store1_of(BIAS_DTYPE, sum, args->dbias,
+                  head_offset(args->shape->bias_stride, box.first[0], box.first[1]) +
+                      box.first[2] * (args->shape->bias_stride[2] + args->shape->bias_stride[3]));
     }
 #endif
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The common parts of gradient kernels for GPUs. Work-groups own BLOCK_OWNED rows, keys or queries,
- * of keys OWNED_KEYS where that is defined, and stream the others in tiles of BLOCK_STREAMED. Here are the layout of the workspace, the rows
+/* The common parts of gradient kernels for GPUs. Work-groups own BLOCK_OWNED rows of queries, or
+ * OWNED_KEYS of keys, and stream the others in tiles of BLOCK_STREAMED. Here are the layout of the workspace, the rows
  * of a tile, the choice of tiles, and the gradient terms of a pair.
  *
- * Who includes this defines BLOCK_OWNED, BLOCK_STREAMED, MIN, THREADS. */
+ * Sizes      of src/families/backward_gpu. */
 #pragma once
-#ifndef OWNED_KEYS
-#define OWNED_KEYS BLOCK_OWNED
-#endif
 #include "families/backward_gpu/backward_gpu_sizes.h"
 #include "score/score.h"
 #include "common/backward.h"
@@ -81,49 +78,115 @@ INLINE long parts_end(const struct arguments *args)
 #define FUNCTION_SUMS_SIZE(args) 0
 #endif
 
-#define BLOCK_BITS_BEGIN(args) (FUNCTION_SUMS_BEGIN(args) + FUNCTION_SUMS_SIZE(args))
-#define MARKS_BEGIN(args) BLOCK_BITS_BEGIN(args)
-#define MARK_ITEMS THREADS
-#define MARK_SHARERS BACKWARD_MARK_SHARERS
+#define MARKS_BEGIN(args) (FUNCTION_SUMS_BEGIN(args) + FUNCTION_SUMS_SIZE(args))
 #include "score/mark_pairs.h"
 #include "score/mark_blocks.h"
 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
-#if OPERAND_PARTS == 1
-/* The matrices of `rows` rows of one head, from query i or key j on. (In do_rows() and v_rows()
+#if OPERAND_PARTS > 1
+/* The numbers of rows of q and do, and of k and v, in all batches. */
+INLINE long part_rows_q(const struct arguments *args)
+{
+    return args->shape->batch * args->shape->heads * longest_q(args);
+}
+
+INLINE long part_rows_kv(const struct arguments *args)
+{
+    return args->shape->batch * args->shape->kv_heads * longest_kv(args);
+}
+
+/* The offsets of each tensor's parts, in elements. */
+INLINE __global ushort *parts_of_q(const struct arguments *args)
+{
+    __global float *const begin = args->workspace + bias_sums_end(args);
+
+    return (__global ushort *)((__global uchar *)begin + (-(size_t)begin & 15));
+}
+
+INLINE __global ushort *parts_of_do(const struct arguments *args)
+{
+    return parts_of_q(args) + OPERAND_PARTS * part_rows_q(args) * PART_LINE(DIM_QK);
+}
+
+INLINE __global ushort *parts_of_k(const struct arguments *args)
+{
+    return parts_of_do(args) + OPERAND_PARTS * part_rows_q(args) * PART_LINE(DIM_V);
+}
+
+INLINE __global ushort *parts_of_v(const struct arguments *args)
+{
+    return parts_of_k(args) + OPERAND_PARTS * part_rows_kv(args) * PART_LINE(DIM_QK);
+}
+
+/* Returns the matrix of `rows` rows from number `row` on; each part has part_rows rows. */
+INLINE struct matrix matrix_of_parts(const __global ushort *parts, const int dim,
+                                     const long part_rows, const long row, const int rows)
+{
+    const struct matrix m = {parts + row * PART_LINE(dim),
+                             PART_LINE(dim),
+                             1,
+                             part_rows * PART_LINE(dim),
+                             PART_LINE(dim),
+                             rows,
+                             8,
+                             true};
+
+    return m;
+}
+#endif
+
+/* The matrices of `rows` rows of one head, from query i or key j on, or of their parts. (In do_rows() and v_rows()
  * a row_offset() would spill registers on NVIDIA's GPUs.) */
 INLINE struct matrix q_rows(const struct arguments *args, const long b, const long h, const long i,
                             const int rows)
 {
+#if OPERAND_PARTS > 1
+    return matrix_of_parts(parts_of_q(args), DIM_QK, part_rows_q(args), row_of(args, b, h, i),
+                           rows);
+#else
     return matrix_of(args->q + row_offset(args->shape->q_stride, b, h, i), args->shape->q_stride[2],
-                     Q_STEP, DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
+                     q_step(args), DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
+#endif
 }
 
 INLINE struct matrix do_rows(const struct arguments *args, const long b, const long h, const long i,
                              const int rows)
 {
+#if OPERAND_PARTS > 1
+    return matrix_of_parts(parts_of_do(args), DIM_V, part_rows_q(args), row_of(args, b, h, i),
+                           rows);
+#else
     return matrix_of(args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] +
                          i * args->shape->d_o_stride[2],
-                     args->shape->d_o_stride[2], DO_STEP, DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
+                     args->shape->d_o_stride[2], do_step(args), DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
+#endif
 }
 
 INLINE struct matrix k_rows(const struct arguments *args, const long b, const long kv_head,
                             const long j, const int rows)
 {
+#if OPERAND_PARTS > 1
+    return matrix_of_parts(parts_of_k(args), DIM_QK, part_rows_kv(args),
+                           (b * args->shape->kv_heads + kv_head) * longest_kv(args) + j, rows);
+#else
     return matrix_of(args->k + row_offset(args->shape->k_stride, b, kv_head, j),
-                     args->shape->k_stride[2], K_STEP, DIM_QK, rows, WIDTH(UNIT_K, DIM_QK));
+                     args->shape->k_stride[2], k_step(args), DIM_QK, rows, WIDTH(UNIT_K, DIM_QK));
+#endif
 }
 
 INLINE struct matrix v_rows(const struct arguments *args, const long b, const long kv_head,
                             const long j, const int rows)
 {
+#if OPERAND_PARTS > 1
+    return matrix_of_parts(parts_of_v(args), DIM_V, part_rows_kv(args),
+                           (b * args->shape->kv_heads + kv_head) * longest_kv(args) + j, rows);
+#else
     return matrix_of(args->v + b * args->shape->v_stride[0] + kv_head * args->shape->v_stride[1] +
                          j * args->shape->v_stride[2],
-                     args->shape->v_stride[2], V_STEP, DIM_V, rows, WIDTH(UNIT_V, DIM_V));
-}
-
+                     args->shape->v_stride[2], v_step(args), DIM_V, rows, WIDTH(UNIT_V, DIM_V));
 #endif
+}
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
 
@@ -168,7 +231,7 @@ INLINE bool is_partial(const struct arguments *args, const struct tile t)
 INLINE void find_head(const struct arguments *args, struct tile *t)
 {
 #if HAS_BLOCKS
-    t->bits = block_bits_of(args, args->workspace + BLOCK_BITS_BEGIN(args), t->b, t->h);
+    t->bits = block_bits_of(args, args->workspace + MARKS_BEGIN(args), t->b, t->h);
 #elif HAS_MARKS
     t->marks = all_marks(args);
 #endif

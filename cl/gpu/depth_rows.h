@@ -5,7 +5,7 @@
  * A row has 32 floats, which fill all banks once. Its quads are permuted by its number, so that eight threads that read
  * the same quad of every fourth row read all banks: DEPTH_QUAD.
  *
- * Who includes this defines THREADS, THREADS_N, THREADS_M, THREAD_M, THREAD_N. */
+ * Sizes      THREADS, THREADS_N, THREADS_M, THREAD_M, THREAD_N, of projection_gpu_item. */
 #pragma once
 #include "common/multiply_add.h"
 #include "gpu/tile_copy.h"

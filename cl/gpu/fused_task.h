@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The task of a work-group of fused_gpu: its block of queries, and where its matrices begin.
- *
- * Who includes this defines HAS_PARTS: q, k and v are multiplied in parts (mma/attention_parts.h, before this). */
+/* The task of a work-group of fused_gpu: its block of queries, and where its matrices begin. */
 #pragma once
 #include "common/key_rows.h"
 #include "common/quantized.h"
 #include "gpu/query_block.h"
 #include "gpu/tile_load.h"
+#if OPERAND_PARTS > 1
+#include "mma/attention_parts.h"
+#endif
 
 struct task {
     struct query_block block;
@@ -14,7 +15,7 @@ struct task {
     const __global k_storage *k; /* the kv head's first key; paged: its first row in page 0 */
     const __global v_storage *v;
     bool q_aligned, k_aligned, v_aligned; /* wide loads are possible */
-#if HAS_PARTS
+#if OPERAND_PARTS > 1
     struct part_rows parts; /* of the same rows */
 #endif
 };
@@ -26,9 +27,9 @@ INLINE struct task find_task(const struct arguments *args, const struct query_bl
 
     t.block = block;
     t.q = args->q + row_offset(args->shape->q_stride, b, h, block.i0);
-    t.k = K_PLACE(args->k,
+    t.k = k_place(args->k,
                   head_offset(args->shape->k_stride, CACHE_BATCH(b), h / args->shape->group));
-    t.v = V_PLACE(args->v,
+    t.v = v_place(args->v,
                   head_offset(args->shape->v_stride, CACHE_BATCH(b), h / args->shape->group));
     t.q_aligned = rows_aligned(t.q, args->shape->q_stride[2], WIDTH(UNIT_Q, DIM_QK));
     t.k_aligned =
@@ -37,7 +38,7 @@ INLINE struct task find_task(const struct arguments *args, const struct query_bl
     t.v_aligned =
         V_CACHE || CACHE_ALIGNED(V_DTYPE, t.v, args->shape->v_stride[0], args->shape->v_stride[2],
                                  WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
-#if HAS_PARTS
+#if OPERAND_PARTS > 1
     t.parts = find_part_rows(args, b, h, block.i0);
     t.q_aligned = t.k_aligned = t.v_aligned = true;
 #endif

@@ -32,18 +32,20 @@ INLINE void multiply_pairs(const struct arguments *args, const struct tile t, co
     for (int n = 0; n < LOAD_ROWS; n++)
         scores[n] = weights[n] = 0.0f;
     for (int d = 0; d < DIM_QK; d++) {
-        const float y = LOAD(k, d * K_STEP);
+        const float y = load1_of(DTYPE, k, d * k_step(args));
         for (int n = 0; n < LOAD_ROWS; n++)
-            scores[n] =
-                MULTIPLY_ADD(LOAD(q, min(n, t.queries - 1) * args->shape->q_stride[2] + d * Q_STEP),
-                             y, scores[n]);
+            scores[n] = MULTIPLY_ADD(
+                load1_of(DTYPE, q,
+                         min(n, t.queries - 1) * args->shape->q_stride[2] + d * q_step(args)),
+                y, scores[n]);
     }
     for (int d = 0; d < DIM_V; d++) {
-        const float y = LOAD(v, d * V_STEP);
+        const float y = load1_of(DTYPE, v, d * v_step(args));
         for (int n = 0; n < LOAD_ROWS; n++)
             weights[n] = MULTIPLY_ADD(
-                LOAD(d_o, min(n, t.queries - 1) * args->shape->d_o_stride[2] + d * DO_STEP), y,
-                weights[n]);
+                load1_of(DTYPE, d_o,
+                         min(n, t.queries - 1) * args->shape->d_o_stride[2] + d * do_step(args)),
+                y, weights[n]);
     }
 }
 

@@ -2,7 +2,6 @@
 /* Dropout of single pairs, for values that are seldom computed. */
 #pragma once
 #if HAS_DROPOUT
-#define RANDOM_LANES 1
 #include "common/dropout.h"
 #endif
 

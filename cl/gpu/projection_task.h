@@ -7,8 +7,8 @@
  *            allows it, four neighbours are loaded at once.
  * Splits     with SPLIT_K > 1: [SPLIT_K][rows][columns] sums in the workspace; projection_sum adds them up.
  *
- * Who includes this defines THREADS, the work-group's size; the tunables BLOCK_M, BLOCK_N,
- * BLOCK_K, GROUP_M and SPLIT_K. */
+ * Sizes      THREADS, the work-items of a group.
+ * Tunables   BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SPLIT_K. */
 #pragma once
 #include "common/projection.h"
 
@@ -40,7 +40,7 @@ INLINE long clamped(const long n, const long count)
 INLINE bool has_quads(const __global storage *p, const long size, const long step, const long step2,
                       const long step3)
 {
-    return ((size | step | step2 | step3) & 3) == 0 && ((size_t)p & (4 * STORAGE_BYTES - 1)) == 0;
+    return ((size | step | step2 | step3) & 3) == 0 && ((size_t)p & (4 * bytes_of(DTYPE) - 1)) == 0;
 }
 
 /* The tile of a group: GROUP_M rows of tiles column by column, then the next GROUP_M rows. */

@@ -5,7 +5,7 @@
  * mask or a bias (score/mark_pairs.h), are skipped; a tile of paged keys ends where the table masks
  * keys (common/key_rows.h).
  *
- * Who includes this defines BLOCK_M, BLOCK_N, MARK_ITEMS. */
+ * Sizes      BLOCK_M, BLOCK_N. */
 #pragma once
 #include "families/sizes.h"
 #include "score/score.h"
@@ -16,11 +16,9 @@
 #include "score/blocks.h"
 #define MARK_M BLOCK_M
 #define MARK_N BLOCK_N
-#ifndef BLOCK_BITS_BEGIN /* The field marks exists if there are marks. */
-#define BLOCK_BITS_BEGIN(args) 0
+#ifndef MARKS_BEGIN /* The field marks exists if there are marks. */
+#define MARKS_BEGIN(args) 0
 #endif
-#define MARKS_BEGIN(args) BLOCK_BITS_BEGIN(args)
-#define MARK_SHARERS FORWARD_MARK_SHARERS
 #include "score/mark_pairs.h"
 
 /* Is 1 if rows without a visible key must be distinguished from rows far below a sink: masks,
@@ -42,7 +40,10 @@ struct query_block {
 };
 
 /* The number of blocks of queries in the longest sequence. */
-#define QUERY_BLOCKS(args) ((longest_q(args) + BLOCK_M - 1) / BLOCK_M)
+INLINE long query_blocks(const struct arguments *args)
+{
+    return (longest_q(args) + BLOCK_M - 1) / BLOCK_M;
+}
 
 /* Finds the work-group's block and its range of keys. Both limits grow with the query: no row sees
  * keys outside of the range, and each row sees those from seen_by_all_from to seen_by_all_to. With
@@ -50,7 +51,7 @@ struct query_block {
 __attribute__((always_inline)) static inline struct query_block
 find_query_block(const struct arguments *args)
 {
-    const long blocks = QUERY_BLOCKS(args);
+    const long blocks = query_blocks(args);
     struct query_block p;
 
     p.bh = get_group_id(0) / blocks;
@@ -67,7 +68,7 @@ find_query_block(const struct arguments *args)
     p.seen_by_all_from = first_key(args, p.e, last);
     p.seen_by_all_to = end_key(args, p.e, p.i0);
 #if HAS_BLOCKS
-    p.bits = block_bits_of(args, args->workspace + BLOCK_BITS_BEGIN(args), p.b, p.h);
+    p.bits = block_bits_of(args, args->workspace + MARKS_BEGIN(args), p.b, p.h);
 #endif
 #if HAS_MARKS
     const __global uchar *marks = all_marks(args);

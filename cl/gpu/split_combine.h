@@ -4,7 +4,7 @@
  * ranges (gpu/split_task.h). A work-group of COMBINE_THREADS computes COMBINED_COLUMNS columns of a
  * row.
  *
- * Who includes this defines SPLIT_K, COMBINE_THREADS, a multiple of 32. */
+ * Tunables   SPLIT_K. A group has COMBINE_THREADS work-items, a multiple of 32. */
 #pragma once
 #include "common/sequence.h"
 #include "gpu/local_barrier.h"
@@ -72,8 +72,8 @@ combine(PARAMETERS_combine)
     if (thread < COMBINED_COLUMNS && d < DIM_V) {
         for (int n = 1; n < COMBINE_PARTS; n++)
             x += sums[n * COMBINED_COLUMNS + thread];
-        STORE_O(ended.zero ? 0.0f : x / ended.total,
-                args->o + row_offset(args->shape->o_stride, b, h, i), d * O_STEP);
+        store1_of(O_DTYPE, ended.zero ? 0.0f : x / ended.total,
+                  args->o + row_offset(args->shape->o_stride, b, h, i), d * o_step(args));
     }
     END_KERNEL();
 }

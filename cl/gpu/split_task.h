@@ -7,12 +7,12 @@
  *            heads, seq_q). A range that saw nothing has a row_max of -inf and zeros. Then the bits of
  *            block lists.
  *
- * Who includes this defines BLOCK_M, BLOCK_N, SPLIT_K, THREADS. */
+ * Sizes      BLOCK_M, BLOCK_N, SPLIT_K, THREADS. */
 #pragma once
 #include "common/key_rows.h"
 #include "common/sequence.h"
 #include "score/score.h"
-#define BLOCK_BITS_BEGIN(args)                                                                     \
+#define MARKS_BEGIN(args)                                                                          \
     ((args)->shape->batch * (args)->shape->heads * longest_q(args) * SPLIT_K * (DIM_V + 2))
 #include "score/mark_blocks.h"
 
@@ -75,7 +75,7 @@ INLINE struct task find_range_task(const struct arguments *args)
     task.e = extent_of(args, task.b);
     find_range(args, &task);
 #if HAS_BLOCKS
-    task.bits = args->workspace + BLOCK_BITS_BEGIN(args);
+    task.bits = args->workspace + MARKS_BEGIN(args);
 #endif
     return task;
 }

@@ -9,8 +9,7 @@
  * Stages    of backward_queries: STAGE_N keys, their gradients as weights and their rows of K, at the begin of the
  *           tiles.
  *
- * Who includes this defines the names of gpu/tile_products.h. No mask, bias or list hides pairs (the host refuses
- * the tunable otherwise). */
+ * No mask, bias or list hides pairs (the host refuses the tunable otherwise). */
 #pragma once
 #include "gpu/backward_tile.h"
 #include "gpu/tile_products.h"

@@ -4,7 +4,7 @@
  *
  * With paged keys a thread looks up its own keys, four at a time if they are in one page.
  *
- * Who includes this defines THREADS_D, THREADS_N, THREAD_N, BLOCK_N. */
+ * Tunables   THREADS_D, THREADS_N, BLOCK_N; THREAD_N is the number of keys of a thread. */
 #pragma once
 #include "gpu/quantized_tile.h"
 #include "common/key_rows.h"

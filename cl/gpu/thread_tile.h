@@ -10,8 +10,8 @@
  * UNROLL times four columns of a product, and four times as many rows of a sum, are unrolled; if it is 0 or not
  * defined, the compiler decides.
  *
- * Who includes this defines every name above, a tunable or made of some; ROW_STRIDE, the float4
- * of a row of weights in local memory; MAX_DIM, the longest row's dims. */
+ * All of these are tunables of the kernel, or sizes made of them, as are ROW_STRIDE, the float4 of a row of weights
+ * in local memory, and MAX_DIM, the longest row's dims. */
 #pragma once
 #include "common/kernel.h"
 #include "common/multiply_add.h"

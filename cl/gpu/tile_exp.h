@@ -11,13 +11,12 @@
 #define EXP_BUILTIN 0
 #define EXP_NATIVE 1
 #define EXP_SHARED 3
-#ifndef NATIVE_EXP2
-#define NATIVE_EXP2 native_exp2
-#endif
 #if EXP == EXP_BUILTIN
 #define EXP2(x) exp2(x)
+#elif (EXP == EXP_NATIVE || EXP == EXP_SHARED) && HAS_PTX
+#define EXP2(x) approximate_exp2(x)
 #elif EXP == EXP_NATIVE || EXP == EXP_SHARED
-#define EXP2(x) NATIVE_EXP2(x)
+#define EXP2(x) native_exp2(x)
 #else
 #define EXP2(x) polynomial_exp2(x)
 /* Computes 2^x to 2 ulp for x <= 0; 0 below -126.5; NaN for NaN. It has no branch: compilers made

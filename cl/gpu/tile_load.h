@@ -2,8 +2,8 @@
 /* Filling tiles of local memory from a matrix in global memory, by the whole work-group, and
  * storing to one.
  *
- * Who includes this defines THREADS, the work-group's size; LOAD_WIDTH, 4 or 8, the elements
- * that one load takes where a matrix allows it. */
+ * Sizes      THREADS, the work-items of a group; LOAD_WIDTH, 4 or 8, the elements that one load takes where a matrix
+ *            allows it. */
 #pragma once
 #include "common/kernel.h"
 
@@ -188,15 +188,15 @@ __attribute__((always_inline)) static inline void store4(const float4 x, __globa
 {
     if (width != 1) {
         if (d < dim)
-            STORE_O4(x, row + d);
+            store4_of(O_DTYPE, x, row + d);
         return;
     }
     if (d < dim)
-        STORE_O(x.x, row, d * step);
+        store1_of(O_DTYPE, x.x, row, d * step);
     if (d + 1 < dim)
-        STORE_O(x.y, row, (d + 1) * step);
+        store1_of(O_DTYPE, x.y, row, (d + 1) * step);
     if (d + 2 < dim)
-        STORE_O(x.z, row, (d + 2) * step);
+        store1_of(O_DTYPE, x.z, row, (d + 2) * step);
     if (d + 3 < dim)
-        STORE_O(x.w, row, (d + 3) * step);
+        store1_of(O_DTYPE, x.w, row, (d + 3) * step);
 }

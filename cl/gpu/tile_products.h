@@ -10,7 +10,7 @@
  * Stages    are filled between two barriers and read between the next two; with two STAGES the next stage, of
  *           this or the next product or sum, is copied meanwhile (gpu/tile_copy.h).
  *
- * Who includes this defines every name above, a tunable, and those of gpu/thread_tile.h. */
+ * All names are tunables. */
 #pragma once
 #include "common/kernel.h"
 #include "gpu/local_barrier.h"

@@ -12,7 +12,7 @@
  * elements to a word. The header of the instruction defines which elements these are:
  *
  *   lane_query(lane, n)       the n-th of LANE_QUERIES queries of a lane's sums
- *   SUM_QUERY(e)              the number of sum e's query among them
+ *   sum_query(e)              the number of sum e's query among them
  *   sum_other(lane, e)        the key or dim of sum e
  *   query_row, query_depth    (lane, e): query and term of element e of an operand of queries
  *   other_column, other_depth (lane), (lane, e): key or dim, and term, in the other operand
@@ -21,21 +21,15 @@
  *   REPLICAS                  2: each half of the lanes holds the operands whole
  *   QUERY_RUN, KEY_RUN        words that are neighbours along the terms; 0: a word's elements are not
  *   OTHERS_AT_ONCE            tiles of keys or dims that are loaded together
- *   WEIGHT_SOURCE(slab, e)    the sum that becomes element e of weights, slab by slab
- *   VALUE_KEY(depth)          the key, in a slab, of term depth of weights; depth itself with
+ *   weight_source(slab, e)    the sum that becomes element e of weights, slab by slab
+ *   value_key(depth)          the key, in a slab, of term depth of weights; depth itself with
  *                             WEIGHTS_IN_MEMORY, since weights then pass in rows
  *   KEYS_OF_SUMS              the number of successive sums with neighbouring keys or dims
- *   HAS_TILE_PRODUCTS         1: operands of keys and dims are tiles in local memory, in warpgroup_tile.h
  *   PACKED_VALUES             1: values in local memory have the order of lanes, else rows
  *
- * IN_ORDER() ends a step: loads of the next cannot move before it, which would take registers.
- * SUM_HERE(x) completes a sum: it cannot move past a branch, with its operands in registers until then.
- * REGISTERS_FOR_GROUPS() tells the assembler the number of registers that a work-item may have.
+ * registers_for_groups() tells the assembler the number of registers that a work-item may have.
  * LEAVE_FIRST_ASSEMBLY() ends a kernel where the driver assembles a program that is assembled again (wgmma).
- * ANY_LANE(x): x in any lane of the sub-group, if all lanes branch alike; else x itself.
- * PAIR_BARRIER(n, waits): one of two sub-groups that are pair n waits for what the other has stored; or all wait.
- * LATER(x) hides an index from this place on: what follows from it is not computed before.
- * INDEX_HERE(x) hides an index: values that follow from it are not computed before a loop and kept.
+ * What else instructions have or lack is in mma/instruction.h.
  *
  * With EMULATE the lanes are consecutive work-items without lockstep. They exchange data through local
  * memory, `exchange`, and barriers: all items of the work-group call these operations together. The
@@ -46,10 +40,46 @@
 #include "gpu/local_barrier.h"
 #include "mma/instruction.h"
 
+/* The barrier of a sub-group. */
+static inline void sub_group_barrier(void)
+{
+#if HAS_PTX
+    __asm volatile("bar.warp.sync 0xffffffff;" : : : "memory");
+#else
+    LOCAL_BARRIER();
+#endif
+}
+
+/* The barrier of pair n of sub-groups, one of four: the second waits, the first goes on. Elsewhere all wait. (A barrier
+ * whose number is in a register would make a group have all sixteen.) */
+static inline void pair_barrier(const int n, const bool waits)
+{
+#if HAS_PTX
+    if (waits)
+        __asm volatile("{.reg .pred p, q, r, s; setp.eq.u32 p, %0, 0; setp.eq.u32 q, %0, 1; "
+                       "setp.eq.u32 r, %0, 2; setp.eq.u32 s, %0, 3; @p bar.sync 1, 64; "
+                       "@q bar.sync 2, 64; @r bar.sync 3, 64; @s bar.sync 4, 64;}"
+                       :
+                       : "r"(n)
+                       : "memory");
+    else
+        __asm volatile("{.reg .pred p, q, r, s; setp.eq.u32 p, %0, 0; setp.eq.u32 q, %0, 1; "
+                       "setp.eq.u32 r, %0, 2; setp.eq.u32 s, %0, 3; @p bar.arrive 1, 64; "
+                       "@q bar.arrive 2, 64; @r bar.arrive 3, 64; @s bar.arrive 4, 64;}"
+                       :
+                       : "r"(n)
+                       : "memory");
+#else
+    LOCAL_BARRIER();
+#endif
+}
+
 /* Waits for this thread's own copies to local memory. */
 static inline void copies_wait(void)
 {
-#if HAS_COPIES
+#if HAS_TILE_PRODUCTS
+    tiles_stored();
+#elif HAS_COPIES
     async_copies_wait();
 #endif
 }
@@ -78,7 +108,7 @@ static inline float element_value(const ushort x)
 
 static inline ushort element_round(const float x)
 {
-#if HAS_PACK_PAIR
+#if HAS_PTX
     return (ushort)convert_pair(x, 0.0f);
 #elif DTYPE == DTYPE_F16 && !EMULATE && defined(cl_khr_fp16)
     return as_ushort((half)x); /* one instruction, which rounds to nearest even */
@@ -94,7 +124,7 @@ static inline ushort element_round(const float x)
 /* Two elements in a word, x in the low half. */
 static inline uint pack_pair(const float x, const float y)
 {
-#if HAS_PACK_PAIR
+#if HAS_PTX
     return convert_pair(x, y);
 #else
     return element_round(x) | (uint)element_round(y) << 16;
@@ -131,7 +161,7 @@ static inline void multiply_add(float *sum, const uint *query, const uint *other
             element_value((ushort)(other[e / 2] >> e % 2 * 16));
     LOCAL_BARRIER(); /* the operands are complete */
     for (int e = 0; e < FRAGMENT_SUMS; e++) {
-        const __local float *x = queries + lane_query(lane, SUM_QUERY(e)) * FRAGMENT_DEPTH;
+        const __local float *x = queries + lane_query(lane, sum_query(e)) * FRAGMENT_DEPTH;
         const __local float *y = others + sum_other(lane, e) * FRAGMENT_DEPTH;
         for (int d = 0; d < FRAGMENT_DEPTH; d++)
             sum[e] = fma(x[d], y[d], sum[e]);
@@ -248,6 +278,6 @@ static inline void take_weights(uint *words, float *sums, const int slab, const 
     UNROLL
     for (int w = 0; w < QUERY_WORDS; w++)
         words[w] =
-            take_pair(&sums[WEIGHT_SOURCE(slab, 2 * w)], &sums[WEIGHT_SOURCE(slab, 2 * w + 1)]);
+            take_pair(&sums[weight_source(slab, 2 * w)], &sums[weight_source(slab, 2 * w + 1)]);
 #endif
 }

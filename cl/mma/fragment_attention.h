@@ -11,10 +11,10 @@
  * Where K and V share a buffer in local memory (KV_PARTS), they arrive in that many parts one after
  * the other: columns of K, keys of V.
  *
- * Who includes this defines M_FRAGMENTS, BLOCK_N, Q_RESIDENT, SUB_GROUPS_N (1, or the sub-groups
- * that share rows), KV_PARTS; BLOCK_M, the rows of the work-group; HAS_ROW_TILES, whether each
- * row has a score_tile of its own; TRACKS_SEEN; and includes the kernel's sizes. It may also define OWN_KEYS 1:
- * weights stay where they are, and dims are the rows of the second product (split_decoded.h). */
+ * Sizes      M_FRAGMENTS, BLOCK_N, Q_RESIDENT, KV_PARTS; BLOCK_M, the rows of the work-group; SUB_GROUPS_N, 1 or the
+ *            sub-groups that share rows.
+ * Kernels say HAS_ROW_TILES, whether each row has a score_tile of its own, TRACKS_SEEN, and with OWN_KEYS that weights
+ * stay where they are and dims are the rows of the second product (split_decoded.h). */
 #pragma once
 #include "mma/fragment.h"
 #include "score/score.h"
@@ -106,7 +106,7 @@ INLINE float weight_scale_of(const float weight_exponent)
 /* ---- filling --------------------------------------------------------------------------------- */
 
 /* Rows of planes are neighbours, padded to pieces of 16 bytes. */
-#if PLANES > 1
+#if OPERAND_PARTS > 1
 #define FILL_STEP(step) 1
 #define FILL_DIM(dim) ROUND_UP(dim, 8)
 #define FILL_WIDTH(unit, dim) 8
@@ -126,8 +126,9 @@ INLINE float weight_scale_of(const float weight_exponent)
                         places, rows, dim, false)
 #else
 #define FILL_KEYS(tile, factors, matrix, row_step, places, rows, dim, aligned)                     \
-    fill_rows(tile, K_STRIDE, BLOCK_N, PART_COLUMNS, matrix, row_step, places, FILL_STEP(K_STEP),  \
-              rows, FILL_DIM(dim), FILL_WIDTH(UNIT_K, DIM_QK), aligned, false)
+    fill_rows(tile, K_STRIDE, BLOCK_N, PART_COLUMNS, matrix, row_step, places,                     \
+              FILL_STEP(k_step(args)), rows, FILL_DIM(dim), FILL_WIDTH(UNIT_K, DIM_QK), aligned,   \
+              false)
 #endif
 #if V_CACHE && PACKED_VALUES
 #define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
@@ -139,12 +140,12 @@ INLINE float weight_scale_of(const float weight_exponent)
                         places, rows, DIM_V, finite)
 #elif PACKED_VALUES
 #define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
-    fill_packed(tile, PART_KEYS, DIMS, matrix, row_step, places, FILL_STEP(V_STEP), rows,          \
+    fill_packed(tile, PART_KEYS, DIMS, matrix, row_step, places, FILL_STEP(v_step(args)), rows,    \
                 FILL_DIM(DIM_V), FILL_WIDTH(UNIT_V, DIM_V), aligned, finite)
 #else
 #define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
-    fill_rows(tile, V_STRIDE, PART_KEYS, DIMS, matrix, row_step, places, FILL_STEP(V_STEP), rows,  \
-              FILL_DIM(DIM_V), FILL_WIDTH(UNIT_V, DIM_V), aligned, finite)
+    fill_rows(tile, V_STRIDE, PART_KEYS, DIMS, matrix, row_step, places, FILL_STEP(v_step(args)),  \
+              rows, FILL_DIM(DIM_V), FILL_WIDTH(UNIT_V, DIM_V), aligned, finite)
 #endif
 
 /* ---- scores ---------------------------------------------------------------------------------- */
@@ -232,7 +233,7 @@ INLINE void score_products(const struct arguments *args, const struct score_tile
 #endif
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
-        const int here = SUM_QUERY(x % TILE_SUMS);
+        const int here = sum_query(x % TILE_SUMS);
 #if HAS_ALIBI && HAS_TILE_PRODUCTS && DTYPE != DTYPE_F32 && !HAS_ALIBI_SYMMETRIC &&                \
     !HAS_STRICT /* two instructions */
         const float slope = QUERY_TILE(here).slope;
@@ -267,7 +268,7 @@ INLINE void finish_scores(const struct arguments *args, const struct score_tile 
     if (partial) {
         UNROLL
         for (int x = 0; x < KEY_SUMS; x++) {
-            const int here = SUM_QUERY(x % TILE_SUMS);
+            const int here = sum_query(x % TILE_SUMS);
             struct score y = {s[x], 1.0f, 0.0f};
             const bool sees =
                 hide(args, QUERY_TILE(here), STEP(x) >= see_from[here] && STEP(x) < see_to[here],
@@ -285,7 +286,7 @@ INLINE void finish_scores(const struct arguments *args, const struct score_tile 
         odd[n] = -INFINITY;
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
-        const int here = SUM_QUERY(x % TILE_SUMS);
+        const int here = sum_query(x % TILE_SUMS);
         float *const chain = x / TILE_SUMS % 2 ? odd : highest;
         chain[here] = fmax(chain[here], s[x]);
     }
@@ -321,10 +322,10 @@ INLINE void scale_rows(const float scale[LANE_QUERIES], struct fragment_state *s
 INLINE void rescale_sums(const bool rescales, const float rescale[LANE_QUERIES],
                          float out[DIM_SUMS])
 {
-    if (ANY_LANE(rescales)) {
+    if (any_in_sub_group(rescales)) {
         UNROLL
         for (int x = 0; x < DIM_SUMS; x++)
-            out[x] *= rescale[SUM_QUERY(x % FRAGMENT_SUMS)];
+            out[x] *= rescale[sum_query(x % FRAGMENT_SUMS)];
     }
 }
 
@@ -355,10 +356,10 @@ INLINE void weights_of_scores(const int fragment_row, const int lane,
 {
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
-        const int here = SUM_QUERY(x % TILE_SUMS);
+        const int here = sum_query(x % TILE_SUMS);
         s[x] = EXP2_OF(x, exponent_of(s[x], scale[here], -base[here]));
         state->row_sum[here] += s[x];
-#if HAS_DROPOUT && !PRODUCER /* with a producer these hold words for drop_weights() */
+#if HAS_DROPOUT && !PRODUCER /* with a producer these hold words for drop_rounded_weights() */
         if (!is_kept(kept, BLOCK_M, ROW(here), KEY(x)))
             s[x] = 0.0f;
 #endif
@@ -373,7 +374,7 @@ INLINE void store_weights(const int fragment_row, const int lane, const float p[
 {
     UNROLL
     for (int x = 0; x < KEY_SUMS; x += KEYS_OF_SUMS) {
-        __local float *const to = p_tile + ROW(SUM_QUERY(x % TILE_SUMS)) * P_STRIDE + KEY(x);
+        __local float *const to = p_tile + ROW(sum_query(x % TILE_SUMS)) * P_STRIDE + KEY(x);
 #if KEYS_OF_SUMS == 4
         *(__local float4 *)to = vload4(0, p + x);
 #elif KEYS_OF_SUMS == 2
@@ -396,14 +397,14 @@ INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SU
     for (int x = 0; x < KEY_SUMS; x += MAX(KEYS_OF_SUMS, 2)) {
         const uint word = take_pair(&p[x], &p[x + 1]);
         __local ushort *const rows = p_tile + part * TILE_ROWS * P_STRIDE;
-        __local ushort *const to = rows + ROW(SUM_QUERY(x % TILE_SUMS)) * P_STRIDE + KEY(x);
+        __local ushort *const to = rows + ROW(sum_query(x % TILE_SUMS)) * P_STRIDE + KEY(x);
 #if KEYS_OF_SUMS == 4
         *(__local uint2 *)to = (uint2)(word, take_pair(&p[x + 2], &p[x + 3]));
 #elif KEYS_OF_SUMS == 2
         *(__local uint *)to = word;
 #else
         *to = (ushort)word;
-        rows[ROW(SUM_QUERY((x + 1) % FRAGMENT_SUMS)) * P_STRIDE + KEY(x + 1)] =
+        rows[ROW(sum_query((x + 1) % FRAGMENT_SUMS)) * P_STRIDE + KEY(x + 1)] =
             (ushort)(word >> 16);
 #endif
     }

@@ -19,14 +19,14 @@ enum {
     SHARING_BITS_END = FRAGMENT_LANES,
     REPLICAS = 1,
     KEY_RUN = 8,
-    OTHERS_AT_ONCE = 1
+    OTHERS_AT_ONCE = 1,
+    SUMS_OF_QUERY = 1,
+    OTHER_WORDS = 8,
+    QUERY_RUN = INSTRUCTION == INSTRUCTION_DPAS_8 ? 1 : 0
 };
-#define QUERY_RUN (INSTRUCTION == INSTRUCTION_DPAS_8 ? 1 : 0)
-#define OTHER_WORDS 8
 #define PACKED_VALUES 1
 #define KEYS_OF_SUMS 1
 
-#define SUM_QUERY(e) (e)
 static inline int lane_query(const int lane, const int n)
 {
     return n;
@@ -52,33 +52,25 @@ static inline int other_depth(const int lane, const int e)
     return e;
 }
 
-/* In sub-groups of 8 a lane's two scores of a row, 8 keys apart, become neighbouring terms, unless
- * they pass through local memory; values are packed in that order too. */
-#if INSTRUCTION == INSTRUCTION_DPAS_8 && !WEIGHTS_IN_MEMORY
-#define WEIGHT_SOURCE(slab, e) (((slab)*2 + (e) % 2) * 8 + (e) / 2)
-#define VALUE_KEY(depth) ((depth) % 2 * 8 + (depth) / 2)
-#else
-#define WEIGHT_SOURCE(slab, e) ((slab)*8 + (e))
-#define VALUE_KEY(depth) (depth)
-#endif
-
 #if !EMULATE
 #define SUB_GROUP_ATTRIBUTE __attribute__((intel_reqd_sub_group_size(FRAGMENT_LANES)))
-#if INSTRUCTION == INSTRUCTION_DPAS_8
-#define QUERY_VECTOR(words) as_int8(vload8(0, words))
-#else
-#define QUERY_VECTOR(words) as_short8(vload4(0, words))
-#endif
-#if DTYPE == DTYPE_F16
-#define MATRIX_MAD intel_sub_group_f16_f16_matrix_mad_k16
-#else
-#define MATRIX_MAD intel_sub_group_bf16_bf16_matrix_mad_k16
-#endif
 
 static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane,
                                 __local float *exchange)
 {
-    vstore8(MATRIX_MAD(QUERY_VECTOR(query), as_int8(vload8(0, other)), vload8(0, sum)), 0, sum);
+#if INSTRUCTION == INSTRUCTION_DPAS_8
+    const int8 a = as_int8(vload8(0, query));
+#else
+    const short8 a = as_short8(vload4(0, query));
+#endif
+    const int8 b = as_int8(vload8(0, other));
+    const float8 c = vload8(0, sum);
+
+#if DTYPE == DTYPE_F16
+    vstore8(intel_sub_group_f16_f16_matrix_mad_k16(a, b, c), 0, sum);
+#else
+    vstore8(intel_sub_group_bf16_bf16_matrix_mad_k16(a, b, c), 0, sum);
+#endif
 }
 
 static inline uint word_xor(const uint x, const int bit, const int lane)

@@ -2,12 +2,11 @@
 /* The weights of a tile that dropout keeps, one bit each in local memory: four neighbouring keys,
  * the first of them a multiple of 4, share a counter of random numbers, which one thread computes.
  *
- * Who includes this defines THREADS. */
+ * Sizes      THREADS, the work-items of a group. */
 #pragma once
 #include "common/common.h"
 
 #if HAS_DROPOUT
-#define RANDOM_LANES 1
 #include "common/dropout.h"
 
 /* Bit n of kept[four * queries + row] tells whether the row's weight for key 4 * four + n stays. */

@@ -11,40 +11,51 @@
 #include "mma/fragment_tile.h"
 #include "mma/fragment_dropout.h"
 
-#define STREAMED_TILES (BLOCK_STREAMED / FRAGMENT_OTHERS)
-#define STREAMED_SLABS (BLOCK_STREAMED / FRAGMENT_DEPTH)
-#define STREAMED_SUMS (STREAMED_TILES * FRAGMENT_SUMS)
+enum {
+    STREAMED_TILES = BLOCK_STREAMED / FRAGMENT_OTHERS,
+    STREAMED_SLABS = BLOCK_STREAMED / FRAGMENT_DEPTH,
+    STREAMED_SUMS = STREAMED_TILES * FRAGMENT_SUMS
+};
 /* The n-th owned row of a lane, in the block, of a sub-group that has them from first_row on; the streamed
  * row of sum x, in the tile, by a constant step from the lane's first. */
-#define OWNED_ROW(n) (first_row + lane_query(lane, n))
-#define STREAMED_STEP(x) ((x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS))
-#define STREAMED_ROW(x) (STREAMED_STEP(x) + sum_other(lane, 0))
+INLINE int owned_row(const int n, const int first_row, const int lane)
+{
+    return first_row + lane_query(lane, n);
+}
+
+INLINE int streamed_step(const int x)
+{
+    return x / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, x % FRAGMENT_SUMS);
+}
+
+INLINE int streamed_row(const int x, const int lane)
+{
+    return streamed_step(x) + sum_other(lane, 0);
+}
 
 /* A lane's sums of rows of dim elements. */
 #define DIM_SUMS(dim) (DIM_TILES(dim) * FRAGMENT_SUMS)
 /* The larger counts of the two dims. Loops over sums go to these: compilers may give up unrolling
  * loops before a function's dim is constant, and indexed sums cannot stay in registers. */
-#define MAX_DIM_TILES MAX(DIM_TILES(DIM_QK), DIM_TILES(DIM_V))
-#define MAX_DIM_SUMS (MAX_DIM_TILES * FRAGMENT_SUMS)
+enum {
+    MAX_DIM_TILES = MAX(DIM_TILES(DIM_QK), DIM_TILES(DIM_V)),
+    MAX_DIM_SUMS = MAX_DIM_TILES * FRAGMENT_SUMS
+};
 
 /* Local memory of kernels that define the sizes. */
 #if STAGES > 1 && (HAS_DROPOUT || !HAS_COPIES)
 #error "what dropout keeps is there for one tile"
 #endif
-#if HAS_TILE_PRODUCTS /* tiles begin where the swizzle does */
-#define STREAMED_QK_AT 0
-#define STREAMED_V_AT (OPERAND_PARTS * STREAMED_ELEMENTS(DIM_QK))
-#define OWNED_QK_AT (STAGES * STAGE_ELEMENTS)
-#define OWNED_V_AT (OWNED_QK_AT + OPERAND_PARTS * OWNED_ELEMENTS(DIM_QK))
-#if DIM_QK % 64 || DIM_V % 64 || BLOCK_STREAMED % 32 || DIM_GROUPS > 1
+#if HAS_TILE_PRODUCTS && (DIM_QK % 64 || DIM_V % 64 || BLOCK_STREAMED % 32 || DIM_GROUPS > 1)
 #error "wgmma multiplies with tiles of whole blocks of 64 columns"
 #endif
-#else
-#define OWNED_QK_AT 0
-#define OWNED_V_AT (OPERAND_PARTS * OWNED_ELEMENTS(DIM_QK))
-#define STREAMED_QK_AT (OWNED_V_AT + OPERAND_PARTS * OWNED_ELEMENTS(DIM_V))
-#define STREAMED_V_AT (STREAMED_QK_AT + OPERAND_PARTS * STREAMED_ELEMENTS(DIM_QK))
-#endif
+enum {
+    OWNED_QK_AT = HAS_TILE_PRODUCTS ? STAGES * STAGE_ELEMENTS : 0,
+    OWNED_V_AT = OWNED_QK_AT + OPERAND_PARTS * OWNED_ELEMENTS(DIM_QK),
+    /* tiles of streamed rows begin where the swizzle does */
+    STREAMED_QK_AT = HAS_TILE_PRODUCTS ? 0 : OWNED_V_AT + OPERAND_PARTS * OWNED_ELEMENTS(DIM_V),
+    STREAMED_V_AT = STREAMED_QK_AT + OPERAND_PARTS * STREAMED_ELEMENTS(DIM_QK)
+};
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
@@ -165,11 +176,11 @@ INLINE void multiply_fragment_rows(const int parts, const __local ushort *owned,
                           STREAMED_STRIDE(dim), lane);
             multiply_parts(parts, products + n * FRAGMENT_SUMS, owned_words, words, lane, exchange);
         }
-        IN_ORDER();
+        in_order();
     }
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++)
-        SUM_HERE(products[x]);
+        sum_here(&products[x]);
 }
 #endif
 
@@ -185,7 +196,7 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
 
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        const int own = OWNED_ROW(n), from = own - first;
+        const int own = owned_row(n, first_row, lane), from = own - first;
         see_from[n] = -BLOCK_STREAMED;
         see_to[n] = (owns_keys ? tile.rows : tile.keys) - first;
 #if HAS_WINDOW_LEFT
@@ -231,10 +242,11 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
 
     find_visible(owns_keys, tile, first_row, lane, see_from, see_to);
 #define SEES(x, n, row, key, s)                                                                    \
-    hide(args, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n], row, key, s)
+    hide(args, tile, streamed_step(x) >= see_from[n] && streamed_step(x) < see_to[n], row, key, s)
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
-        const int n = SUM_QUERY(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
+        const int n = sum_query(x % FRAGMENT_SUMS), own = owned_row(n, first_row, lane),
+                  other = streamed_row(x, lane);
         const int row = owns_keys ? other : own, key = owns_keys ? own : other;
         struct score s = score_of(args, tile, row, key, p[x]);
         bool sees = true;
@@ -261,7 +273,8 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
     if (HIDES_AT_END && partial) {
         UNROLL
         for (int x = 0; x < STREAMED_SUMS; x++) {
-            const int n = SUM_QUERY(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
+            const int n = sum_query(x % FRAGMENT_SUMS), own = owned_row(n, first_row, lane),
+                      other = streamed_row(x, lane);
             struct score unused;
             const bool sees = SEES(x, n, owns_keys ? other : own, owns_keys ? own : other, &unused);
             p[x] = sees ? p[x] : 0.0f;
@@ -286,11 +299,12 @@ INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct 
 
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
-        const int n = SUM_QUERY(x % FRAGMENT_SUMS), other = STREAMED_ROW(x);
+        const int n = sum_query(x % FRAGMENT_SUMS), other = streamed_row(x, lane);
         const float minus_lse = owns_keys ? streamed[other].s0 : owned[n].s0;
         const float power = owns_keys ? streamed[other].s2 : owned[n].s2;
 #if HAS_ALIBI
-        const int row = owns_keys ? other : OWNED_ROW(n), key = owns_keys ? OWNED_ROW(n) : other;
+        const int row = owns_keys ? other : owned_row(n, first_row, lane),
+                  key = owns_keys ? owned_row(n, first_row, lane) : other;
         p[x] = weight_of(score_of(args, tile, row, key, p[x]), minus_lse, power);
 #else
         p[x] = EXP2(fma(fma(p[x], tile.scale, minus_lse), LOG2E, power));
@@ -301,9 +315,10 @@ INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct 
     find_visible(owns_keys, tile, first_row, lane, see_from, see_to);
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
-        const int n = SUM_QUERY(x % FRAGMENT_SUMS), own = OWNED_ROW(n), other = STREAMED_ROW(x);
+        const int n = sum_query(x % FRAGMENT_SUMS), own = owned_row(n, first_row, lane),
+                  other = streamed_row(x, lane);
         struct score unused;
-        if (!hide(args, tile, STREAMED_STEP(x) >= see_from[n] && STREAMED_STEP(x) < see_to[n],
+        if (!hide(args, tile, streamed_step(x) >= see_from[n] && streamed_step(x) < see_to[n],
                   owns_keys ? other : own, owns_keys ? own : other, &unused))
             p[x] = -0.0f;
     }
@@ -316,7 +331,7 @@ INLINE void weigh_gradients(const bool owns_keys, const bool partial, const floa
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
         const float minus_delta =
-            owns_keys ? streamed[STREAMED_ROW(x)].s1 : owned[SUM_QUERY(x % FRAGMENT_SUMS)].s1;
+            owns_keys ? streamed[streamed_row(x, lane)].s1 : owned[sum_query(x % FRAGMENT_SUMS)].s1;
         ds[x] = p[x] * (ds[x] + minus_delta);
     }
     if (partial) {
@@ -406,7 +421,7 @@ INLINE void add_infinite_weights(const __local ushort *tile, const int dim, cons
             if (EMULATE || n < tiles) /* no barrier in an `if` */
                 add_tiles(1, tile, dim, slab, (dim_group * tiles + n) * FRAGMENT_OTHERS, words,
                           sums + n * FRAGMENT_SUMS, lane, exchange);
-        IN_ORDER();
+        in_order();
     }
 #endif
 }
@@ -447,7 +462,7 @@ INLINE void add_fragment_rows(const bool again, const __local ushort *tile, cons
             if (EMULATE || n < tiles) /* no barrier in an `if` */
                 add_tiles(OPERAND_PARTS, tile, dim, slab, (dim_group * tiles + n) * FRAGMENT_OTHERS,
                           weight_words, sums + n * FRAGMENT_SUMS, lane, exchange);
-        IN_ORDER();
+        in_order();
     }
 #endif
 }
@@ -455,8 +470,8 @@ INLINE void add_fragment_rows(const bool again, const __local ushort *tile, cons
 #if HAS_TILE_PRODUCTS
 #define SUMS_COMPLETE(sums, dim)                                                                   \
     do {                                                                                           \
-        PRODUCTS_WAIT(0);                                                                          \
-        SUMS_HERE(sums, DIM_SUMS(dim));                                                            \
+        products_wait(0);                                                                          \
+        sums_here(sums, DIM_SUMS(dim));                                                            \
     } while (0)
 #else
 #define SUMS_COMPLETE(sums, dim)
@@ -486,7 +501,7 @@ INLINE void store_fragment_gradients(const float *sums, const int dim, const boo
 {
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        const int own = OWNED_ROW(n);
+        const int own = owned_row(n, first_row, lane);
         __global o_storage *const row = to + own * row_step;
         if (own >= rows)
             continue;
@@ -494,7 +509,7 @@ INLINE void store_fragment_gradients(const float *sums, const int dim, const boo
         for (int x = 0; x < MAX_DIM_SUMS; x++) {
             const int d = (dim_group * DIM_TILES(dim) + x / FRAGMENT_SUMS) * FRAGMENT_OTHERS +
                           sum_other(lane, x % FRAGMENT_SUMS);
-            if (x >= DIM_SUMS(dim) || SUM_QUERY(x % FRAGMENT_SUMS) != n || d >= dim)
+            if (x >= DIM_SUMS(dim) || sum_query(x % FRAGMENT_SUMS) != n || d >= dim)
                 continue;
 #if KEYS_OF_SUMS % 2 == 0 && O_DTYPE == DTYPE
             if (unit && dim % 2 == 0) {
@@ -520,6 +535,7 @@ INLINE void store_fragment_sums(float sums[LANE_QUERIES], const int used, const 
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         if (dim_group == 0 && (lane & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0 &&
-            OWNED_ROW(n) < rows)
-            to[OWNED_ROW(n)] = OWNED_ROW(n) < used ? sums[n] : 0.0f;
+            owned_row(n, first_row, lane) < rows)
+            to[owned_row(n, first_row, lane)] =
+                owned_row(n, first_row, lane) < used ? sums[n] : 0.0f;
 }

@@ -20,14 +20,14 @@ enum {
     SHARING_BITS_END = FRAGMENT_LANES,
     REPLICAS = 1,
     KEY_RUN = 2,
-    OTHERS_AT_ONCE = 1
+    OTHERS_AT_ONCE = 1,
+    SUMS_OF_QUERY = FRAGMENT_SUMS,
+    OTHER_WORDS = 2,
+    QUERY_RUN = 2
 };
-#define OTHER_WORDS 2
-#define QUERY_RUN 2
 #define PACKED_VALUES 1
 #define KEYS_OF_SUMS 4
 
-#define SUM_QUERY(e) 0
 static inline int lane_query(const int lane, const int n)
 {
     return lane % FRAGMENT_QUERIES;
@@ -53,38 +53,28 @@ static inline int other_depth(const int lane, const int e)
     return lane / FRAGMENT_OTHERS * 4 + e;
 }
 
-/* Four scores are weights in the same order. */
-#define WEIGHT_SOURCE(slab, e) ((slab)*4 + (e))
-#define VALUE_KEY(depth) (depth)
-
 #if !EMULATE
-#define IN_ORDER() __builtin_amdgcn_sched_barrier(0)
-#define SUM_HERE(x) __asm volatile("" : "+v"(x))
-#define INDEX_HERE(x) __asm volatile("" : "+v"(x))
-#if INSTRUCTION == INSTRUCTION_MFMA_32
-#define SUM_VECTOR float16
-#define LOAD_SUM vload16
-#define STORE_SUM vstore16
-#define MFMA_F16 __builtin_amdgcn_mfma_f32_32x32x8f16
-#define MFMA_BF16 __builtin_amdgcn_mfma_f32_32x32x8bf16_1k
-#else
-#define SUM_VECTOR float4
-#define LOAD_SUM vload4
-#define STORE_SUM vstore4
-#define MFMA_F16 __builtin_amdgcn_mfma_f32_16x16x16f16
-#define MFMA_BF16 __builtin_amdgcn_mfma_f32_16x16x16bf16_1k
-#endif
-
 static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane,
                                 __local float *exchange)
 {
     const uint2 b = vload2(0, query), a = vload2(0, other);
-    const SUM_VECTOR c = LOAD_SUM(0, sum);
 
+#if INSTRUCTION == INSTRUCTION_MFMA_32
+    const float16 c = vload16(0, sum);
 #if DTYPE == DTYPE_F16
-    STORE_SUM(MFMA_F16(as_half4(a), as_half4(b), c, 0, 0, 0), 0, sum);
+    vstore16(__builtin_amdgcn_mfma_f32_32x32x8f16(as_half4(a), as_half4(b), c, 0, 0, 0), 0, sum);
 #else
-    STORE_SUM(MFMA_BF16(as_short4(a), as_short4(b), c, 0, 0, 0), 0, sum);
+    vstore16(__builtin_amdgcn_mfma_f32_32x32x8bf16_1k(as_short4(a), as_short4(b), c, 0, 0, 0), 0,
+             sum);
+#endif
+#else
+    const float4 c = vload4(0, sum);
+#if DTYPE == DTYPE_F16
+    vstore4(__builtin_amdgcn_mfma_f32_16x16x16f16(as_half4(a), as_half4(b), c, 0, 0, 0), 0, sum);
+#else
+    vstore4(__builtin_amdgcn_mfma_f32_16x16x16bf16_1k(as_short4(a), as_short4(b), c, 0, 0, 0), 0,
+            sum);
+#endif
 #endif
 }
 

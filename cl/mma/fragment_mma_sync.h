@@ -18,15 +18,14 @@ enum {
     SHARING_BITS_END = 4,
     REPLICAS = 1,
     KEY_RUN = 1,
-    OTHERS_AT_ONCE = 2
+    OTHERS_AT_ONCE = 2,
+    SUMS_OF_QUERY = 2,
+    OTHER_WORDS = 2,
+    QUERY_RUN = 1
 };
-#define OTHER_WORDS 2
-#define QUERY_RUN 1
 #define PACKED_VALUES 0
 #define KEYS_OF_SUMS 2
-#define HAS_COPIES 1
 
-#define SUM_QUERY(e) ((e) / 2)
 static inline int lane_query(const int lane, const int n)
 {
     return lane / 4 + 8 * n;
@@ -51,10 +50,6 @@ static inline int other_depth(const int lane, const int e)
 {
     return lane % 4 * 2 + e % 2 + e / 2 * 8;
 }
-
-/* Two neighbouring tiles of scores form a tile of weights in the same order. */
-#define WEIGHT_SOURCE(slab, e) ((slab)*8 + (e))
-#define VALUE_KEY(depth) (depth)
 
 #if !EMULATE
 #if DTYPE == DTYPE_F16
@@ -92,36 +87,6 @@ static inline float value_of_lane(const float x, const int from)
     return y;
 }
 
-/* The barrier of a sub-group. */
-#define SUB_GROUP_BARRIER() __asm volatile("bar.warp.sync 0xffffffff;" : : : "memory")
-
-static inline bool any_in_sub_group(const bool x)
-{
-    uint any;
-
-    __asm volatile("{.reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.any.pred p, p, 0xffffffff; "
-                   "selp.u32 %0, 1, 0, p;}"
-                   : "=r"(any)
-                   : "r"((uint)x));
-    return any;
-}
-#define ANY_LANE(x) any_in_sub_group(x)
-/* The barrier of pair n of sub-groups, one of four: the second waits, the first goes on. (A barrier whose number is in
- * a register would make a group have all sixteen.) */
-#define PAIR_BARRIER_BY(how)                                                                       \
-    "{.reg .pred p, q, r, s; setp.eq.u32 p, %0, 0; setp.eq.u32 q, %0, 1; setp.eq.u32 r, %0, 2; "   \
-    "setp.eq.u32 s, %0, 3; @p bar." how " 1, 64; @q bar." how " 2, 64; @r bar." how " 3, 64; "     \
-    "@s bar." how " 4, 64;}"
-static inline void pair_barrier(const int n, const bool waits)
-{
-    if (waits)
-        __asm volatile(PAIR_BARRIER_BY("sync") : : "r"(n) : "memory");
-    else
-        __asm volatile(PAIR_BARRIER_BY("arrive") : : "r"(n) : "memory");
-}
-#define PAIR_BARRIER(n, waits) pair_barrier(n, waits)
-#define LATER(x) __asm volatile("" : "+r"(x))
-
 /* Rounds two floats to the halves of a word, to nearest even, with x in the low half. */
 static inline uint convert_pair(const float x, const float y)
 {
@@ -130,7 +95,6 @@ static inline uint convert_pair(const float x, const float y)
     __asm("cvt.rn." MMA_SYNC_TYPE "x2.f32 %0, %1, %2;" : "=r"(word) : "f"(y), "f"(x));
     return word;
 }
-#define HAS_PACK_PAIR 1
 
 /* The instruction that native_exp2 compiles to, accurate to 2 ulp, by its own name. */
 static inline float approximate_exp2(const float x)
@@ -140,28 +104,6 @@ static inline float approximate_exp2(const float x)
     __asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-#define NATIVE_EXP2 approximate_exp2
-
-/* The instruction that native_recip compiles to, accurate to 1 ulp; x is limited to -most .. most,
- * and a NaN stays. */
-static inline float approximate_reciprocal(const float x)
-{
-    float y;
-
-    __asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-#define RECIPROCAL(x) approximate_reciprocal(x)
-
-static inline float within_or_nan(const float x, const float most)
-{
-    float y;
-
-    __asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(most));
-    __asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(y), "f"(-most));
-    return y;
-}
-#define WITHIN_OR_NAN(x, most) within_or_nan(x, most)
 
 static inline uint shared_address(const __local void *p)
 {
@@ -184,19 +126,6 @@ static inline void load_matrices_transposed(uint *words, const __local ushort *r
                    : "r"(shared_address(row))
                    : "memory");
 }
-
-/* The rows and columns that a lane addresses: rows 0..15 of columns 0..7, then of columns 8..15. */
-static inline int rows_start(const int stride, const int lane)
-{
-    return lane % 16 * stride + lane / 16 * 8;
-}
-
-/* The keys that a lane addresses: 0..7 of both halves of the columns, then 8..15. */
-static inline int keys_start(const int stride, const int lane)
-{
-    return (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
-}
-#define HAS_FRAGMENT_LOADS 1
 
 /* Copies 16 bytes to local memory in the background, or zeros unless inside. */
 static inline void copy_chunk(__local ushort *to, const __global void *from, const bool inside)
@@ -271,7 +200,6 @@ static inline uint fma_pair(const uint x, const uint y, const uint z)
     return sum;
 }
 #else
-#define SUB_GROUP_BARRIER() LOCAL_BARRIER()
 static inline void copy_chunk(__local ushort *to, const __global void *from, const bool inside)
 {
     *(__local uint4 *)to = inside ? *(const __global uint4 *)from : (uint4)0;

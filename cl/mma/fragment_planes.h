@@ -11,18 +11,27 @@
  *            then computed as floats (exact_scores()). */
 #pragma once
 #include "mma/fragment_attention.h"
-#if PLANES > 1
+#if OPERAND_PARTS > 1
 
-/* The parts of rows that are multiplied with a plane of a tile: 0 .. PLANE_PARTS(plane) - 1. */
-#define PLANE_PARTS(plane) (PLANES - (plane))
+/* The parts of rows that are multiplied with a plane of a tile: 0 .. plane_parts(plane) - 1. */
+INLINE int plane_parts(const int plane)
+{
+    return OPERAND_PARTS - plane;
+}
 
 /* The number of elements in a plane of a tile in local memory: of queries, keys and values. */
-#define Q_TILE_PLANE (BLOCK_M * ROW_STRIDE)
-#define K_TILE_PLANE (BLOCK_N * K_STRIDE)
-#define V_TILE_PLANE (BLOCK_N * V_STRIDE)
+enum {
+    Q_TILE_PLANE = BLOCK_M * ROW_STRIDE,
+    K_TILE_PLANE = BLOCK_N * K_STRIDE,
+    V_TILE_PLANE = BLOCK_N * V_STRIDE
+};
 
 #define ROLLED _Pragma("unroll 1")
-#define ALL_BITS_IF(condition) ((condition) ? 0xffffffffu : 0u)
+INLINE uint all_bits_if(const bool condition)
+{
+    return condition ? 0xffffffffu : 0u;
+}
+
 /* Scores of a fragment that are NaNs become products of floats; q and k begin with the tile's first row and key. The
  * number of a sum is no constant: code for each of them would be long. Sums are chosen by masks, not by branches, in
  * which NVIDIA's compiler would take the number as an index and keep all sums in memory. */
@@ -32,21 +41,21 @@ INLINE void exact_scores(const struct arguments *args, const __global float *q,
 {
     ROLLED
     for (int here = 0; here < KEY_SUMS; here++) {
-        const int row = ROW(SUM_QUERY(here % FRAGMENT_SUMS)), key = KEY(here);
+        const int row = ROW(sum_query(here % FRAGMENT_SUMS)), key = KEY(here);
         uint bits = 0;
         UNROLL
         for (int x = 0; x < KEY_SUMS; x++)
-            bits |= as_uint(s[x]) & ALL_BITS_IF(x == here);
+            bits |= as_uint(s[x]) & all_bits_if(x == here);
         const bool inexact = as_float(bits) != as_float(bits) && row < rows && key < keys;
         const __global float *const q_row = q + row * args->shape->q_stride[2];
         const __global float *const k_row = k + key * args->shape->k_stride[2];
         float sum = 0.0f;
         ROLLED
         for (int d = 0; d < (inexact ? DIM_QK : 0); d++)
-            sum = fma(q_row[d * Q_STEP], k_row[d * K_STEP], sum);
+            sum = fma(q_row[d * q_step(args)], k_row[d * k_step(args)], sum);
         UNROLL
         for (int x = 0; x < KEY_SUMS; x++) {
-            const uint mask = ALL_BITS_IF(x == here) & ALL_BITS_IF(inexact);
+            const uint mask = all_bits_if(x == here) & all_bits_if(inexact);
             s[x] = as_float((as_uint(s[x]) & ~mask) | (as_uint(sum) & mask));
         }
     }

@@ -54,7 +54,7 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
             }
 #endif
         }
-        IN_ORDER();
+        in_order();
     }
 }
 
@@ -119,24 +119,24 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
                 add_part(part, state[f].out + (n + m) * FRAGMENT_SUMS, weights[f][part],
                          v_words + m * OTHER_WORDS, lane, exchange);
         }
-        IN_ORDER();
+        in_order();
     }
 }
 
-#if PLANES > 1
+#if OPERAND_PARTS > 1
 /* s += q k^T */
 INLINE void multiply_qk_planes(const __local ushort *q_rows, const __local ushort *k_tile,
                                float s[M_FRAGMENTS][KEY_SUMS], const int lane,
                                __local float *exchange)
 {
     UNROLL
-    for (int plane = PLANES - 1; plane >= 0; plane--) {
+    for (int plane = OPERAND_PARTS - 1; plane >= 0; plane--) {
         ROLLED
         for (int d = 0; d < PART_DEPTHS; d++) {
-            uint q_words[PLANES][M_FRAGMENTS][QUERY_WORDS];
+            uint q_words[OPERAND_PARTS][M_FRAGMENTS][QUERY_WORDS];
             UNROLL
-            for (int part = 0; part < PLANES; part++)
-                if (part < PLANE_PARTS(plane))
+            for (int part = 0; part < OPERAND_PARTS; part++)
+                if (part < plane_parts(plane))
                     load_queries(q_rows + part * Q_TILE_PLANE, d, q_words[part], lane);
             UNROLL
             for (int n = 0; n < KEY_TILES; n += OTHERS_AT_ONCE) {
@@ -146,16 +146,16 @@ INLINE void multiply_qk_planes(const __local ushort *q_rows, const __local ushor
                               d * FRAGMENT_DEPTH,
                           K_STRIDE, lane);
                 UNROLL
-                for (int part = PLANES - 1; part >= 0; part--)
+                for (int part = OPERAND_PARTS - 1; part >= 0; part--)
                     UNROLL
                 for (int m = 0; m < OTHERS_AT_ONCE; m++)
                     UNROLL
                 for (int f = 0; f < M_FRAGMENTS; f++)
-                    if (part < PLANE_PARTS(plane))
+                    if (part < plane_parts(plane))
                         multiply_add(s[f] + (n + m) * FRAGMENT_SUMS, q_words[part][f],
                                      k_words + m * OTHER_WORDS, lane, exchange);
             }
-            IN_ORDER();
+            in_order();
         }
     }
 }
@@ -179,7 +179,7 @@ INLINE void multiply_pv_planes(const __local ushort *v_tile, float p[M_FRAGMENTS
     for (int first = 0; first < DIM_TILES; first += SUMMED_TILES) {
         float sums[M_FRAGMENTS][SUMMED_TILES * FRAGMENT_SUMS] = {{0.0f}};
         UNROLL
-        for (int plane = PLANES - 1; plane >= 0; plane--)
+        for (int plane = OPERAND_PARTS - 1; plane >= 0; plane--)
             UNROLL
         for (int slab = 0; slab < PART_SLABS; slab++) {
             UNROLL
@@ -187,16 +187,16 @@ INLINE void multiply_pv_planes(const __local ushort *v_tile, float p[M_FRAGMENTS
                 uint v_words[OTHERS_AT_ONCE * OTHER_WORDS];
                 load_value_operands(v_words, v_tile + plane * V_TILE_PLANE, slab, first + n, lane);
                 UNROLL
-                for (int part = PLANES - 1; part >= 0; part--)
+                for (int part = OPERAND_PARTS - 1; part >= 0; part--)
                     UNROLL
                 for (int m = 0; m < OTHERS_AT_ONCE; m++)
                     UNROLL
                 for (int f = 0; f < M_FRAGMENTS; f++)
-                    if (part < PLANE_PARTS(plane))
+                    if (part < plane_parts(plane))
                         multiply_add(sums[f] + (n + m) * FRAGMENT_SUMS, weights[f][slab][part],
                                      v_words + m * OTHER_WORDS, lane, exchange);
             }
-            IN_ORDER();
+            in_order();
         }
         UNROLL
         for (int f = 0; f < M_FRAGMENTS; f++)

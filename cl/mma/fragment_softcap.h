@@ -13,10 +13,32 @@
 #pragma once
 
 #define MOST_OF_TANH 7.0f
-#ifndef WITHIN_OR_NAN
-#define WITHIN_OR_NAN(x, most) ((x) > (most) ? (most) : (x) < -(most) ? -(most) : (x))
-#define RECIPROCAL(x) (1.0f / (x))
+/* The instruction that native_recip compiles to, accurate to 1 ulp; x is limited to -most .. most,
+ * and a NaN stays. */
+static inline float approximate_reciprocal(const float x)
+{
+#if HAS_PTX
+    float y;
+
+    __asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return 1.0f / x;
 #endif
+}
+
+static inline float within_or_nan(const float x, const float most)
+{
+#if HAS_PTX
+    float y;
+
+    __asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(most));
+    __asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(y), "f"(-most));
+    return y;
+#else
+    return x > most ? most : x < -most ? -most : x;
+#endif
+}
 
 /* Returns the numerator of tanh(x), and in *denominator its q. */
 INLINE float tanh_fraction(const float x, float *denominator)
@@ -27,7 +49,7 @@ INLINE float tanh_fraction(const float x, float *denominator)
 
     *denominator =
         fma(fma(fma(1.439848917e-04f, z, 2.115163556e-02f), z, 4.565462015e-01f), z, 1.0f);
-    return WITHIN_OR_NAN(x, MOST_OF_TANH) * p;
+    return within_or_nan(x, MOST_OF_TANH) * p;
 }
 
 #define MOST_OF_SMALL_TANH 0.5f
@@ -38,7 +60,7 @@ INLINE void cap_small_products(const float softcap, const float factor[LANE_QUER
 {
     UNROLL
     for (int n = 0; n < KEY_SUMS; n++) {
-        const float x = s[n] * factor[SUM_QUERY(n % FRAGMENT_SUMS)], z = x * x;
+        const float x = s[n] * factor[sum_query(n % FRAGMENT_SUMS)], z = x * x;
         const float p = fma(fma(fma(-4.440235449e-02f * softcap, z, 1.319030223e-01f * softcap), z,
                                 -3.332631864e-01f * softcap),
                             z, 9.999994560e-01f * softcap);
@@ -61,7 +83,7 @@ INLINE void cap_any_products(const float softcap, const float factor[LANE_QUERIE
             numerators[n] = tanh_fraction(s[SUM_AT(n)] * factor[here], &denominators[n]);
         const float low = denominators[0] * denominators[1],
                     high = denominators[2] * denominators[3];
-        const float all = softcap * RECIPROCAL(low * high);
+        const float all = softcap * approximate_reciprocal(low * high);
         UNROLL
         for (int n = 0; n < 4; n++)
             s[SUM_AT(n)] = numerators[n] * (denominators[n ^ 1] * (all * (n < 2 ? high : low)));
@@ -83,7 +105,7 @@ INLINE void cap_products(const float softcap, const float scale[LANE_QUERIES], f
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         small = small && fmax(highest[0], highest[1]) * fabs(factor[n]) <= MOST_OF_SMALL_TANH;
-    if (ANY_LANE(!small))
+    if (any_in_sub_group(!small))
         cap_any_products(softcap, factor, s);
     else
         cap_small_products(softcap, factor, s);

@@ -30,30 +30,54 @@ static inline void load_run(uint *words, const __local ushort *from, const int r
     }
 }
 
+/* The rows and columns that a lane addresses: rows 0..15 of columns 0..7, then of columns 8..15. */
+static inline int rows_start(const int stride, const int lane)
+{
+#if HAS_PTX
+    return lane % 16 * stride + lane / 16 * 8;
+#else
+    return 0;
+#endif
+}
+
+/* The keys that a lane addresses: 0..7 of both halves of the columns, then 8..15. */
+static inline int keys_start(const int stride, const int lane)
+{
+#if HAS_PTX
+    return (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
+#else
+    return 0;
+#endif
+}
+
 /* The loads start at the tile's row 0 and column 0. */
 static inline void load_query(uint *words, const __local ushort *tile, const int stride,
                               const int lane)
 {
-#if HAS_FRAGMENT_LOADS
+#if HAS_PTX
     load_matrices(words, tile + rows_start(stride, lane));
-#elif QUERY_RUN
-    UNROLL
-    for (int w = 0; w < QUERY_WORDS; w += QUERY_RUN)
-        load_run(words + w, tile + query_row(lane, 2 * w) * stride + query_depth(lane, 2 * w),
-                 QUERY_RUN);
 #else
+    const int run = QUERY_RUN ? QUERY_RUN : 1;
+
     UNROLL
-    for (int w = 0; w < QUERY_WORDS; w++)
-        words[w] = tile[query_row(lane, 2 * w) * stride + query_depth(lane, 2 * w)] |
-                   (uint)tile[query_row(lane, 2 * w + 1) * stride + query_depth(lane, 2 * w + 1)]
-                       << 16;
+    for (int w = 0; w < QUERY_WORDS; w += run) {
+        const __local ushort *const from =
+            tile + query_row(lane, 2 * w) * stride + query_depth(lane, 2 * w);
+        if (QUERY_RUN)
+            load_run(words + w, from, QUERY_RUN);
+        else
+            words[w] =
+                *from |
+                (uint)tile[query_row(lane, 2 * w + 1) * stride + query_depth(lane, 2 * w + 1)]
+                    << 16;
+    }
 #endif
 }
 
 static inline void load_keys(uint *words, const __local ushort *tile, const int stride,
                              const int lane)
 {
-#if HAS_FRAGMENT_LOADS
+#if HAS_PTX
     load_matrices(words, tile + keys_start(stride, lane));
 #else
     UNROLL
@@ -71,7 +95,7 @@ static inline void load_keys(uint *words, const __local ushort *tile, const int 
 static inline void load_values(uint *words, const __local ushort *tile, const int stride,
                                const int lane)
 {
-#if HAS_FRAGMENT_LOADS
+#if HAS_PTX
     load_matrices_transposed(words, tile + rows_start(stride, lane));
 #else
     UNROLL
@@ -86,20 +110,38 @@ static inline void load_values(uint *words, const __local ushort *tile, const in
 }
 #endif
 
-/* The same loads, starting at `from`: the tile plus ROWS_START() for queries and values, or
- * KEYS_START() for keys. Many tiles then need one addition each. */
-#if HAS_FRAGMENT_LOADS
-#define ROWS_START(stride, lane) rows_start(stride, lane)
-#define KEYS_START(stride, lane) keys_start(stride, lane)
-#define LOAD_QUERY_FROM(words, from, stride, lane) load_matrices(words, from)
-#define LOAD_KEYS_FROM(words, from, stride, lane) load_matrices(words, from)
-#define LOAD_VALUES_FROM(words, from, stride, lane) load_matrices_transposed(words, from)
+/* The same loads from rows_start() on, for queries and values, or from keys_start() on. Many tiles then need one
+ * addition each. */
+static inline void load_query_from(uint *words, const __local ushort *from, const int stride,
+                                   const int lane)
+{
+#if HAS_PTX
+    load_matrices(words, from);
 #else
-#define ROWS_START(stride, lane) 0
-#define KEYS_START(stride, lane) 0
-#define LOAD_QUERY_FROM(words, from, stride, lane) load_query(words, from, stride, lane)
-#define LOAD_KEYS_FROM(words, from, stride, lane) load_keys(words, from, stride, lane)
-#define LOAD_VALUES_FROM(words, from, stride, lane) load_values(words, from, stride, lane)
+    load_query(words, from, stride, lane);
+#endif
+}
+
+static inline void load_keys_from(uint *words, const __local ushort *from, const int stride,
+                                  const int lane)
+{
+#if HAS_PTX
+    load_matrices(words, from);
+#else
+    load_keys(words, from, stride, lane);
+#endif
+}
+
+#if !PACKED_VALUES
+static inline void load_values_from(uint *words, const __local ushort *from, const int stride,
+                                    const int lane)
+{
+#if HAS_PTX
+    load_matrices_transposed(words, from);
+#else
+    load_values(words, from, stride, lane);
+#endif
+}
 #endif
 
 /* ---- filling --------------------------------------------------------------------------------- */
@@ -160,7 +202,7 @@ static inline void store_result(const float x, __global o_storage *p)
 #if O_DTYPE == DTYPE && DTYPE != DTYPE_F32
     *(__global ushort *)p = element_round(x);
 #else
-    STORE_O(x, p, 0);
+    store1_of(O_DTYPE, x, p, 0);
 #endif
 }
 
@@ -406,7 +448,7 @@ static inline struct packed_place packed_place_of(const int t, const int dims, c
 /* Returns key n of the item's four keys. */
 static inline int packed_key(const struct packed_place place, const int n)
 {
-    return place.slab * FRAGMENT_DEPTH + VALUE_KEY(place.depth + n);
+    return place.slab * FRAGMENT_DEPTH + value_key(place.depth + n);
 }
 
 /* Stores x: one or four dims of each of four keys. */

@@ -5,22 +5,11 @@
  * from local memory (warpgroup_products.h). Each sub-group has 16 of the queries, with the register
  * layout of mma.sync.m16n8k16 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16"). */
 #pragma once
-#include "common/kernel.h"
-#include "families/fragment_sizes.h"
 #include "mma/fragment_mma_sync.h"
-
-#define HAS_TILE_PRODUCTS 1
 
 #if !EMULATE
 /* See src/program/ptx.h. */
 #define SM_90A "//sm_90a "
-#define SM_90A_ENTRY "//sm_90a.entry "
-/* Limits registers so that RESIDENT_GROUPS work-groups fit a multiprocessor. */
-#if RESIDENT_GROUPS > 1 || PRODUCER
-#define TEXT_OF(x) #x
-#define MINIMUM_GROUPS(n) ".minnctapersm " TEXT_OF(n)
-#define REGISTERS_FOR_GROUPS() __asm volatile(SM_90A_ENTRY MINIMUM_GROUPS(RESIDENT_GROUPS))
-#endif
 
 /* Ends the kernel in the driver's first assembly, in which the instructions above are still
  * comments. The code after it is then dead and not assembled, which would take a fifth of a
@@ -39,8 +28,6 @@ static inline void tiles_stored(void)
     async_copies_wait();
     __asm volatile(SM_90A "fence.proxy.async.shared::cta;" : : : "memory");
 }
-#define async_copies_wait tiles_stored
-
 /* Makes one group of the copies begun since the last call. COPIES_WAIT_BUT waits for all but the
  * latest. */
 static inline void copies_begin(void)
@@ -57,4 +44,8 @@ static inline void copies_begin(void)
 {
 }
 #define COPIES_WAIT_BUT(latest)
+
+static inline void tiles_stored(void)
+{
+}
 #endif

@@ -19,14 +19,14 @@ enum {
     SHARING_BITS_END = 32,
     REPLICAS = 2,
     KEY_RUN = 8,
-    OTHERS_AT_ONCE = 1
+    OTHERS_AT_ONCE = 1,
+    SUMS_OF_QUERY = FRAGMENT_SUMS,
+    OTHER_WORDS = 8,
+    QUERY_RUN = 8
 };
-#define OTHER_WORDS 8
-#define QUERY_RUN 8
 #define PACKED_VALUES 1
 #define KEYS_OF_SUMS 1
 
-#define SUM_QUERY(e) 0
 static inline int lane_query(const int lane, const int n)
 {
     return lane % 16;
@@ -55,13 +55,8 @@ static inline int other_depth(const int lane, const int e)
 /* A lane has the scores of every second key, and its partner in the other half has the rest: the
  * weights of a slab are exchanged in pairs. */
 #define WEIGHTS_ARE_EXCHANGED 1
-#define VALUE_KEY(depth) (depth)
 
 #if !EMULATE
-#define IN_ORDER() __builtin_amdgcn_sched_barrier(0)
-#define SUM_HERE(x) __asm volatile("" : "+v"(x))
-#define INDEX_HERE(x) __asm volatile("" : "+v"(x))
-
 static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane,
                                 __local float *exchange)
 {

@@ -24,15 +24,12 @@
 #include "families/fused_gpu/fused_gpu_mma_sizes.h"
 
 #include "gpu/tile_load.h"
-#define MARK_ITEMS THREADS
-#define HAS_PARTS (DTYPE == DTYPE_F32)
 #include "mma/attention_parts.h"
-#define BLOCK_BITS_BEGIN(args) (HAS_PARTS ? PARTS_END(args) / FLOAT_BYTES : 0)
+#define MARKS_BEGIN(args) (OPERAND_PARTS > 1 ? attention_parts_end(args) / FLOAT_BYTES : 0)
 #include "gpu/query_block.h"
 #include "gpu/fused_task.h"
 #include "gpu/row_end.h"
 #include "score/mark_blocks.h"
-#define PLACES_IN_BYTES BYTES
 #include "mma/key_places.h"
 #include "mma/fragment_attention.h"
 #include "mma/fragment_planes.h"

@@ -20,7 +20,7 @@ INLINE void attend_overlapped(const struct arguments *args, const struct query_b
     struct keys keys = find_keys(args, block, block.begin);
     int number = 0; /* the number modulo 2 of the tile whose V is read next */
     float s[M_FRAGMENTS][KEY_SUMS];
-    TILE_WEIGHTS(weights);
+    tile_weights weights;
 
     if (keys.j0 >= block.end)
         return;
@@ -32,7 +32,7 @@ INLINE void attend_overlapped(const struct arguments *args, const struct query_b
     if (next.j0 < block.end)
         STAGE_KEYS(next, 1);
     begin_qk(q_tile, warpgroup_rows(first_row), BLOCK_M, K_TILE(0), q_words, s, lane, exchange);
-    FINISH_QK(q_words, s, 0);
+    finish_qk(q_words, s, 0);
     softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent_of(false), 0, lane,
                     exchange);
     round_weights(weights, 0, s, lane, exchange);
@@ -47,7 +47,7 @@ INLINE void attend_overlapped(const struct arguments *args, const struct query_b
         if (after.j0 < block.end)
             STAGE_KEYS(after, number);
         STAGE_VALUES(next, 1 - number, finite, v_nonfinite);
-        FINISH_QK(q_words, s, 1);
+        finish_qk(q_words, s, 1);
         softmax_of_tile(args, &block, &next, first_row, s, state, weight_exponent_of(false), 0,
                         lane, exchange);
         round_weights(weights, 0, s, lane, exchange);

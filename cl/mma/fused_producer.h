@@ -42,9 +42,9 @@ typedef __local uint4 *kept_rows;
                     KEPT_OF(u, n))
 #define PRODUCE_KEPT(keys, u, n)                                                                   \
     do {                                                                                           \
-        PLACE_FREE(u, 2);                                                                          \
+        wait_for_place(barriers, u, 2);                                                            \
         DRAW_KEPT(keys, u, n);                                                                     \
-        STORED(u, 2);                                                                              \
+        stored(barriers, u, 2);                                                                    \
     } while (0)
 
 /* Loads the lane's words of kept weights, for each of its rows. */
@@ -67,7 +67,7 @@ INLINE void load_kept(const __local uint4 *kept, const int first_row, const int 
     } while (0)
 
 /* Zeroes rounded weights that dropout drops. */
-INLINE void drop_weights(TILE_WEIGHTS(weights), const uint kept_words[LANE_QUERIES])
+INLINE void drop_rounded_weights(tile_weights weights, const uint kept_words[LANE_QUERIES])
 {
     UNROLL
     for (int slab = 0; slab < PART_SLABS; slab++)
@@ -81,8 +81,8 @@ INLINE void drop_weights(TILE_WEIGHTS(weights), const uint kept_words[LANE_QUERI
 }
 #define DROP_WEIGHTS(u)                                                                            \
     do {                                                                                           \
-        drop_weights(weights, kept_words);                                                         \
-        HALF_READ(u, 2);                                                                           \
+        drop_rounded_weights(weights, kept_words);                                                 \
+        half_read(barriers, u, 2, lane);                                                           \
     } while (0)
 #else
 typedef __local uchar *kept_rows;
@@ -91,8 +91,13 @@ typedef __local uchar *kept_rows;
 #define DROP_WEIGHTS(u)
 #endif
 
-#define OWN_Q (q_tile + first_row / 64 * 64 * ROW_STRIDE)
-#if PLANES > 1
+/* A warpgroup's queries in local memory. */
+INLINE __local ushort *own_queries(__local ushort *q_tile, const int first_row)
+{
+    return q_tile + first_row / 64 * 64 * ROW_STRIDE;
+}
+
+#if OPERAND_PARTS > 1
 #include "mma/fused_planes.h"
 #else
 #define KEYS_HERE(keys, u) HALF_HERE(u, 0, STAGE_KEYS(keys, (u).place))
@@ -111,13 +116,13 @@ INLINE void produce(const struct arguments *args, const struct query_block block
     do {
         for (struct keys keys = find_keys(args, block, block.begin); keys.j0 < block.end;
              keys = find_keys(args, block, after_keys(keys))) {
-            PLACE_FREE(u, 0);
+            wait_for_place(barriers, u, 0);
             STAGE_KEYS(keys, u.place);
-            COPIES_ASKED(u, 0, WIDTH(UNIT_K, DIM_QK) == 8 && t.k_aligned);
+            copies_asked(barriers, u, 0, WIDTH(UNIT_K, DIM_QK) == 8 && t.k_aligned);
             PRODUCE_KEPT(keys, u, 0);
-            PLACE_FREE(u, 1);
+            wait_for_place(barriers, u, 1);
             STAGE_VALUES(keys, u.place, again, v_nonfinite);
-            COPIES_ASKED(u, 1, WIDTH(UNIT_V, DIM_V) == 8 && t.v_aligned && !again);
+            copies_asked(barriers, u, 1, WIDTH(UNIT_V, DIM_V) == 8 && t.v_aligned && !again);
             u = next_use(u);
         }
         GROUP_BARRIER(); /* not_finite is final */
@@ -125,7 +130,6 @@ INLINE void produce(const struct arguments *args, const struct query_block block
     } while (again);
 }
 
-#if DRAWERS == 2
 /* The whole work of the warpgroup that only draws random numbers. */
 INLINE void draw(const struct arguments *args, const struct query_block block,
                  volatile __local int *not_finite, const kept_rows kept, __local ulong *barriers)
@@ -143,19 +147,25 @@ INLINE void draw(const struct arguments *args, const struct query_block block,
         again = !again && *not_finite;
     } while (again);
 }
-#define SERVE()                                                                                    \
-    do {                                                                                           \
-        if (THIS_THREAD >= COMPUTING + FILL_THREADS)                                               \
-            draw(args, block, &not_finite, kept, barriers);                                        \
-        else                                                                                       \
-            produce(args, block, t, q_tile, &not_finite, &v_nonfinite, kept, barriers);            \
-    } while (0)
-#endif
 #endif
 
 #endif
-#ifndef SERVE
-#define SERVE() produce(args, block, t, q_tile, &not_finite, &v_nonfinite, kept, barriers)
+
+#if !EMULATE
+/* The whole work of a thread that does not compute. */
+INLINE void serve(const struct arguments *args, const struct query_block block, const struct task t,
+                  __local ushort *q_tile, volatile __local int *not_finite,
+                  volatile __local int *v_nonfinite, const kept_rows kept, __local ulong *barriers)
+{
+#if OPERAND_PARTS > 1
+    produce_planes(args, block, t, q_tile, not_finite, v_nonfinite, kept, barriers);
+#else
+    if (DRAWERS == 2 && THIS_THREAD >= COMPUTING + FILL_THREADS)
+        draw(args, block, not_finite, kept, barriers);
+    else
+        produce(args, block, t, q_tile, not_finite, v_nonfinite, kept, barriers);
+#endif
+}
 #endif
 
 /* Each warpgroup loads its queries to a tile of their own. With Q_RESIDENT the whole work-group
@@ -168,7 +178,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
     const int first = first_row / 64 * 64;
 
     if (THIS_THREAD < COMPUTING && t->block.begin < t->block.end)
-        FILL_QUERIES(own_q, 64, first);
+        fill_queries(args, t, first, own_q, 64);
     copies_wait();
 #if Q_RESIDENT
     LOCAL_BARRIER(); /* q is complete */
@@ -183,31 +193,30 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
 #endif
 }
 
-#define LOAD_OWN_QUERIES() load_own_queries(args, &t, first_row, OWN_Q, q_words, lane)
-
-/* Loads queries for attend_produced(). The producer then does all of its work, and returns. */
+/* Loads queries for the computing threads. The producer then does all of its work, and returns. */
 #if EMULATE
-#define LOAD_QUERIES() LOAD_OWN_QUERIES()
+#define LOAD_QUERIES()                                                                             \
+    load_own_queries(args, &t, first_row, own_queries(q_tile, first_row), q_words, lane)
 #else
 #define LOAD_QUERIES()                                                                             \
     if (get_local_id(0) == 0)                                                                      \
         start_barriers(barriers);                                                                  \
     if (Q_RESIDENT)                                                                                \
-        LOAD_OWN_QUERIES();                                                                        \
+        load_own_queries(args, &t, first_row, own_queries(q_tile, first_row), q_words, lane);      \
     else                                                                                           \
         LOCAL_BARRIER(); /* the mbarriers are there */                                             \
     if (THIS_THREAD >= COMPUTING) {                                                                \
-        FEWER_REGISTERS();                                                                         \
-        SERVE();                                                                                   \
+        take_fewer_registers();                                                                    \
+        serve(args, block, t, q_tile, &not_finite, &v_nonfinite, kept, barriers);                  \
         return;                                                                                    \
     }                                                                                              \
-    MORE_REGISTERS();                                                                              \
+    take_more_registers();                                                                         \
     give_first_turn(warpgroup_rows(first_row) / 64);                                               \
     if (!Q_RESIDENT)                                                                               \
-    LOAD_OWN_QUERIES()
+    load_own_queries(args, &t, first_row, own_queries(q_tile, first_row), q_words, lane)
 #endif
 
-#if PLANES == 1
+#if OPERAND_PARTS == 1
 /* Attends to the tiles that the producer copies. At the end stream->next is the use that follows
  * the last one. */
 INLINE void attend_produced(const struct arguments *args, const struct query_block block,
@@ -217,13 +226,13 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
                             struct fragment_state state[M_FRAGMENTS], struct stream *stream,
                             const int lane, __local float *exchange)
 {
-    const __local ushort *const own_q = OWN_Q;
+    const __local ushort *const own_q = own_queries(q_tile, first_row);
     __local ulong *const barriers = stream->barriers;
     const int warpgroup = warpgroup_rows(first_row) / 64;
     struct keys keys = find_keys(args, block, block.begin);
     struct use now = stream->next;
     float s[M_FRAGMENTS][KEY_SUMS];
-    TILE_WEIGHTS(weights);
+    tile_weights weights;
 #if HAS_DROPOUT
     uint kept_words[LANE_QUERIES];
 #endif
@@ -232,8 +241,8 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
         return;
     KEYS_HERE(keys, now);
     begin_qk(own_q, 0, 64, K_TILE(now.place), q_words, s, lane, exchange);
-    FINISH_QK(q_words, s, 0);
-    HALF_READ(now, 0);
+    finish_qk(q_words, s, 0);
+    half_read(barriers, now, 0, lane);
     LOAD_KEPT(keys, now);
     softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent_of(false), 0, lane,
                     exchange);
@@ -251,12 +260,12 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
         begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS, state[0].out,
                            lane, exchange);
         give_turn(warpgroup + 1);
-        FINISH_QK(q_words, s, 1);
-        HALF_READ(then, 0);
+        finish_qk(q_words, s, 1);
+        half_read(barriers, then, 0, lane);
         LOAD_KEPT(after, then);
         softmax_of_tile(args, &block, &after, first_row, s, state, weight_exponent_of(false), 0,
                         lane, exchange);
-        HALF_READ(now, 1);
+        half_read(barriers, now, 1, lane);
         round_weights(weights, 0, s, lane, exchange);
         DROP_WEIGHTS(then);
         keys = after;
@@ -265,7 +274,7 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
     VALUES_HERE(keys, now);
     add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS, state[0].out, lane,
                      exchange);
-    HALF_READ(now, 1);
+    half_read(barriers, now, 1, lane);
     stream->next = next_use(now);
 }
 #endif

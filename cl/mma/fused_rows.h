@@ -7,7 +7,7 @@
 /* ---- load ------------------------------------------------------------------------------------ */
 
 /* Where plane n of the task's q, k or v begins, and its rows' step. */
-#if PLANES > 1
+#if OPERAND_PARTS > 1
 #define STAGED_Q(t, n) ((t).parts.q + (n) * (t).parts.q_plane)
 #define STAGED_K(t, n, j0) ((t).parts.k + (n) * (t).parts.k_plane + (j0)*K_ROW_STEP)
 #define STAGED_V(t, n, j0) ((t).parts.v + (n) * (t).parts.v_plane + (j0)*V_ROW_STEP)
@@ -16,24 +16,22 @@
 #define V_ROW_STEP PART_LINE(DIM_V)
 #else
 #define STAGED_Q(t, n) ((t).q)
-#define STAGED_K(t, n, j0) K_PLACE((t).k, FROM_KEY(j0, args->shape->k_stride))
-#define STAGED_V(t, n, j0) V_PLACE((t).v, FROM_KEY(j0, args->shape->v_stride))
+#define STAGED_K(t, n, j0) k_place((t).k, FROM_KEY(j0, args->shape->k_stride))
+#define STAGED_V(t, n, j0) v_place((t).v, FROM_KEY(j0, args->shape->v_stride))
 #define Q_ROW_STEP args->shape->q_stride[2]
 #define K_ROW_STEP args->shape->k_stride[2]
 #define V_ROW_STEP args->shape->v_stride[2]
 #endif
 
 /* Fills a tile of `rows` rows with queries from `first` of the task's block on. */
-#define FILL_QUERIES(tile, rows, first)                                                            \
-    for (int plane = 0; plane < PLANES; plane++)                                                   \
-    fill_rows((tile) + plane * BLOCK_M * ROW_STRIDE, ROW_STRIDE, rows, COLUMNS,                    \
-              STAGED_Q(*t, plane) + (first)*Q_ROW_STEP, Q_ROW_STEP, 0, FILL_STEP(Q_STEP),          \
-              t->block.queries - (first), FILL_DIM(DIM_QK), FILL_WIDTH(UNIT_Q, DIM_QK),            \
-              t->q_aligned, false)
-INLINE void stage_queries(const struct arguments *args, const struct task *t, const int first,
-                          __local ushort *q_tile)
+INLINE void fill_queries(const struct arguments *args, const struct task *t, const int first,
+                         __local ushort *tile, const int rows)
 {
-    FILL_QUERIES(q_tile, STAGED_ROWS, first);
+    for (int plane = 0; plane < OPERAND_PARTS; plane++)
+        fill_rows(tile + plane * BLOCK_M * ROW_STRIDE, ROW_STRIDE, rows, COLUMNS,
+                  STAGED_Q(*t, plane) + first * Q_ROW_STEP, Q_ROW_STEP, 0, FILL_STEP(q_step(args)),
+                  t->block.queries - first, FILL_DIM(DIM_QK), FILL_WIDTH(UNIT_Q, DIM_QK),
+                  t->q_aligned, false);
 }
 
 /* Loads Q to local memory and, with Q_RESIDENT, on to registers. */
@@ -43,7 +41,7 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
 {
     for (int first = 0; first < BLOCK_M; first += STAGED_ROWS) {
         if (t->block.begin < t->block.end && (first == 0 || first < t->block.queries))
-            stage_queries(args, t, first, q_tile);
+            fill_queries(args, t, first, q_tile, STAGED_ROWS);
         copies_wait();
         LOCAL_BARRIER(); /* q is complete */
 #if Q_RESIDENT
@@ -63,18 +61,18 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
 
 /* Stages K and V of a tile of keys; number selects the list of rows in pages. */
 #define STAGE_KEYS(keys, number)                                                                   \
-    for (int plane = 0; plane < PLANES; plane++)                                                   \
+    for (int plane = 0; plane < OPERAND_PARTS; plane++)                                            \
     FILL_KEYS(K_TILE(number) + plane * BLOCK_N * K_STRIDE, k_factors,                              \
               STAGED_K(t, plane, (keys).j0), K_ROW_STEP, KV_PLACES(places, number, 0),             \
               (keys).count, DIM_QK, t.k_aligned)
 #define STAGE_VALUES(keys, number, finite, nonfinite)                                              \
-    for (int plane = 0; plane < PLANES; plane++)                                                   \
+    for (int plane = 0; plane < OPERAND_PARTS; plane++)                                            \
         if (FILL_VALUES(V_TILE(number) + plane * BLOCK_N * V_STRIDE, v_factors,                    \
                         STAGED_V(t, plane, (keys).j0), V_ROW_STEP, KV_PLACES(places, number, 1),   \
                         (keys).count, t.v_aligned, finite))                                        \
     atomic_or(nonfinite, 1)
 
-#if PLANES > 1
+#if OPERAND_PARTS > 1
 /* Scores that are NaNs, computed as floats. */
 #define EXACT_SCORES(keys, s)                                                                      \
     do {                                                                                           \
@@ -169,7 +167,7 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
             continue;
         UNROLL
         for (int x = 0; x < DIM_SUMS; x++) {
-            if (SUM_QUERY(x % FRAGMENT_SUMS) != n || DIM(x) >= DIM_V)
+            if (sum_query(x % FRAGMENT_SUMS) != n || DIM(x) >= DIM_V)
                 continue;
 #if STORES_PAIRS
             if (x % 2 == 0)
@@ -178,7 +176,8 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
                                                          state->out[x + 1] * factor[n]),
                            rows_aligned(rows, args->shape->o_stride[2], 2), to + DIM(x));
 #else
-            STORE_O(factor[n] == 0.0f ? 0.0f : state->out[x] * factor[n], to, DIM(x) * O_STEP);
+            store1_of(O_DTYPE, factor[n] == 0.0f ? 0.0f : state->out[x] * factor[n], to,
+                      DIM(x) * o_step(args));
 #endif
         }
     }
@@ -216,19 +215,20 @@ INLINE void add_nonfinite_to_o(const struct arguments *args, const struct task *
     for (int x = get_local_id(0); x < block->queries * DIM_V; x += COMPUTING) {
         const long i = block->i0 + x / DIM_V;
         const int d = x % DIM_V;
-        const long at_o = row_offset(args->shape->o_stride, block->b, block->h, i) + d * O_STEP;
+        const long at_o =
+            row_offset(args->shape->o_stride, block->b, block->h, i) + d * o_step(args);
         float extra = 0.0f;
         for (long j = block->begin; j < block->end; j++) {
             if (!HAS_ROW(block->b, j))
                 continue;
             const float here =
-                load_v(t->v, KEY_ROW(block->b, j, args->shape->v_stride), d * V_STEP);
+                load_v(t->v, KEY_ROW(block->b, j, args->shape->v_stride), d * v_step(args));
             if (here * 0.0f != 0.0f &&
                 visible(args, block->e, first_key(args, block->e, i), end_key(args, block->e, i),
                         block->b, block->h, i, j))
                 extra += here * dropout_factor(args, block->b, block->h, i, j);
         }
         if (extra != 0.0f && !row_is_zero[x / DIM_V])
-            STORE_O(LOAD_O(args->o, at_o) + extra, args->o, at_o);
+            store1_of(O_DTYPE, load1_of(O_DTYPE, args->o, at_o) + extra, args->o, at_o);
     }
 }

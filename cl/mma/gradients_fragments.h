@@ -13,8 +13,8 @@
 #define DRAWERS 0 /* a producer of gradients copies alone */
 #include "mma/computing.h"
 #define LOAD_WIDTH 8
+#include "mma/tile_layout.h"
 #include "families/backward_gpu/backward_gpu_mma_sizes.h"
-#define SCORE_UNIT 1.0f
 #include "common/backward.h"
 #include "gpu/tile_load.h"
 #include "gpu/backward_tile.h"

@@ -11,11 +11,11 @@
         start_barriers(barriers);                                                                  \
     LOCAL_BARRIER(); /* the mbarriers are there */                                                 \
     if (THIS_THREAD >= COMPUTING) {                                                                \
-        FEWER_REGISTERS();                                                                         \
+        take_fewer_registers();                                                                    \
         call;                                                                                      \
         return;                                                                                    \
     }                                                                                              \
-    MORE_REGISTERS()
+    take_more_registers()
 #else
 #define PRODUCE(call)
 #endif
@@ -61,7 +61,7 @@ INLINE void store_dk(const struct arguments *args, const struct tile t, const in
         sums, DIM_QK, UNIT_DK, args->shape->scale, t.keys, rows,
         here->first_row + f * FRAGMENT_QUERIES, here->dim_group, here->lane,
         args->dk + row_offset(args->shape->dk_stride, t.b, t.h / args->shape->group, t.j0),
-        args->shape->dk_stride[2], DK_STEP);
+        args->shape->dk_stride[2], dk_step(args));
 }
 
 INLINE void store_dv(const struct arguments *args, const struct tile t, const int rows,
@@ -71,7 +71,7 @@ INLINE void store_dv(const struct arguments *args, const struct tile t, const in
         sums, DIM_V, UNIT_DV, 1.0f, t.keys, rows, here->first_row + f * FRAGMENT_QUERIES,
         here->dim_group, here->lane,
         args->dv + row_offset(args->shape->dv_stride, t.b, t.h / args->shape->group, t.j0),
-        args->shape->dv_stride[2], DV_STEP);
+        args->shape->dv_stride[2], dv_step(args));
 }
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
@@ -98,7 +98,7 @@ backward_keys(PARAMETERS_backward_keys)
     STREAM;
 
 #if PRODUCER
-    REGISTERS_FOR_GROUPS();
+    registers_for_groups();
 #endif
     LEAVE_FIRST_ASSEMBLY();
     if (get_local_id(0) == 0)
@@ -151,13 +151,14 @@ INLINE void add_nonfinite_keys(const struct arguments *args, const struct tile t
         bool found = false;
         for (long j = begin; j < end; j++) {
             const float y =
-                LOAD(args->k, row_offset(args->shape->k_stride, t.b, t.h / args->shape->group, j) +
-                                  d * K_STEP);
+                load1_of(DTYPE, args->k,
+                         row_offset(args->shape->k_stride, t.b, t.h / args->shape->group, j) +
+                             d * k_step(args));
             found = found || (y * 0.0f != 0.0f && counts(args, t, i, j));
         }
         if (found)
-            store_result(NAN,
-                         args->dq + row_offset(args->shape->dq_stride, t.b, t.h, i) + d * DQ_STEP);
+            store_result(NAN, args->dq + row_offset(args->shape->dq_stride, t.b, t.h, i) +
+                                  d * dq_step(args));
     }
 }
 
@@ -175,7 +176,7 @@ INLINE void add_nonfinite_keys(const struct arguments *args, const struct tile t
 #define FIND_OWN_STATISTICS()                                                                      \
     UNROLL                                                                                         \
     for (int n = 0; n < LANE_QUERIES; n++)                                                         \
-    statistics[n] = statistic_of(args, t.b, t.h, t.i0 + OWNED_ROW(n))
+    statistics[n] = statistic_of(args, t.b, t.h, t.i0 + owned_row(n, first_row, lane))
 #if PRODUCER
 #define SUM_KEYS()                                                                                 \
     sum_produced_keys(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,    \
@@ -210,7 +211,7 @@ backward_queries(PARAMETERS_backward_queries)
     bool again = false;
     STREAM;
 
-    REGISTERS_FOR_GROUPS();
+    registers_for_groups();
     LEAVE_FIRST_ASSEMBLY();
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
@@ -254,7 +255,7 @@ backward_queries(PARAMETERS_backward_queries)
         store_fragment_gradients(sums_q[f], DIM_QK, UNIT_DQ, args->shape->scale, t.queries, rows,
                                  first_row + f * FRAGMENT_QUERIES, here.dim_group, lane,
                                  args->dq + row_offset(args->shape->dq_stride, t.b, t.h, t.i0),
-                                 args->shape->dq_stride[2], DQ_STEP);
+                                 args->shape->dq_stride[2], dq_step(args));
     COMPUTING_BARRIER(); /* the results are complete */
     if (streamed_nonfinite)
         add_nonfinite_keys(args, t, begin, end);
@@ -290,7 +291,7 @@ backward_bias(PARAMETERS_backward_bias)
             find_head(args, &t);
             UNROLL
             for (int n = 0; n < LANE_QUERIES; n++)
-                statistics[n] = statistic_of(args, t.b, t.h, t.i0 + OWNED_ROW(n));
+                statistics[n] = statistic_of(args, t.b, t.h, t.i0 + owned_row(n, first_row, lane));
             LOCAL_BARRIER(); /* all have read the old contents */
             STAGE_OWNED(q_rows(args, t.b, t.h, t.i0, t.queries), here.owned_qk, DIM_QK, UNIT_Q);
             STAGE_OWNED(do_rows(args, t.b, t.h, t.i0, t.queries), here.owned_v, DIM_V, UNIT_DO);
@@ -315,10 +316,11 @@ backward_bias(PARAMETERS_backward_bias)
     __global bias_storage *to = args->dbias + head_offset(args->shape->bias_stride, tile.b, tile.h);
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
-        const long i = t.i0 + OWNED_ROW(SUM_QUERY(x % FRAGMENT_SUMS)), j = t.j0 + STREAMED_ROW(x);
+        const long i = t.i0 + owned_row(sum_query(x % FRAGMENT_SUMS), first_row, lane),
+                   j = t.j0 + streamed_row(x, lane);
         if (here.dim_group == 0 && i < args->shape->seq_q && j < args->shape->seq_kv)
-            STORE_BIAS(sums[x], to,
-                       i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
+            store1_of(BIAS_DTYPE, sums[x], to,
+                      i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
     }
 }
 #endif

@@ -1,91 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* f32 gradients: q, k, v and do as parts (mma/f32_parts.h) in the workspace, behind the sums of a bias. The parts of a
  * tensor follow each other. Each is row-major, (batch, heads, longest sequence, dim), with rows of PART_LINE(dim)
- * elements, 0 from dim on: pieces of 16 bytes.
- *
- * A part of backward_gpu_mma.cl, which includes it before its kernels. */
+ * elements, 0 from dim on: pieces of 16 bytes. */
 #pragma once
+#include "gpu/backward_tile.h"
+#include "mma/fragment.h"
 
 #if OPERAND_PARTS > 1
 #include "mma/f32_parts.h"
-
-/* The numbers of rows of q and do, and of k and v, in all batches. */
-INLINE long part_rows_q(const struct arguments *args)
-{
-    return args->shape->batch * args->shape->heads * longest_q(args);
-}
-
-INLINE long part_rows_kv(const struct arguments *args)
-{
-    return args->shape->batch * args->shape->kv_heads * longest_kv(args);
-}
-
-/* The offsets of each tensor's parts, in elements. */
-INLINE __global ushort *parts_of_q(const struct arguments *args)
-{
-    __global float *const begin = args->workspace + bias_sums_end(args);
-
-    return (__global ushort *)((__global uchar *)begin + (-(size_t)begin & 15));
-}
-
-INLINE __global ushort *parts_of_do(const struct arguments *args)
-{
-    return parts_of_q(args) + OPERAND_PARTS * part_rows_q(args) * PART_LINE(DIM_QK);
-}
-
-INLINE __global ushort *parts_of_k(const struct arguments *args)
-{
-    return parts_of_do(args) + OPERAND_PARTS * part_rows_q(args) * PART_LINE(DIM_V);
-}
-
-INLINE __global ushort *parts_of_v(const struct arguments *args)
-{
-    return parts_of_k(args) + OPERAND_PARTS * part_rows_kv(args) * PART_LINE(DIM_QK);
-}
-
-/* Returns the matrix of `rows` rows from number `row` on; each part has part_rows rows. */
-INLINE struct matrix matrix_of_parts(const __global ushort *parts, const int dim,
-                                     const long part_rows, const long row, const int rows)
-{
-    const struct matrix m = {parts + row * PART_LINE(dim),
-                             PART_LINE(dim),
-                             1,
-                             part_rows * PART_LINE(dim),
-                             PART_LINE(dim),
-                             rows,
-                             8,
-                             true};
-
-    return m;
-}
-
-INLINE struct matrix q_rows(const struct arguments *args, const long b, const long h, const long i,
-                            const int rows)
-{
-    return matrix_of_parts(parts_of_q(args), DIM_QK, part_rows_q(args), row_of(args, b, h, i),
-                           rows);
-}
-
-INLINE struct matrix do_rows(const struct arguments *args, const long b, const long h, const long i,
-                             const int rows)
-{
-    return matrix_of_parts(parts_of_do(args), DIM_V, part_rows_q(args), row_of(args, b, h, i),
-                           rows);
-}
-
-INLINE struct matrix k_rows(const struct arguments *args, const long b, const long kv_head,
-                            const long j, const int rows)
-{
-    return matrix_of_parts(parts_of_k(args), DIM_QK, part_rows_kv(args),
-                           (b * args->shape->kv_heads + kv_head) * longest_kv(args) + j, rows);
-}
-
-INLINE struct matrix v_rows(const struct arguments *args, const long b, const long kv_head,
-                            const long j, const int rows)
-{
-    return matrix_of_parts(parts_of_v(args), DIM_V, part_rows_kv(args),
-                           (b * args->shape->kv_heads + kv_head) * longest_kv(args) + j, rows);
-}
 
 /* Writes the parts of piece number `piece` of a head's rows, which begin at row number first_row of
  * each part. */
@@ -132,12 +54,12 @@ backward_parts(PARAMETERS_backward_parts)
     write_parts(args->name + row_offset(args->shape->steps, b, h, 0), args->shape->steps[2], step, \
                 args->shape->seq, dim, parts(args), part_rows(args), first_row, piece)
     if (of_queries && is_first)
-        WRITE_PARTS(q, q_stride, Q_STEP, seq_q, DIM_QK, parts_of_q, part_rows_q);
+        WRITE_PARTS(q, q_stride, q_step(args), seq_q, DIM_QK, parts_of_q, part_rows_q);
     else if (of_queries)
-        WRITE_PARTS(d_o, d_o_stride, DO_STEP, seq_q, DIM_V, parts_of_do, part_rows_q);
+        WRITE_PARTS(d_o, d_o_stride, do_step(args), seq_q, DIM_V, parts_of_do, part_rows_q);
     else if (is_first)
-        WRITE_PARTS(k, k_stride, K_STEP, seq_kv, DIM_QK, parts_of_k, part_rows_kv);
+        WRITE_PARTS(k, k_stride, k_step(args), seq_kv, DIM_QK, parts_of_k, part_rows_kv);
     else
-        WRITE_PARTS(v, v_stride, V_STEP, seq_kv, DIM_V, parts_of_v, part_rows_kv);
+        WRITE_PARTS(v, v_stride, v_step(args), seq_kv, DIM_V, parts_of_v, part_rows_kv);
 }
 #endif

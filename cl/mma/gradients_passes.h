@@ -84,7 +84,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             REPLACE_PRODUCTS(again, false, &here, p);
             weigh_scores(true, partial, args, t, here.first_row, 0, statistics[number], p, lane);
             if (again)
-                PRODUCTS_WAIT(0);
+                products_wait(0);
             REPLACE_PRODUCTS(again, true, &here, ds);
 #else
             FINISH_BOTH(p, ds);
@@ -170,7 +170,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
         FINISH(p, 1);
         REPLACE_PRODUCTS(again, false, &here, p);
         weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p, lane);
-        WEIGHTS_HERE(p + STREAMED_SUMS - 2);
+        weights_here(p + STREAMED_SUMS - 2);
         FINISH(ds, 0);
         REPLACE_PRODUCTS(again, true, &here, ds);
         weigh_gradients(false, partial, statistics, 0, p, ds, lane);

@@ -68,13 +68,13 @@ INLINE void produce_queries(const struct arguments *args, struct tile t, const l
                                   end)) {
                 const struct place there = USE_PLACE(u);
                 const struct matrix streamed_q = TILE_QUERIES(t), streamed_do = TILE_GRADIENTS(t);
-                PLACE_FREE(u, 0);
+                wait_for_place(barriers, u, 0);
                 STAGE_STREAMED(streamed_q, there.qk, DIM_QK, UNIT_Q);
                 stage_statistics(args, t, statistics[u.place]);
-                COPIES_ASKED(u, 0, IS_COPIED(streamed_q, DIM_QK, UNIT_Q));
-                PLACE_FREE(u, 1);
+                copies_asked(barriers, u, 0, IS_COPIED(streamed_q, DIM_QK, UNIT_Q));
+                wait_for_place(barriers, u, 1);
                 STAGE_STREAMED(streamed_do, there.v, DIM_V, UNIT_DO);
-                COPIES_ASKED(u, 1, IS_COPIED(streamed_do, DIM_V, UNIT_DO));
+                copies_asked(barriers, u, 1, IS_COPIED(streamed_do, DIM_V, UNIT_DO));
                 u = next_use(u);
             }
         }
@@ -114,7 +114,7 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
             FINISH(p, 1);
             REPLACE_PRODUCTS(again, false, &here, p);
             weigh_scores(true, partial, args, t, here.first_row, 0, statistics[u.place], p, lane);
-            WEIGHTS_HERE(p + STREAMED_SUMS - 2);
+            weights_here(p + STREAMED_SUMS - 2);
             FINISH(ds, 0);
             REPLACE_PRODUCTS(again, true, &here, ds);
             MAKE_FINITE(here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
@@ -124,8 +124,8 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
             add_fragment_rows(again, here.qk, DIM_QK, 0, ds, sums_k, lane, exchange);
             SUMS_COMPLETE(sums_v, DIM_V);
             SUMS_COMPLETE(sums_k, DIM_QK);
-            HALF_READ(u, 0);
-            HALF_READ(u, 1);
+            half_read(barriers, u, 0, lane);
+            half_read(barriers, u, 1, lane);
             u = next_use(u);
         }
     }
@@ -149,12 +149,12 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
              t = keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end)) {
             const struct place there = USE_PLACE(u);
             const struct matrix streamed_k = TILE_KEYS(t), streamed_v = TILE_VALUES(t);
-            PLACE_FREE(u, 0);
+            wait_for_place(barriers, u, 0);
             STAGE_STREAMED(streamed_k, there.qk, DIM_QK, UNIT_K);
-            COPIES_ASKED(u, 0, IS_COPIED(streamed_k, DIM_QK, UNIT_K));
-            PLACE_FREE(u, 1);
+            copies_asked(barriers, u, 0, IS_COPIED(streamed_k, DIM_QK, UNIT_K));
+            wait_for_place(barriers, u, 1);
             STAGE_STREAMED(streamed_v, there.v, DIM_V, UNIT_V);
-            COPIES_ASKED(u, 1, IS_COPIED(streamed_v, DIM_V, UNIT_V));
+            copies_asked(barriers, u, 1, IS_COPIED(streamed_v, DIM_V, UNIT_V));
             u = next_use(u);
         }
         GROUP_BARRIER(); /* not_finite is final */
@@ -171,10 +171,10 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
         const struct place weighed = USE_PLACE(at_place);                                          \
         REPLACE_PRODUCTS(again, false, &weighed, p);                                               \
         weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p, lane);             \
-        WEIGHTS_HERE(p + STREAMED_SUMS - 2);                                                       \
+        weights_here(p + STREAMED_SUMS - 2);                                                       \
         FINISH(ds, more);                                                                          \
         REPLACE_PRODUCTS(again, true, &weighed, ds);                                               \
-        HALF_READ(at_place, 1);                                                                    \
+        half_read(barriers, at_place, 1, lane);                                                                   \
         weigh_gradients(false, partial, statistics, 0, p, ds, lane);                               \
         (void)weighed;                                                                             \
     } while (0)
@@ -219,9 +219,9 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
                         lane, exchange);
         FINISH(p, 2);
         WEIGH_KEYS(t, then, 1);
-        WEIGHTS_HERE(ds + STREAMED_SUMS - 2);
+        weights_here(ds + STREAMED_SUMS - 2);
         SUMS_COMPLETE(sums_q, DIM_QK);
-        HALF_READ(u, 0);
+        half_read(barriers, u, 0, lane);
         MAKE_FINITE(there.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
         ADD_INFINITE_WEIGHTS(again, there.qk, DIM_QK, 0, ds, sums_q);
         round_rows(ds, words, lane, exchange);
@@ -231,6 +231,6 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
     begin_part_sums(words, BLOCK_STREAMED, here.qk, STREAMED_ELEMENTS(DIM_QK), DIM_QK, sums_q, lane,
                     exchange);
     SUMS_COMPLETE(sums_q, DIM_QK);
-    HALF_READ(u, 0);
+    half_read(barriers, u, 0, lane);
     stream->next = next_use(u);
 }

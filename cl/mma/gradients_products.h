@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first products of gradients, of a sub-group's owned rows with the streamed ones: q k^T and do v^T.
- *
- * A part of backward_gpu_mma.cl, which includes it behind struct place. */
+/* The first products of gradients, of a sub-group's owned rows with the streamed ones: q k^T and do v^T. */
 #pragma once
+#include "mma/gradients_place.h"
+#if HAS_TILE_PRODUCTS
+#include "mma/warpgroup_tile.h"
+#endif
 
 #if HAS_TILE_PRODUCTS
 /* The warpgroup's owned rows, and the number of rows of their tile. */
@@ -52,9 +54,9 @@ INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float d
 #if HAS_TILE_PRODUCTS
 #define FINISH_BOTH(s, dp)                                                                         \
     do {                                                                                           \
-        PRODUCTS_WAIT(0);                                                                          \
-        SUMS_HERE(s, STREAMED_SUMS);                                                               \
-        SUMS_HERE(dp, STREAMED_SUMS);                                                              \
+        products_wait(0);                                                                          \
+        sums_here(s, STREAMED_SUMS);                                                               \
+        sums_here(dp, STREAMED_SUMS);                                                              \
     } while (0)
 #else
 #define FINISH_BOTH(s, dp)
@@ -64,8 +66,8 @@ INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float d
 #if HAS_TILE_PRODUCTS
 #define FINISH(sums, latest)                                                                       \
     do {                                                                                           \
-        PRODUCTS_WAIT(latest);                                                                     \
-        SUMS_HERE(sums, STREAMED_SUMS);                                                            \
+        products_wait(latest);                                                                     \
+        sums_here(sums, STREAMED_SUMS);                                                            \
     } while (0)
 #else
 #define FINISH(sums, latest)

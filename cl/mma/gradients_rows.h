@@ -3,31 +3,10 @@
 #pragma once
 #include "mma/gradients_fragments.h"
 #include "mma/fragment_gradients.h"
+#include "mma/gradients_place.h"
+#include "mma/gradients_products.h"
 
-/* ---- what the kernels share ------------------------------------------------------------------ */
-
-/* The places of a work-group's rows in local memory, and this sub-group's rows. */
-struct place {
-    __local ushort *owned_qk, *owned_v, *qk, *v; /* qk, v: the streamed rows */
-    int lane, first_row, dim_group;
-};
-
-INLINE struct place find_place(__local uint4 *tiles)
-{
-    __local ushort *const all = (__local ushort *)tiles;
-    const int sub = THIS_THREAD / FRAGMENT_LANES;
-    const int own =
-        PRODUCER ? sub / 4 * 64 : 0; /* rows of warpgroups before this one, in tiles of their own */
-    const struct place here = {all + OWNED_QK_AT + own * OWNED_STRIDE(DIM_QK),
-                               all + OWNED_V_AT + own * OWNED_STRIDE(DIM_V),
-                               all + STREAMED_QK_AT,
-                               all + STREAMED_V_AT,
-                               THIS_THREAD % FRAGMENT_LANES,
-                               sub / DIM_GROUPS * M_FRAGMENTS * FRAGMENT_QUERIES,
-                               sub % DIM_GROUPS};
-
-    return here;
-}
+/* ---- owned rows --------------------------------------------------------------------------- */
 
 #if PRODUCER /* a warpgroup's own rows, possibly none */
 #define OWNED_COMPLETE()                                                                           \
@@ -55,8 +34,6 @@ INLINE struct place find_place(__local uint4 *tiles)
             STAGE_OWN(rows_v, here.owned_v, DIM_V, unit_v);                                        \
         }                                                                                          \
     } while (0)
-
-#include "mma/gradients_products.h"
 
 /* The place of streamed rows of stage `number`. */
 INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, const int number)
@@ -97,19 +74,22 @@ INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, c
         float extra = 0.0f;
         for (t.h = kv_head * args->shape->group; t.h < (kv_head + 1) * args->shape->group; t.h++)
             for (long i = begin; i < end; i++) {
-                const float y =
-                    of_k
-                        ? LOAD(args->q, row_offset(args->shape->q_stride, t.b, t.h, i) + d * Q_STEP)
-                        : LOAD(args->d_o,
-                               row_offset(args->shape->d_o_stride, t.b, t.h, i) + d * DO_STEP);
+                const float y = of_k ? load1_of(DTYPE, args->q,
+                                                row_offset(args->shape->q_stride, t.b, t.h, i) +
+                                                    d * q_step(args))
+                                     : load1_of(DTYPE, args->d_o,
+                                                row_offset(args->shape->d_o_stride, t.b, t.h, i) +
+                                                    d * do_step(args));
                 if (y * 0.0f != 0.0f && counts(args, t, i, j))
                     extra += of_k ? NAN : y * dropout_factor(args, t.b, t.h, i, j);
             }
         __global o_storage *const to =
-            of_k ? args->dk + row_offset(args->shape->dk_stride, t.b, kv_head, j) + d * DK_STEP
-                 : args->dv + row_offset(args->shape->dv_stride, t.b, kv_head, j) + d * DV_STEP;
+            of_k
+                ? args->dk + row_offset(args->shape->dk_stride, t.b, kv_head, j) + d * dk_step(args)
+                : args->dv + row_offset(args->shape->dv_stride, t.b, kv_head, j) +
+                      d * dv_step(args);
         if (extra != 0.0f)
-            store_result(LOAD_O(to, 0) + extra, to);
+            store_result(load1_of(O_DTYPE, to, 0) + extra, to);
     }
 }
 

@@ -22,8 +22,8 @@ INLINE void multiply_wide_rows(const __local ushort *owned, const __local ushort
                                __local float *exchange)
 {
     const int tiles = STREAMED_TILES / OTHERS_AT_ONCE, steps = COLUMNS(DIM_QK) / FRAGMENT_DEPTH;
-    const __local ushort *const rows = owned + ROWS_START(OWNED_STRIDE(DIM_QK), lane);
-    const __local ushort *const keys = streamed + KEYS_START(STREAMED_STRIDE(DIM_QK), lane);
+    const __local ushort *const rows = owned + rows_start(OWNED_STRIDE(DIM_QK), lane);
+    const __local ushort *const keys = streamed + keys_start(STREAMED_STRIDE(DIM_QK), lane);
     uint row_words[2][M_FRAGMENTS][QUERY_WORDS], words[2][OTHERS_AT_ONCE * OTHER_WORDS];
 
     UNROLL
@@ -31,15 +31,15 @@ INLINE void multiply_wide_rows(const __local ushort *owned, const __local ushort
         UNROLL
         for (int x = 0; x < STREAMED_SUMS; x++)
             products[f][x] = 0.0f;
-        LOAD_QUERY_FROM(row_words[0][f], rows + FRAGMENT_ROW(f) * OWNED_STRIDE(DIM_QK),
+        load_query_from(row_words[0][f], rows + FRAGMENT_ROW(f) * OWNED_STRIDE(DIM_QK),
                         OWNED_STRIDE(DIM_QK), lane);
     }
-    LOAD_KEYS_FROM(words[0], keys, STREAMED_STRIDE(DIM_QK), lane);
+    load_keys_from(words[0], keys, STREAMED_STRIDE(DIM_QK), lane);
     UNROLL
     for (int t = 0; t < steps * tiles; t++) {
         const int step = t / tiles, n = t % tiles, next = t + 1;
         if (next < steps * tiles)
-            LOAD_KEYS_FROM(
+            load_keys_from(
                 words[next % 2],
                 keys + next % tiles * OTHERS_AT_ONCE * FRAGMENT_OTHERS * STREAMED_STRIDE(DIM_QK) +
                     next / tiles * FRAGMENT_DEPTH,
@@ -47,7 +47,7 @@ INLINE void multiply_wide_rows(const __local ushort *owned, const __local ushort
         UNROLL
         for (int f = 0; f < M_FRAGMENTS; f++)
             if (f % tiles == n && step + 1 < steps)
-                LOAD_QUERY_FROM(row_words[(step + 1) % 2][f],
+                load_query_from(row_words[(step + 1) % 2][f],
                                 rows + FRAGMENT_ROW(f) * OWNED_STRIDE(DIM_QK) +
                                     (step + 1) * FRAGMENT_DEPTH,
                                 OWNED_STRIDE(DIM_QK), lane);
@@ -66,15 +66,15 @@ INLINE void add_wide_rows(const __local ushort *tile, float weights[M_FRAGMENTS]
                           __local float *exchange)
 {
     const int tiles = DIM_TILES(DIM_QK) / OTHERS_AT_ONCE, all = STREAMED_SLABS * tiles;
-    const __local ushort *const rows = tile + ROWS_START(STREAMED_STRIDE(DIM_QK), lane);
+    const __local ushort *const rows = tile + rows_start(STREAMED_STRIDE(DIM_QK), lane);
     uint weight_words[M_FRAGMENTS][QUERY_WORDS], words[2][OTHERS_AT_ONCE * OTHER_WORDS];
 
-    LOAD_VALUES_FROM(words[0], rows, STREAMED_STRIDE(DIM_QK), lane);
+    load_values_from(words[0], rows, STREAMED_STRIDE(DIM_QK), lane);
     UNROLL
     for (int t = 0; t < all; t++) {
         const int slab = t / tiles, n = t % tiles, next = t + 1;
         if (next < all)
-            LOAD_VALUES_FROM(words[next % 2],
+            load_values_from(words[next % 2],
                              rows + next / tiles * FRAGMENT_DEPTH * STREAMED_STRIDE(DIM_QK) +
                                  next % tiles * OTHERS_AT_ONCE * FRAGMENT_OTHERS,
                              STREAMED_STRIDE(DIM_QK), lane);
@@ -165,7 +165,7 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
                                  statistics[number], x[f], lane);
                 pass_weights(x, passed, lane);
             }
-            PAIR_BARRIER(pair, second); /* the weights are complete */
+            pair_barrier(pair, second); /* the weights are complete */
             if (second)
                 weigh_passed(partial, statistics[number], passed, x, lane);
             RESTAGE_BARRIER(again); /* streamed rows may be overwritten */
@@ -189,7 +189,7 @@ INLINE void find_statistics(const __local float4 *statistics, const int first_ro
 {
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
-        own[n] = statistics[OWNED_ROW(n)];
+        own[n] = statistics[owned_row(n, first_row, lane)];
 }
 
 /* sum_over_keys() of wide sub-groups. */

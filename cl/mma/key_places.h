@@ -2,14 +2,13 @@
 /* The addresses of rows of K and V in pages, listed in local memory for this tile and the next one,
  * which is copied while this one is computed.
  *
- * Who includes this defines BLOCK_N, THREADS, PLACES_IN_BYTES. Kernels have `__local long
- * places[PLACES]`. */
+ * Kernels have `__local long places[PLACES]`. */
 #pragma once
 #include "common/key_rows.h"
 #include "common/quantized.h"
 
 /* Addresses count elements, or bytes where quantized rows arrive as bytes. */
-#if PLACES_IN_BYTES
+#if BYTES
 #define LISTED_PLACE(cache, place) ((place) / BLOCK_VALUES * BLOCK_BYTES(cache))
 #else
 #define LISTED_PLACE(cache, place) (place)

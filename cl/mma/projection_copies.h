@@ -5,10 +5,9 @@
  * products of a step.
  *
  * Pieces are copied where a stage is part of one head of x, and heads, rows and columns are whole
- * pieces: the host's condition for this way. Other problems of the program copy elements.
- *
- * Who includes this defines STRIDE. */
+ * pieces: the host's condition for this way. Other problems of the program copy elements. */
 #pragma once
+#include "families/projection_gpu/projection_gpu_mma_sizes.h"
 #include "gpu/projection_task.h"
 #include "mma/fragment_tile.h"
 #include "mma/projection_stages.h"
@@ -135,9 +134,9 @@ INLINE struct operand_starts find_starts(const int first_row, const int first_co
                                          const int lane)
 {
     struct operand_starts s = {
-        first_row * STRIDE + ROWS_START(STRIDE, lane),
-        BLOCK_M * STRIDE + (UNIT_W_COLUMN ? first_column + ROWS_START(W_STRIDE, lane)
-                                          : first_column * W_STRIDE + KEYS_START(W_STRIDE, lane))};
+        first_row * STRIDE + rows_start(STRIDE, lane),
+        BLOCK_M * STRIDE + (UNIT_W_COLUMN ? first_column + rows_start(W_STRIDE, lane)
+                                          : first_column * W_STRIDE + keys_start(W_STRIDE, lane))};
 
     LATER(s.x);
     LATER(s.w);
@@ -153,14 +152,14 @@ INLINE void load_operand(struct operands *to, const __local ushort *stage,
               column = (n - M_FRAGMENTS) * OTHERS_AT_ONCE * FRAGMENT_OTHERS;
 
     if (n < M_FRAGMENTS)
-        LOAD_QUERY_FROM(to->x[n], stage + starts.x + n * FRAGMENT_QUERIES * STRIDE + d, STRIDE,
+        load_query_from(to->x[n], stage + starts.x + n * FRAGMENT_QUERIES * STRIDE + d, STRIDE,
                         lane);
     else if (n < STEP_LOADS)
 #if UNIT_W_COLUMN
-        LOAD_VALUES_FROM(to->w[n - M_FRAGMENTS], stage + starts.w + d * W_STRIDE + column, W_STRIDE,
+        load_values_from(to->w[n - M_FRAGMENTS], stage + starts.w + d * W_STRIDE + column, W_STRIDE,
                          lane);
 #else
-        LOAD_KEYS_FROM(to->w[n - M_FRAGMENTS], stage + starts.w + column * W_STRIDE + d, W_STRIDE,
+        load_keys_from(to->w[n - M_FRAGMENTS], stage + starts.w + column * W_STRIDE + d, W_STRIDE,
                        lane);
 #endif
 }

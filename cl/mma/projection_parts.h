@@ -8,7 +8,7 @@
  * Flags      y is computed from the f32 themselves, by projection_flagged, in rows of x that are flagged, and everywhere
  *            if w is. The kernel's first group writes whether w is to w's word behind its parts.
  *
- * Who includes this defines SPLIT_K. */
+ * Tunables   SPLIT_K. */
 #pragma once
 #include "common/projection.h"
 #include "families/projection_gpu/projection_gpu_sizes.h"
@@ -141,8 +141,8 @@ INLINE void leave_flagged(const struct projection_parts *p, const long row, cons
 /* ---- the stage behind ------------------------------------------------------------------------ */
 
 /* Computes y of the rows whose bits are set in `which`, in one column. */
-INLINE void multiply_rows(const struct projection_arguments *args, const long row, const uint which,
-                          const long column)
+INLINE void multiply_whole_rows(const struct projection_arguments *args, const long row,
+                                const uint which, const long column)
 {
     const struct projection_shape *s = args->shape;
     const long head = column / s->y_dim, e = column % s->y_dim;
@@ -188,6 +188,6 @@ projection_flagged(PARAMETERS_projection_flagged)
         for (int r = 0; r < FLAGGED_ROWS && row + r < rows; r++)
             which |= (uint)(all || parts.x.flags[row + r]) << r;
         for (long column = THIS_THREAD; column < columns && which; column += PART_ITEMS)
-            multiply_rows(&arguments, row, which, column);
+            multiply_whole_rows(&arguments, row, which, column);
     }
 }

@@ -71,7 +71,7 @@ INLINE void list_own_places(const struct arguments *args, const long b, const st
         places[n] = LISTED_PLACE(K_CACHE, KEY_ROW(b, j, args->shape->k_stride));
         places[TILE_KEYS + n] = LISTED_PLACE(V_CACHE, KEY_ROW(b, j, args->shape->v_stride));
     }
-    SUB_GROUP_BARRIER(); /* the places are complete */
+    sub_group_barrier(); /* the places are complete */
 }
 #else
 #define list_own_places(args, b, keys, places, lane) ((void)0)
@@ -105,11 +105,11 @@ INLINE void copy_own(const int cache, __local uchar *to, const struct keys *keys
 
 #define COPY_OWN_KEYS(keys)                                                                        \
     copy_own(K_CACHE, own.k_bytes, keys,                                                           \
-             K_PLACE(m.k, FROM_KEY((keys)->j0 + FIRST_KEY, args->shape->k_stride)),                \
+             k_place(m.k, FROM_KEY((keys)->j0 + FIRST_KEY, args->shape->k_stride)),                \
              args->shape->k_stride[2], PAGE_SIZE ? own.places : 0, K_ROW_BYTES, m.k_aligned, lane)
 #define COPY_OWN_VALUES(keys)                                                                      \
     copy_own(V_CACHE, own.v_bytes, keys,                                                           \
-             V_PLACE(m.v, FROM_KEY((keys)->j0 + FIRST_KEY, args->shape->v_stride)),                \
+             v_place(m.v, FROM_KEY((keys)->j0 + FIRST_KEY, args->shape->v_stride)),                \
              args->shape->v_stride[2], PAGE_SIZE ? own.places + TILE_KEYS : 0, V_ROW_BYTES,        \
              m.v_aligned, lane)
 
@@ -132,7 +132,7 @@ INLINE void prepare_keys(const __local uchar *bytes, __local float *factors, con
         const float scale = scale_of_row(K_CACHE, bytes + key * K_WORDS * 4, n / TILE_KEYS);
         factors[n] = key < count ? scale : 0.0f;
     }
-    SUB_GROUP_BARRIER(); /* the keys' factors are complete */
+    sub_group_barrier(); /* the keys' factors are complete */
 }
 
 /* The factors of weights and of values of a key's block. */
@@ -182,7 +182,7 @@ INLINE int prepare_values(const __local uchar *bytes, __local uint4 *factors, co
                                              : less_of_elements(V_CACHE);
         factors[n] = (uint4)(as_uint(f[0].factor), as_uint(f[1].factor), power, less);
     }
-    SUB_GROUP_BARRIER(); /* the values' factors are complete */
+    sub_group_barrier(); /* the values' factors are complete */
     return nonfinite;
 }
 
@@ -232,7 +232,7 @@ INLINE void multiply_own_keys(const struct own *own, const __local uint4 *q_oper
                 s[tile * TILE_SUMS + e] =
                     fma(products[e], e % 2 ? factor.y : factor.x, s[tile * TILE_SUMS + e]);
         }
-        IN_ORDER();
+        in_order();
     }
 }
 
@@ -288,7 +288,7 @@ INLINE void multiply_own_values(const struct own *own, const float p[KEY_SUMS], 
                              values[tile], weights[r][part], lane, exchange);
             }
         }
-        IN_ORDER();
+        in_order();
     }
 }
 
@@ -372,11 +372,11 @@ INLINE void attend_own_keys(const struct arguments *args, const struct task task
         bool rescales = false;
 
         COPIES_WAIT_BUT_SETS(1);
-        SUB_GROUP_BARRIER(); /* the keys' bytes are complete, factors may be overwritten */
+        sub_group_barrier(); /* the keys' bytes are complete, factors may be overwritten */
         prepare_keys(own.k_bytes, (__local float *)own.factors, own_count(&keys), lane);
         multiply_own_keys(&own, q_operands, s[0], lane, exchange);
         next = find_tile_of_keys(args, &task, keys.j0 + keys.count, 0, seen_tiles);
-        SUB_GROUP_BARRIER(); /* the keys' bytes and factors may be overwritten */
+        sub_group_barrier(); /* the keys' bytes and factors may be overwritten */
         if (next.j0 < task.end) {
             list_own_places(args, task.b, &next, own.places, lane);
             COPY_OWN_KEYS(&next);
@@ -388,17 +388,17 @@ INLINE void attend_own_keys(const struct arguments *args, const struct task task
         for (int n = 0; n < LANE_QUERIES; n++)
             rescales = rescales || state->rescale[n] != 1.0f;
         columns_of_rows(columns, state->rescale, lane, exchange);
-        if (ANY_LANE(rescales) || EMULATE) {
+        if (any_in_sub_group(rescales) || EMULATE) {
             UNROLL
             for (int x = 0; x < DIM_SUMS; x++)
                 state->out[x] *= COLUMN_OF_SUM(columns, x);
         }
         COPIES_WAIT_BUT_SETS(1);
-        SUB_GROUP_BARRIER(); /* the values' bytes are complete */
+        sub_group_barrier(); /* the values' bytes are complete */
         if (prepare_values(own.v_bytes, own.factors, own_count(&keys), again, lane))
             atomic_or(v_nonfinite, 1);
         multiply_own_values(&own, s[0], state->out, lane, exchange);
-        SUB_GROUP_BARRIER(); /* the values' bytes may be overwritten */
+        sub_group_barrier(); /* the values' bytes may be overwritten */
         if (next.j0 < task.end)
             COPY_OWN_VALUES(&next);
         copies_end_set();
@@ -408,11 +408,12 @@ INLINE void attend_own_keys(const struct arguments *args, const struct task task
 /* ---- store ----------------------------------------------------------------------------------- */
 
 /* Adds the sums of all sub-groups, in their order, and stores the partial results of all rows. */
-INLINE void store_sums(const struct arguments *args, const struct task *task,
-                       const struct shared *l,
-                       const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
-                       struct fragment_state *state, __local float *sums, __global float *results,
-                       const float weight_exponent, const int lane, __local float *exchange)
+INLINE void store_row_eights(const struct arguments *args, const struct task *task,
+                             const struct shared *l,
+                             const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],
+                             struct fragment_state *state, __local float *sums,
+                             __global float *results, const float weight_exponent, const int lane,
+                             __local float *exchange)
 {
     float scales[LANE_QUERIES], highest[M_FRAGMENTS][LANE_QUERIES], columns[ROW_EIGHTS][2];
 
@@ -514,8 +515,8 @@ split(PARAMETERS_split)
     } while (again);
 
     __global float *const results = args->workspace;
-    store_sums(args, &task, &l, rows, state, (__local float *)pieces, results,
-               weight_exponent_of(not_finite), lane, exchange);
+    store_row_eights(args, &task, &l, rows, state, (__local float *)pieces, results,
+                     weight_exponent_of(not_finite), lane, exchange);
     barrier(CLK_GLOBAL_MEM_FENCE); /* the partial results are complete */
     if (v_nonfinite)               /* only non-finite values count here */
         add_nonfinite_to_results(args, &task, &m, &l, results);

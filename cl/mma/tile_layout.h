@@ -12,16 +12,15 @@
 #pragma once
 #include "mma/instruction.h"
 
-#if OTHER_WORDS == 2 && PACKED_VALUES /* lanes read 8 bytes of a row */
-#define ROW_PADDING 4
-#else
-#define ROW_PADDING 8
-#endif
+enum {
+    ROW_PADDING = OTHER_WORDS == 2 && PACKED_VALUES ? 4 : 8, /* 4: lanes read 8 bytes of a row */
+    PACKED_RUN = OTHER_WORDS == 2 ? 4 : 8,
+    PACKED_LINE = 64 / PACKED_RUN /* dims in 128 bytes, the width of all banks */
+};
+
 #define SWIZZLED(stride) (HAS_TILE_PRODUCTS && (stride) % 64 == 0)
 /* Tiles that the tensor cores read begin where the swizzle does, which goes by addresses. */
 #define TILES_ATTRIBUTE __attribute__((aligned(HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 16)))
-#define PACKED_RUN (OTHER_WORDS == 2 ? 4 : 8)
-#define PACKED_LINE (64 / PACKED_RUN) /* dims in 128 bytes, the width of all banks */
 
 /* Dims are permuted within four, or else in each 128 bytes: lanes read neighbouring dims and
  * threads fill every fourth, both without bank conflicts. */

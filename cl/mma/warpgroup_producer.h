@@ -4,13 +4,13 @@
  * halves, 0 and 1, with two mbarriers each: one that copies complete, one at which each sub-group
  * that has read it arrives. With dropout 2 stands for the bits of what is kept (fragment_dropout.h).
  *
- *   PLACE_FREE(use, half)            the producer waits until the half may be overwritten
- *   COPIES_ASKED(use, half, all)     the producer has asked for its copies; all: none was a plain store
- *   STORED(use, half)                it has stored what it computed
+ *   wait_for_place()                 the producer waits until the half may be overwritten
+ *   copies_asked()                   the producer has asked for its copies; all: none was a plain store
+ *   stored()                         it has stored what it computed
  *   HALF_HERE(use, half, copies)     the other warpgroups wait for the copies
  *   STORES_HERE(use, half, stores)   they wait for what was stored
- *   HALF_READ(use, half)             the other warpgroups have read the half
- *   FEWER_REGISTERS() MORE_REGISTERS()   by the producer and the others: it gives them most of its own (setmaxnreg)
+ *   half_read()                      the other warpgroups have read the half
+ *   take_fewer_registers(), take_more_registers()   the producer gives the others most of its registers (setmaxnreg)
  *
  * Emulated   there is no producer: all wait for each other, and the first warpgroup copies what is needed next, `copies`. */
 #pragma once
@@ -20,8 +20,16 @@
 #ifndef PLACES_OF_STAGES
 #define PLACES_OF_STAGES STAGES
 #endif
-#define COPIES_COMPLETE(half) (2 * (half))
-#define COPIES_READ(half) (2 * (half) + 1)
+/* The numbers of a half's barriers: where copies are complete, and where they are read. */
+INLINE int copies_complete(const int n)
+{
+    return 2 * n;
+}
+
+INLINE int copies_read(const int n)
+{
+    return 2 * n + 1;
+}
 
 /* The buffer of a tile, and the parity of the buffer's current use. */
 struct use {
@@ -52,26 +60,32 @@ INLINE struct use next_use(struct use u)
  * 3 * 160). A producer that draws random numbers or reads block lists has 128 * (56 + 2 * 224) or
  * 128 * (56 + 3 * 152), and two such warpgroups have 128 * (2 * 48 + 2 * 208). The host counts with
  * them. */
-#if DRAWERS == 2
-#define PRODUCER_REGISTERS 48
-#define COMPUTING_REGISTERS 208
-#elif DRAWERS || HAS_BLOCKS
-#define PRODUCER_REGISTERS 56
-#define COMPUTING_REGISTERS (SUB_GROUPS == 12 ? 152 : 224)
-#else
-#define PRODUCER_REGISTERS (SUB_GROUPS == 12 ? 32 : 40)
-#define COMPUTING_REGISTERS (SUB_GROUPS == 12 ? 160 : 232)
-#endif
-#define FEWER_REGISTERS()                                                                          \
-    __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 %0;"                                    \
-                   :                                                                               \
-                   : "n"(PRODUCER_REGISTERS)                                                       \
-                   : "memory")
-#define MORE_REGISTERS()                                                                           \
-    __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 %0;"                                    \
-                   :                                                                               \
-                   : "n"(COMPUTING_REGISTERS)                                                      \
-                   : "memory")
+enum {
+    OTHER_WORK = DRAWERS > 0 || HAS_BLOCKS,
+    PRODUCER_REGISTERS = DRAWERS == 2       ? 48
+                         : OTHER_WORK       ? 56
+                         : SUB_GROUPS == 12 ? 32
+                                            : 40,
+    COMPUTING_REGISTERS = DRAWERS == 2       ? 208
+                          : SUB_GROUPS == 12 ? (OTHER_WORK ? 152 : 160)
+                                             : (OTHER_WORK ? 224 : 232)
+};
+
+INLINE void take_fewer_registers(void)
+{
+    __asm volatile(SM_90A "setmaxnreg.dec.sync.aligned.u32 %0;"
+                   :
+                   : "n"(PRODUCER_REGISTERS)
+                   : "memory");
+}
+
+INLINE void take_more_registers(void)
+{
+    __asm volatile(SM_90A "setmaxnreg.inc.sync.aligned.u32 %0;"
+                   :
+                   : "n"(COMPUTING_REGISTERS)
+                   : "memory");
+}
 
 INLINE void start_barrier(__local ulong *barrier, const uint arrivals)
 {
@@ -116,9 +130,9 @@ INLINE void arrive_with_copies(__local ulong *barrier, const bool all)
 INLINE void start_barriers(__local ulong *barriers)
 {
     for (int n = 0; n < PLACES_OF_STAGES * PLACE_BARRIERS; n += 2) {
-        const bool drawn = n % PLACE_BARRIERS == COPIES_COMPLETE(2);
-        start_barrier(barriers + n + COPIES_COMPLETE(0), FILL_THREADS * (drawn ? DRAWERS : 1));
-        start_barrier(barriers + n + COPIES_READ(0), SUB_GROUPS);
+        const bool drawn = n % PLACE_BARRIERS == copies_complete(2);
+        start_barrier(barriers + n + copies_complete(0), FILL_THREADS * (drawn ? DRAWERS : 1));
+        start_barrier(barriers + n + copies_read(0), SUB_GROUPS);
     }
 }
 
@@ -129,21 +143,33 @@ INLINE void wait_for_copies(__local ulong *barrier, const uint parity)
     __asm volatile(SM_90A "fence.proxy.async.shared::cta;" : : : "memory");
 }
 
-#define BARRIER(u, which) (barriers + (u).place * PLACE_BARRIERS + (which))
+INLINE __local ulong *barrier_of(__local ulong *barriers, const struct use u, const int which)
+{
+    return barriers + u.place * PLACE_BARRIERS + which;
+}
+
 /* A barrier that nobody has arrived at counts as complete for the parity before. */
-#define PLACE_FREE(u, half) wait_for(BARRIER(u, COPIES_READ(half)), (u).parity ^ 1)
-#define STORED(u, half) arrive_at(BARRIER(u, COPIES_COMPLETE(half)))
-#define COPIES_ASKED(u, half, all) arrive_with_copies(BARRIER(u, COPIES_COMPLETE(half)), all)
-#define HALF_HERE(u, half, copies) wait_for_copies(BARRIER(u, COPIES_COMPLETE(half)), (u).parity)
-#define STORES_HERE(u, half, stores) wait_for(BARRIER(u, COPIES_COMPLETE(half)), (u).parity)
-#define HALF_READ(u, half)                                                                         \
-    do {                                                                                           \
-        if (lane == 0)                                                                             \
-            arrive_at(BARRIER(u, COPIES_READ(half)));                                              \
-    } while (0)
+INLINE void wait_for_place(__local ulong *barriers, const struct use u, const int n)
+{
+    wait_for(barrier_of(barriers, u, copies_read(n)), u.parity ^ 1);
+}
+
+INLINE void stored(__local ulong *barriers, const struct use u, const int n)
+{
+    arrive_at(barrier_of(barriers, u, copies_complete(n)));
+}
+
+INLINE void copies_asked(__local ulong *barriers, const struct use u, const int n,
+                         const bool all)
+{
+    arrive_with_copies(barrier_of(barriers, u, copies_complete(n)), all);
+}
+
+#define HALF_HERE(u, half, copies)                                                                 \
+    wait_for_copies(barrier_of(barriers, u, copies_complete(half)), (u).parity)
+#define STORES_HERE(u, half, stores)                                                               \
+    wait_for(barrier_of(barriers, u, copies_complete(half)), (u).parity)
 #else
-#define FEWER_REGISTERS()
-#define MORE_REGISTERS()
 #define HALF_HERE(u, half, copies)                                                                 \
     do {                                                                                           \
         LOCAL_BARRIER(); /* all have read the old contents */                                      \
@@ -153,5 +179,12 @@ INLINE void wait_for_copies(__local ulong *barrier, const uint parity)
         LOCAL_BARRIER(); /* the copies are complete */                                             \
     } while (0)
 #define STORES_HERE(u, half, stores) HALF_HERE(u, half, stores)
-#define HALF_READ(u, half)
 #endif
+
+INLINE void half_read(__local ulong *barriers, const struct use u, const int n, const int lane)
+{
+#if !EMULATE
+    if (lane == 0)
+        arrive_at(barrier_of(barriers, u, copies_read(n)));
+#endif
+}

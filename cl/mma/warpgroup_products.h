@@ -10,7 +10,7 @@
 #endif
 
 /* Starts s = q k^T, with the sub-group's rows of Q in registers if Q_RESIDENT, else those of its
- * warpgroup from row `first` of q_tile on, a tile of all_rows. It is complete after FINISH_QK(). */
+ * warpgroup from row `first` of q_tile on, a tile of all_rows. It is complete after finish_qk(). */
 INLINE void begin_qk(const __local ushort *q_tile, const int first, const int all_rows,
                      const __local ushort *k_tile,
                      uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
@@ -24,18 +24,15 @@ INLINE void begin_qk(const __local ushort *q_tile, const int first, const int al
 #endif
 }
 
-/* latest: the number of products that were begun later, and need not be complete. */
-#if Q_RESIDENT
-#define KEEP_QUERIES(q_words) KEEP_OPERANDS((q_words)[0], PART_DEPTHS)
-#else
-#define KEEP_QUERIES(q_words)
-#endif
-#define FINISH_QK(q_words, s, latest)                                                              \
-    do {                                                                                           \
-        PRODUCTS_WAIT(latest);                                                                     \
-        SUMS_HERE((s)[0], KEY_SUMS);                                                               \
-        KEEP_QUERIES(q_words);                                                                     \
-    } while (0)
+/* Completes the scores; the `latest` groups of products, begun later, need not be complete. */
+INLINE void finish_qk(uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
+                      float s[M_FRAGMENTS][KEY_SUMS], const int latest)
+{
+    products_wait(latest);
+    sums_here(s[0], KEY_SUMS);
+    if (Q_RESIDENT)
+        keep_operands(q_words[0], PART_DEPTHS);
+}
 
 /* Scores of a fragment become weights, and earlier sums are rescaled to them. With OVERLAP this
  * waits for the products that are still being added to these sums. */
@@ -51,16 +48,16 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
         rescale_sums(rescales, rescale, state->out);
     weights_of_scores(fragment_row, lane, scale, base, s, state, kept);
     if (OVERLAP) {
-        WEIGHTS_HERE(state->row_sum);
-        PRODUCTS_WAIT(0);
-        SUMS_HERE(state->out, DIM_SUMS);
+        weights_here(state->row_sum);
+        products_wait(0);
+        sums_here(state->out, DIM_SUMS);
         rescale_sums(rescales, rescale, state->out);
     }
 }
 
 /* Rounds all weights of a tile to operands. */
-#define TILE_WEIGHTS(weights) uint weights[PART_SLABS * WEIGHT_PARTS][QUERY_WORDS]
-INLINE void round_weights(TILE_WEIGHTS(weights), const __local float *v_factors, weights_of_tile p,
+typedef uint tile_weights[PART_SLABS * WEIGHT_PARTS][QUERY_WORDS];
+INLINE void round_weights(tile_weights weights, const __local float *v_factors, weights_of_tile p,
                           const int lane, __local float *exchange)
 {
     UNROLL
@@ -73,7 +70,7 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
                         weights_of_tile p, struct fragment_state state[M_FRAGMENTS], const int lane,
                         __local float *exchange)
 {
-    TILE_WEIGHTS(weights);
+    tile_weights weights;
 
     round_weights(weights, v_factors, p, lane, exchange);
     add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, v_tile, DIMS, state[0].out, lane, exchange);

@@ -14,7 +14,7 @@
  *
  * With EMULATE each sub-group computes its part, and reads the tile at the descriptor's addresses.
  *
- * Who includes this defines SUB_GROUPS, and REST_OF_DIMS, if it is none of 0, 32 and 64. */
+ * Tunables   SUB_GROUPS. Kernels say REST_OF_DIMS, if it is none of 0, 32 and 64. */
 #pragma once
 #include "mma/fragment_tile.h"
 
@@ -35,68 +35,111 @@ INLINE int warpgroup_rows(const int first_row)
     return first;
 }
 
-#if EMULATE
-#define TILE_ADDRESS(tile) 0u
-#define SUMS_HERE(sums, count)
-#define OPERANDS_HERE(operands, count)
-#define WEIGHTS_HERE(row_sum)
-#define PRODUCTS_BEGIN()
-#define PRODUCTS_UNDER_WAY()
-#define PRODUCTS_WAIT(latest)
-#define KEEP_OPERANDS(operands, count)
-#else
-#define TILE_ADDRESS(tile) shared_address(tile)
-/* Sums are read or written only here, while no product runs. */
-#define SUMS_HERE(sums, count)                                                                     \
-    do {                                                                                           \
-        UNROLL                                                                                     \
-        for (int n = 0; n < (count); n++)                                                          \
-            __asm volatile("" : "+f"((sums)[n]) : : "memory");                                     \
-    } while (0)
+#if !EMULATE
+/* Reads or writes sums only here, while no product runs. */
+INLINE void sums_here(float *sums, const int count)
+{
+    UNROLL
+    for (int n = 0; n < count; n++)
+        __asm volatile("" : "+f"(sums[n]) : : "memory");
+}
+
 /* Completes operands before products begin. If a compiler computes one among the products, ptxas
  * inserts a wait for the products before it (C7519, "warpgroup.arrive is injected"). */
-#define OPERANDS_HERE(operands, count)                                                             \
-    do {                                                                                           \
-        UNROLL                                                                                     \
-        for (int n = 0; n < (count); n++)                                                          \
-            __asm volatile(""                                                                      \
-                           : "+r"((operands)[n][0]), "+r"((operands)[n][1]),                       \
-                             "+r"((operands)[n][2]), "+r"((operands)[n][3])                        \
-                           :                                                                       \
-                           : "memory");                                                            \
-    } while (0)
+INLINE void operands_here(uint operands[][QUERY_WORDS], const int count)
+{
+    UNROLL
+    for (int n = 0; n < count; n++)
+        __asm volatile(""
+                       : "+r"(operands[n][0]), "+r"(operands[n][1]), "+r"(operands[n][2]),
+                         "+r"(operands[n][3])
+                       :
+                       : "memory");
+}
+
 /* Computes the inputs of two sums before the wait for products: ptxas 13.0 would do the wait first,
  * since it moves the wait past arithmetic, but not past a store. */
-#define WEIGHTS_HERE(sums)                                                                         \
-    __asm volatile(                                                                                \
-        "{.shared .align 8 .b8 before[8]; st.volatile.shared.v2.f32 [before], {%0, %1};}"          \
-        :                                                                                          \
-        : "f"((sums)[0]), "f"((sums)[1])                                                           \
-        : "memory")
-#define PRODUCTS_BEGIN() __asm volatile(SM_90A "wgmma.fence.sync.aligned;" : : : "memory")
-#define PRODUCTS_UNDER_WAY()                                                                       \
-    __asm volatile(SM_90A "wgmma.commit_group.sync.aligned;" : : : "memory")
-/* Waits for all groups of products but the latest ones. */
-#define PRODUCTS_WAIT(latest)                                                                      \
-    __asm volatile(SM_90A "wgmma.wait_group.sync.aligned %0;" : : "n"(latest) : "memory")
+INLINE void weights_here(const float *sums)
+{
+    __asm volatile("{.shared .align 8 .b8 before[8]; st.volatile.shared.v2.f32 [before], {%0, %1};}"
+                   :
+                   : "f"(sums[0]), "f"(sums[1])
+                   : "memory");
+}
+
+INLINE void products_begin(void)
+{
+    __asm volatile(SM_90A "wgmma.fence.sync.aligned;" : : : "memory");
+}
+
+INLINE void products_under_way(void)
+{
+    __asm volatile(SM_90A "wgmma.commit_group.sync.aligned;" : : : "memory");
+}
+
+/* Waits for all groups of products but the latest 0, 1 or 2 (constant). */
+INLINE void products_wait(const int latest)
+{
+    if (latest == 0)
+        __asm volatile(SM_90A "wgmma.wait_group.sync.aligned 0;" : : : "memory");
+    else if (latest == 1)
+        __asm volatile(SM_90A "wgmma.wait_group.sync.aligned 1;" : : : "memory");
+    else
+        __asm volatile(SM_90A "wgmma.wait_group.sync.aligned 2;" : : : "memory");
+}
+
 /* Keeps operands that a loop does not change: ptxas 13.0 reuses their registers after the first
  * products (doc/drivers.md). A word of each is changed by 0, which ptxas cannot know: the highest
  * bit of a 64-bit clock. */
-#define KEEP_OPERANDS(operands, count)                                                             \
-    do {                                                                                           \
-        uint zero;                                                                                 \
-        __asm volatile("mov.u32 %0, %%clock_hi; shr.u32 %0, %0, 31;" : "=r"(zero));                \
-        UNROLL                                                                                     \
-        for (int n = 0; n < (count); n++)                                                          \
-            __asm volatile("xor.b32 %0, %0, %1;" : "+r"((operands)[n][0]) : "r"(zero));            \
-    } while (0)
+INLINE void keep_operands(uint operands[][QUERY_WORDS], const int count)
+{
+    uint zero;
+
+    __asm volatile("mov.u32 %0, %%clock_hi; shr.u32 %0, %0, 31;" : "=r"(zero));
+    UNROLL
+    for (int n = 0; n < count; n++)
+        __asm volatile("xor.b32 %0, %0, %1;" : "+r"(operands[n][0]) : "r"(zero));
+}
+#else
+INLINE void sums_here(float *sums, const int count)
+{
+}
+
+INLINE void operands_here(uint operands[][QUERY_WORDS], const int count)
+{
+}
+
+INLINE void weights_here(const float *sums)
+{
+}
+
+INLINE void products_begin(void)
+{
+}
+
+INLINE void products_under_way(void)
+{
+}
+
+INLINE void products_wait(const int latest)
+{
+}
+
+INLINE void keep_operands(uint operands[][QUERY_WORDS], const int count)
+{
+}
 #endif
 
 /* The descriptor of the part that begins `bytes` bytes after the tile's first element, in a tile of
  * `rows` rows. It is the tile's own plus a constant: local memory ends before a carry. */
 static inline ulong tile_descriptor(const __local ushort *tile, const int rows, const int bytes)
 {
-    const uint of_tile = (TILE_ADDRESS(tile) / 16 & 0x3fff) | (uint)(rows * 128 / 16) << 16;
+#if EMULATE
+    const uint address = 0;
+#else
+    const uint address = shared_address(tile);
+#endif
+    const uint of_tile = (address / 16 & 0x3fff) | (uint)(rows * 128 / 16) << 16;
 
     return (of_tile + (uint)bytes / 16) | (ulong)(8 * 128 / 16 | 1u << 30) << 32;
 }
@@ -127,7 +170,7 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
     LOCAL_BARRIER(); /* the operands are complete */
     for (int x = 0; x < others / 2; x++) {
         const __local float *terms =
-            exchange + lane_query(lane, SUM_QUERY(x % FRAGMENT_SUMS)) * FRAGMENT_DEPTH;
+            exchange + lane_query(lane, sum_query(x % FRAGMENT_SUMS)) * FRAGMENT_DEPTH;
         const int n = x / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(lane, x % FRAGMENT_SUMS);
         float sum = accumulate ? sums[x] : 0.0f;
         for (int k = 0; k < FRAGMENT_DEPTH; k++)
@@ -148,7 +191,7 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
     for (int x = 0; x < others / 2; x++) {
         float sum = accumulate ? sums[x] : 0.0f;
         const int row = THIS_THREAD / FRAGMENT_LANES % 4 * FRAGMENT_QUERIES +
-                        lane_query(lane, SUM_QUERY(x % FRAGMENT_SUMS));
+                        lane_query(lane, sum_query(x % FRAGMENT_SUMS));
         const int n = x / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(lane, x % FRAGMENT_SUMS);
         for (int k = 0; k < FRAGMENT_DEPTH; k++)
             sum = fma(element_value(rows[descriptor_byte(row_descriptor, false, k, row) / 2]),
@@ -290,32 +333,32 @@ INLINE void multiply_tile(float *sums, const int others, const uint *query,
 #endif
 
 /* sums = the rows' operands times a tile of `others` rows, along their columns; += if `adds`.
- * Asynchronous until PRODUCTS_WAIT(). A loop with constant operands calls KEEP_OPERANDS() after
+ * Asynchronous until products_wait(). A loop with constant operands calls keep_operands() after
  * that. */
 INLINE void begin_rows_of_tile(uint operands[][QUERY_WORDS], const int columns,
                                const __local ushort *tile, const int others, const bool adds,
                                float *sums, const int lane, __local float *exchange)
 {
-    SUMS_HERE(sums, others / 2);
-    OPERANDS_HERE(operands, columns / FRAGMENT_DEPTH);
-    PRODUCTS_BEGIN();
+    sums_here(sums, others / 2);
+    operands_here(operands, columns / FRAGMENT_DEPTH);
+    products_begin();
     UNROLL
     for (int column = 0; column < columns; column += FRAGMENT_DEPTH)
         multiply_tile(sums, others, operands[column / FRAGMENT_DEPTH], tile,
                       tile_descriptor(tile, others, column / 64 * others * 128 + column % 64 * 2),
                       false, adds || column > 0, lane, exchange);
-    PRODUCTS_UNDER_WAY();
+    products_under_way();
 }
 
 /* Adds operands of `parts` parts times a tile of tile_rows x dims to sums. Asynchronous until
- * PRODUCTS_WAIT(). */
+ * products_wait(). */
 INLINE void begin_sums_of_tile(uint operands[][QUERY_WORDS], const int parts, const int tile_rows,
                                const __local ushort *tile, const int dims, float *sums,
                                const int lane, __local float *exchange)
 {
-    SUMS_HERE(sums, dims / 2);
-    OPERANDS_HERE(operands, tile_rows / FRAGMENT_DEPTH * parts);
-    PRODUCTS_BEGIN();
+    sums_here(sums, dims / 2);
+    operands_here(operands, tile_rows / FRAGMENT_DEPTH * parts);
+    products_begin();
     UNROLL
     for (int n = 0; n < tile_rows / FRAGMENT_DEPTH * parts; n++) {
         UNROLL
@@ -327,7 +370,7 @@ INLINE void begin_sums_of_tile(uint operands[][QUERY_WORDS], const int parts, co
                                 d / 64 * tile_rows * 128 + n / parts * FRAGMENT_DEPTH * 128),
                 true, true, lane, exchange);
     }
-    PRODUCTS_UNDER_WAY();
+    products_under_way();
 }
 
 INLINE void add_rows_of_tile(uint operands[][QUERY_WORDS], const int parts, const int tile_rows,
@@ -335,12 +378,12 @@ INLINE void add_rows_of_tile(uint operands[][QUERY_WORDS], const int parts, cons
                              const int lane, __local float *exchange)
 {
     begin_sums_of_tile(operands, parts, tile_rows, tile, dims, sums, lane, exchange);
-    PRODUCTS_WAIT(0);
-    SUMS_HERE(sums, dims / 2);
+    products_wait(0);
+    sums_here(sums, dims / 2);
 }
 
-/* Computes the products of begin_tile_products(), between PRODUCTS_BEGIN() and
- * PRODUCTS_UNDER_WAY(). */
+/* Computes the products of begin_tile_products(), between products_begin() and
+ * products_under_way(). */
 INLINE void ask_tile_products(const __local ushort *rows, const int first, const int all_rows,
                               const int columns, const __local ushort *tile, const int others,
                               const bool adds, float *sums, const int lane, __local float *exchange)
@@ -356,16 +399,16 @@ INLINE void ask_tile_products(const __local ushort *rows, const int first, const
 }
 
 /* sums = 64 rows of a tile of all_rows, from `first` on, times a tile of `others` rows, along the
- * columns of both; += if `adds`. Asynchronous until PRODUCTS_WAIT(). */
+ * columns of both; += if `adds`. Asynchronous until products_wait(). */
 INLINE void begin_tile_products(const __local ushort *rows, const int first, const int all_rows,
                                 const int columns, const __local ushort *tile, const int others,
                                 const bool adds, float *sums, const int lane,
                                 __local float *exchange)
 {
-    SUMS_HERE(sums, others / 2);
-    PRODUCTS_BEGIN();
+    sums_here(sums, others / 2);
+    products_begin();
     ask_tile_products(rows, first, all_rows, columns, tile, others, adds, sums, lane, exchange);
-    PRODUCTS_UNDER_WAY();
+    products_under_way();
 }
 
 /* Multiplies all pairs of `parts` parts that count, the small ones first, as the function above
@@ -375,8 +418,8 @@ INLINE void begin_part_products(const int parts, const __local ushort *rows, con
                                 const __local ushort *tile, const int part, const int others,
                                 float *sums, const int lane, __local float *exchange)
 {
-    SUMS_HERE(sums, others / 2);
-    PRODUCTS_BEGIN();
+    sums_here(sums, others / 2);
+    products_begin();
     UNROLL
     for (int both = parts - 1; both >= 0; both--)
         UNROLL
@@ -392,20 +435,20 @@ INLINE void begin_part_products(const int parts, const __local ushort *rows, con
             tile_descriptor(tile, others,
                             (both - n) * part * 2 + column / 64 * others * 128 + column % 64 * 2),
             false, both < parts - 1 || n > 0 || column > 0, lane, exchange);
-    PRODUCTS_UNDER_WAY();
+    products_under_way();
 }
 
 /* Adds weights in parts times the parts of a tile of tile_rows x dims to sums. Asynchronous until
- * PRODUCTS_WAIT(). */
+ * products_wait(). */
 INLINE void begin_part_sums(uint operands[][QUERY_WORDS], const int tile_rows,
                             const __local ushort *tile, const int part, const int dims, float *sums,
                             const int lane, __local float *exchange)
 {
     const int slabs = tile_rows / FRAGMENT_DEPTH;
 
-    SUMS_HERE(sums, dims / 2);
-    OPERANDS_HERE(operands, OPERAND_PARTS * slabs);
-    PRODUCTS_BEGIN();
+    sums_here(sums, dims / 2);
+    operands_here(operands, OPERAND_PARTS * slabs);
+    products_begin();
     UNROLL
     for (int both = OPERAND_PARTS - 1; both >= 0; both--)
         UNROLL
@@ -416,22 +459,22 @@ INLINE void begin_part_sums(uint operands[][QUERY_WORDS], const int tile_rows,
             sums, dims, operands[n * slabs + slab], tile,
             tile_descriptor(tile, tile_rows, (both - n) * part * 2 + slab * FRAGMENT_DEPTH * 128),
             true, true, lane, exchange);
-    PRODUCTS_UNDER_WAY();
+    products_under_way();
 }
 
 /* sums += 64 rows of a tile of all_rows x tile_rows, from `first` on, times a tile of tile_rows x
- * columns. Asynchronous until PRODUCTS_WAIT(). */
+ * columns. Asynchronous until products_wait(). */
 INLINE void begin_tile_sums(const __local ushort *rows, const int first, const int all_rows,
                             const int tile_rows, const __local ushort *tile, const int columns,
                             float *sums, const int lane, __local float *exchange)
 {
-    SUMS_HERE(sums, columns / 2);
-    PRODUCTS_BEGIN();
+    sums_here(sums, columns / 2);
+    products_begin();
     UNROLL
     for (int row = 0; row < tile_rows; row += FRAGMENT_DEPTH)
         multiply_warpgroup_tiles(
             sums, columns, rows,
             tile_descriptor(rows, all_rows, (row / 64 * all_rows + first) * 128 + row % 64 * 2),
             tile, tile_descriptor(tile, tile_rows, row * 128), true, true, lane, exchange);
-    PRODUCTS_UNDER_WAY();
+    products_under_way();
 }

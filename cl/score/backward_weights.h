@@ -6,7 +6,6 @@
 #include "cpu/backward_blocks.h"
 #include "cpu/load_gradients.h"
 #if HAS_DROPOUT
-#define RANDOM_LANES SIMD_WIDTH
 #include "common/dropout.h"
 #endif
 

@@ -12,20 +12,18 @@
 #include "common/common.h"
 
 /* Results of a look-up in the lists: 0 if the block is not listed. */
-#define BLOCK_LISTED 1
-#define BLOCK_FULL 2 /* listed as full: the mask need not be read */
+enum {
+    BLOCK_LISTED = 1,
+    BLOCK_FULL = 2 /* listed as full: the mask need not be read */
+};
 
-/* Looks up the block of query i and key j. */
-#if HAS_BLOCKS
-#define LISTED(b, h, i, j) find_listed_block(args, b, h, i, j)
-#else
-#define LISTED(b, h, i, j) BLOCK_LISTED
-#endif
 #if HAS_BLOCKS
 
-#define BLOCK_FULL_BIT 0x40000000 /* the bit CLATTN_BLOCK_FULL of a list's entry */
 #define HAS_MASKS (HAS_MASK || HAS_MASK_FUNCTION)
-#define BLOCK_PLANES (1 + HAS_MASKS)
+enum {
+    BLOCK_FULL_BIT = 0x40000000, /* the bit CLATTN_BLOCK_FULL of a list's entry */
+    BLOCK_PLANES = HAS_MASKS ? 2 : 1
+};
 
 INLINE long block_rows(const struct arguments *args)
 {
@@ -296,3 +294,14 @@ INLINE long next_tile_of_rows(const struct arguments *args, const __global float
 }
 
 #endif
+
+/* Looks up the block of query i and key j; all are listed where there are no lists. */
+INLINE int listed_block(const struct arguments *args, const long b, const long h, const long i,
+                        const long j)
+{
+#if HAS_BLOCKS
+    return find_listed_block(args, b, h, i, j);
+#else
+    return BLOCK_LISTED;
+#endif
+}

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The softmax of split_gpu_item: one thread a row and thread group turns products into weights.
  *
- * Who includes this defines BLOCK_M. */
+ * Tunables   BLOCK_M. */
 #pragma once
 #include "score/score.h"
 #include "gpu/tile_exp.h"
 #include "gpu/thread_keys.h"
 
 #if HAS_DROPOUT
-#define RANDOM_LANES 1
 #include "common/dropout.h"
 #endif
 

@@ -5,9 +5,8 @@
  * mask is not read, and the function not called, in full ones. Windows and lengths are not considered: they can only mask more.
  *
  * The stage is there where the host defines its parameters (src/families/pair_marks.h).
- * Who includes this defines MARK_M and MARK_N, queries and keys of what has a mark;
- * MARKS_BEGIN(a), where the marks begin in the workspace, in floats; MARK_ITEMS, the work-items
- * of a group: 1 for CPUs; MARK_SHARERS, how many heads and batches must share a mark (mark_sizes.h). */
+ * Kernels say MARK_M and MARK_N, queries and keys of what has a mark, and MARKS_BEGIN(args), where marks begin in the
+ * workspace, in floats. */
 #pragma once
 #include "common/common.h"
 #include "score/function.h"
@@ -21,9 +20,17 @@
 #if HAS_MARKS
 #include "score/mark_sizes.h"
 
+#ifdef UNIT_DO /* only programs of gradients define it */
+enum { MARK_SHARERS = BACKWARD_MARK_SHARERS };
+#else
+enum { MARK_SHARERS = FORWARD_MARK_SHARERS };
+#endif
+
 #define MARK_LANES 16 /* the pairs that a work-item without others asks for at a time */
-#define MARK_EMPTY 1  /* no key of the tile is visible to any row */
-#define MARK_FULL 2   /* the mask hides no pair of the tile */
+enum {
+    MARK_EMPTY = 1, /* no key of the tile is visible to any row */
+    MARK_FULL = 2   /* the mask hides no pair of the tile */
+};
 
 /* The number of batches (dimension 0) or heads (1) with marks of their own, as in pair_marks.c. */
 INLINE long mark_maps(const struct arguments *args, const int dimension)
@@ -146,7 +153,7 @@ INLINE int mark_of_bias(const __global bias_storage *p, const long row, const lo
 {
     for (int r = 0; r < rows; r++)
         for (int n = 0; n < keys; n++)
-            if (LOAD_BIAS(p, r * row + n * step) != -INFINITY)
+            if (load1_of(BIAS_DTYPE, p, r * row + n * step) != -INFINITY)
                 return 0;
     return MARK_EMPTY;
 }
@@ -161,7 +168,7 @@ INLINE int mark_of_function(const struct arguments *args, const struct function_
     const struct mask_function_operands o = mask_operands(args);
     int some = 0, all = 1;
 
-#if MARK_ITEMS == 1
+#ifdef SIMD_WIDTH /* on CPUs */
     for (int n = 0; n < keys && rows > 0 && !(some && !all); n++) {
         for (int m = 0; m < rows; m += MARK_LANES) {
             EACH_LANE
@@ -215,7 +222,7 @@ INLINE int mark_of_rows(const struct arguments *args, const long b, const long h
 }
 
 /* The ranges below have 1 batch or 1 head where all of them share their marks. */
-#if MARK_ITEMS == 1
+#ifdef SIMD_WIDTH /* on CPUs */
 /* The global range is (blocks of queries, heads, batches). */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void mark_pairs(PARAMETERS_mark_pairs)
 {
@@ -234,8 +241,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void mark_pairs(PARAMETE
 #else
 /* Work-groups are numbered by (blocks of queries * tiles of keys, heads, batches); a work-item
  * takes a row of the tile. */
-__kernel __attribute__((reqd_work_group_size(MARK_ITEMS, 1, 1))) void
-mark_pairs(PARAMETERS_mark_pairs)
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void mark_pairs(PARAMETERS_mark_pairs)
 {
     const struct arguments arguments = ARGUMENTS_mark_pairs, *const args = &arguments;
     __local int not_of_all; /* the bits that some row's mark lacks */
@@ -248,7 +254,7 @@ mark_pairs(PARAMETERS_mark_pairs)
     if (get_local_id(0) == 0)
         not_of_all = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int r = get_local_id(0); r < rows; r += MARK_ITEMS)
+    for (int r = get_local_id(0); r < rows; r += THREADS)
         mark &= mark_of_rows(args, b, h, i + r, j, 1, keys);
     atomic_or(&not_of_all, ~mark);
     barrier(CLK_LOCAL_MEM_FENCE);

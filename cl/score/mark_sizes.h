@@ -4,8 +4,7 @@
  * batches that share a mark. A mask function gains even if nothing is shared: a full tile does not call it again. Marking reads each pair once more; backward, with more than twice as
  * many products, gains even if nothing is shared. With few pairs, as in a self-check, marking costs
  * nothing. Compiled by the host and by the device. */
-#ifndef CLATTN_MARK_SIZES_H
-#define CLATTN_MARK_SIZES_H
+#pragma once
 enum {
     LEAST_MARKED_QUERIES = 32,
     LEAST_MARKED_KEYS = 128,
@@ -17,4 +16,3 @@ enum {
     /* The keys of a mark of a mask function in fused_cpu, whose tiles begin and end with marks. */
     FUNCTION_MARK_KEYS = 8
 };
-#endif

@@ -37,8 +37,9 @@ static inline bool unmasked(const struct arguments *args, const struct extent e,
         return false;
 #endif
 #if HAS_BIAS
-    if (LOAD_BIAS(args->bias, row_offset(args->shape->bias_stride, b, h, i) +
-                                  j * args->shape->bias_stride[3]) == -INFINITY)
+    if (load1_of(BIAS_DTYPE, args->bias,
+                 row_offset(args->shape->bias_stride, b, h, i) + j * args->shape->bias_stride[3]) ==
+        -INFINITY)
         return false;
 #endif
 #if HAS_MASK_FUNCTION
@@ -54,7 +55,7 @@ static inline bool visible(const struct arguments *args, const struct extent e, 
 {
     if (j < first || j >= end)
         return false;
-    return unmasked(args, e, LISTED(b, h, i, j), b, h, i, j);
+    return unmasked(args, e, listed_block(args, b, h, i, j), b, h, i, j);
 }
 
 /* The final score of query i and key j, which is visible to it, from s = scale * dot after softcap.
@@ -66,8 +67,8 @@ static inline float biased(const struct arguments *args, const struct extent e, 
     s = function_score(args, function_pair_of(args, b, h, i, j), s);
 #endif
 #if HAS_BIAS
-    s += LOAD_BIAS(args->bias,
-                   row_offset(args->shape->bias_stride, b, h, i) + j * args->shape->bias_stride[3]);
+    s += load1_of(BIAS_DTYPE, args->bias,
+                  row_offset(args->shape->bias_stride, b, h, i) + j * args->shape->bias_stride[3]);
 #endif
 #if HAS_ALIBI
     s += args->slopes[h] * ALIBI_DISTANCE((float)(j - i - e.diagonal));
@@ -238,9 +239,9 @@ INLINE bool hide(const struct arguments *args, const struct score_tile t, bool s
                                        min(key, t.keys - 1) * args->shape->mask_stride[3]]);
 #endif
 #if HAS_BIAS
-    const float bias_here =
-        LOAD_BIAS(t.bias, min(row, t.rows - 1) * args->shape->bias_stride[2] +
-                              min(key, t.keys - 1) * args->shape->bias_stride[3]);
+    const float bias_here = load1_of(BIAS_DTYPE, t.bias,
+                                     min(row, t.rows - 1) * args->shape->bias_stride[2] +
+                                         min(key, t.keys - 1) * args->shape->bias_stride[3]);
     sees = sees && bias_here != -INFINITY;
     s->value += bias_here;
 #endif

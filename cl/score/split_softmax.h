@@ -6,7 +6,6 @@
 #include "score/key_lanes.h"
 #include "cpu/split_rows.h"
 #if HAS_DROPOUT
-#define RANDOM_LANES SIMD_WIDTH
 #include "common/dropout.h"
 #endif
 

@@ -32,7 +32,7 @@ enum {
 #undef TUNABLE
 #undef REQUIRE
 
-#ifdef CLATTN_FRAGMENT_SIZES_H
+#ifdef INSTRUCTION_MMA_SYNC /* the C file includes families/fragment_sizes.h */
 #define SIZES_NAMES "families/fragment_names.h"
 #else
 #define SIZES_NAMES "families/names.h"

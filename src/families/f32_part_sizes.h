@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of the parts of f32 tensors in the workspace (cl/mma/f32_parts.h), for kernels and the host. */
-#ifndef CLATTN_F32_PART_SIZES_H
-#define CLATTN_F32_PART_SIZES_H
+#pragma once
 #include "families/sizes.h"
 
 /* Work-items of a group of the stage that makes parts, and the most groups that it has for a tensor. */
@@ -17,5 +16,3 @@ enum { PART_ITEMS = 256, MOST_PART_GROUPS = 8192 };
     (PART_FLAGS_BYTES(lines) + 3 * ELEMENT_BYTES * (lines) * (elements))
 /* Parts begin at the workspace's first piece of 16 bytes, since it may begin at any float. */
 enum { PARTS_ALIGNMENT = 16 };
-
-#endif

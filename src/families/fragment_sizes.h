@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes that kernels of matrix instructions have in common, for them and, with the names of families/names.h and
  * families/fragment_names.h, for the host. */
-#ifndef CLATTN_FRAGMENT_SIZES_H
-#define CLATTN_FRAGMENT_SIZES_H
+#pragma once
 #include "families/sizes.h"
 
 #define INSTRUCTION_MMA_SYNC 1
@@ -15,8 +14,6 @@
 
 /* f32 is multiplied in parts of bf16, whose sum it is; elements of 16 bits have one part. */
 #define OPERAND_PARTS (DTYPE == DTYPE_F32 ? 3 : 1)
-/* Their planes of q, k and v (cl/mma/fragment_planes.h). */
-#define PLANES OPERAND_PARTS
 
 /* With EMULATE, the words that a sub-group exchanges between its lanes. */
 #define EXCHANGE_WORDS                                                                             \
@@ -34,5 +31,3 @@
 #define KEPT_BYTES(queries, keys) ((queries) * ((keys) / 4))
 /* The same of a producer: four words of up to 32 keys for each row, from each of the warpgroups that draw them. */
 enum { KEPT_ROW_BYTES = 16 };
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions in expressions of arrays' sizes, for kernels and for the host, which takes the
  * names of tunables and options from families/names.h. */
-#ifndef CLATTN_SIZES_H
-#define CLATTN_SIZES_H
+#pragma once
 
 #define MIN(x, y) ((x) < (y) ? (x) : (y))
 #define MAX(x, y) ((x) > (y) ? (x) : (y))
@@ -34,5 +33,3 @@ enum {
     /* Floats of each row in the workspace of gradients (cl/common/backward.h). */
     ROW_STATISTICS = 4
 };
-
-#endif

@@ -2,8 +2,7 @@
 /* Units of multiplication, which compute the products of a kernel. A family has one or several;
  * each is a struct ca_family of the family's name, and in texts it is the tunable UNIT. For
  * kernels, which are built with -DUNIT, and the host. */
-#ifndef CLATTN_UNITS_H
-#define CLATTN_UNITS_H
+#pragma once
 
 #define UNIT_VECTOR 1    /* a processor's vectors of floats */
 #define UNIT_PAIRS 2     /* a processor's vectors of pairs of bf16 (cl/bf16/pairs.h) */
@@ -24,5 +23,3 @@
 /* Tests: a CPU's operands are pairs of bf16; a matrix unit multiplies tiles of pairs. */
 #define OPERAND_PAIRS (UNIT == UNIT_PAIRS || UNIT == UNIT_AMX)
 #define OPERAND_TILES (UNIT == UNIT_AMX)
-
-#endif

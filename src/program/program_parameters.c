@@ -59,7 +59,7 @@ static void print_stage(const struct ca_stage *stage, const struct ca_problem *p
                  ca_problem_cache(&p->normal, n) == CLATTN_CACHE_PLAIN)
             ca_put(text, ", .%s = %s + at.%s", name, name, name);
         else
-            ca_put(text, ", .%s = %c_PLACE(%s, at.%s)", name, n == CA_K ? 'K' : 'V', name, name);
+            ca_put(text, ", .%s = %c_place(%s, at.%s)", name, n == CA_K ? 'k' : 'v', name, name);
     }
     ca_put(text, "}\n");
 }

@@ -217,7 +217,7 @@ static struct total store_weights(const int stride, int *bytes)
         struct access access = {.bytes = *bytes};
         for (int lane = 0; lane < FRAGMENT_LANES; lane++)
             access.at[lane] =
-                ELEMENT * (lane_query(lane, SUM_QUERY(e)) * stride + sum_other(lane, e));
+                ELEMENT * (lane_query(lane, sum_query(e)) * stride + sum_other(lane, e));
         count(&access, &total);
     }
     return total;

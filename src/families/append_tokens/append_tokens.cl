@@ -32,7 +32,6 @@
 #include "elementwise/append.h"
 #include "families/append_tokens/append_tokens_sizes.h"
 
-#define VECTORS (CHUNK / SIMD_WIDTH)
 #define IN_PLACE 2
 
 #include "elementwise/rotation.h"
@@ -73,7 +72,7 @@ INLINE lanes load_partners(const __global storage *row, const long step, const i
         return CHOOSE(x, x, 1, 0, 3, 2, 5, 4, 7, 6);
 #endif
     for (int n = 0; n < SIMD_WIDTH; n++)
-        y[n] = d + n < ROTARY_DIM ? LOAD(row, partner_of(d + n) * step) : 0.0f;
+        y[n] = d + n < ROTARY_DIM ? load1_of(DTYPE, row, partner_of(d + n) * step) : 0.0f;
     return VECTOR(vload)(0, y);
 }
 

@@ -91,12 +91,9 @@ INLINE long sums_begin(const struct arguments *args, const long split)
 #endif
 
 /* The bits of block lists, or the marks of masks and biases, come last in the workspace. */
-#define BLOCK_BITS_BEGIN(args) (FUNCTION_SUMS_BEGIN(args) + FUNCTION_SUMS_SIZE(args))
-#define MARKS_BEGIN(args) BLOCK_BITS_BEGIN(args)
+#define MARKS_BEGIN(args) (FUNCTION_SUMS_BEGIN(args) + FUNCTION_SUMS_SIZE(args))
 #define MARK_M BACKWARD_MARK_QUERIES
 #define MARK_N (SIMD_WIDTH * BLOCK_VECTORS)
-#define MARK_ITEMS 1
-#define MARK_SHARERS BACKWARD_MARK_SHARERS
 #include "score/backward_weights.h"
 #include "score/function_sums.h"
 #include "score/mark_blocks.h"
@@ -274,7 +271,7 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
         for (; head.h < end_head; head.h++) {
             lanes slope_sums = 0.0f;
 #if HAS_BLOCKS
-            head.bits = block_bits_of(args, row_stats + BLOCK_BITS_BEGIN(args), head.b, head.h);
+            head.bits = block_bits_of(args, row_stats + MARKS_BEGIN(args), head.b, head.h);
             for (long i = next_listed_query(head, blocks->j, keys, begin, end), stop; i < end;
                  i = next_listed_query(head, blocks->j, keys, stop, end)) {
                 stop = end_listed_query(head, blocks->j, keys, i, min(i + BLOCK_M, end));
@@ -369,7 +366,7 @@ __kernel void backward_sum(PARAMETERS_backward_sum)
         lanes sum = VECTOR(vload)(0, sums + sums_begin(args, 0) + d);
         for (long split = 1; split < SPLIT_K; split++)
             sum += VECTOR(vload)(0, sums + sums_begin(args, split) + d);
-        store_row(sum * args->shape->scale, row + d * DQ_STEP, DQ_STEP, DIM_QK - d);
+        store_row(sum * args->shape->scale, row + d * dq_step(args), dq_step(args), DIM_QK - d);
     }
 }
 

@@ -51,11 +51,8 @@
 #endif
 
 #include "families/backward_gpu/backward_gpu_item_sizes.h"
-#define SCORE_UNIT 1.0f
 #include "common/backward.h"
 #include "gpu/tile_products.h"
-#define KEPT_ROWS BLOCK_OWNED
-#define KEPT_COLUMNS THREAD_N
 #include "gpu/tile_dropout.h"
 
 #include "gpu/backward_tile.h"
@@ -191,10 +188,11 @@ backward_keys(PARAMETERS_backward_keys)
     }
     store_thread_gradients(sums_k, args->shape->scale, t.keys, rows,
                            args->dk + row_offset(args->shape->dk_stride, t.b, kv_head, t.j0),
-                           args->shape->dk_stride[2], DK_STEP, DIM_QK, WIDTH(UNIT_DK, DIM_QK));
+                           args->shape->dk_stride[2], dk_step(args), DIM_QK,
+                           WIDTH(UNIT_DK, DIM_QK));
     store_thread_gradients(sums_v, 1.0f, t.keys, rows,
                            args->dv + row_offset(args->shape->dv_stride, t.b, kv_head, t.j0),
-                           args->shape->dv_stride[2], DV_STEP, DIM_V, WIDTH(UNIT_DV, DIM_V));
+                           args->shape->dv_stride[2], dv_step(args), DIM_V, WIDTH(UNIT_DV, DIM_V));
 }
 
 #if STORE_DS
@@ -211,10 +209,10 @@ backward_queries(PARAMETERS_backward_queries)
     clear_sums(sums_q);
     add_stored_gradients(args, t, first_key_of_queries(args, t), end_key_of_queries(args, t), tiles,
                          sums_q);
-    store_thread_gradients(sums_q, args->shape->scale, t.queries,
-                           min(args->shape->seq_q - t.i0, (long)BLOCK_OWNED),
-                           args->dq + row_offset(args->shape->dq_stride, t.b, t.h, t.i0),
-                           args->shape->dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
+    store_thread_gradients(
+        sums_q, args->shape->scale, t.queries, min(args->shape->seq_q - t.i0, (long)BLOCK_OWNED),
+        args->dq + row_offset(args->shape->dq_stride, t.b, t.h, t.i0), args->shape->dq_stride[2],
+        dq_step(args), DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
 }
 #else
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void
@@ -288,7 +286,8 @@ backward_queries(PARAMETERS_backward_queries)
 #endif
     store_thread_gradients(sums_q, args->shape->scale, t.queries, rows,
                            args->dq + row_offset(args->shape->dq_stride, t.b, t.h, t.i0),
-                           args->shape->dq_stride[2], DQ_STEP, DIM_QK, WIDTH(UNIT_DQ, DIM_QK));
+                           args->shape->dq_stride[2], dq_step(args), DIM_QK,
+                           WIDTH(UNIT_DQ, DIM_QK));
     END_KERNEL();
 }
 #endif
@@ -359,8 +358,8 @@ backward_bias(PARAMETERS_backward_bias)
         for (int c = 0; c < THREAD_N; c++) {
             const long i = t.i0 + ROW(r), j = t.j0 + thread_n + THREADS_N * c;
             if (i < args->shape->seq_q && j < args->shape->seq_kv)
-                STORE_BIAS(sums[r][c], to,
-                           i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
+                store1_of(BIAS_DTYPE, sums[r][c], to,
+                          i * args->shape->bias_stride[2] + j * args->shape->bias_stride[3]);
         }
 }
 #endif

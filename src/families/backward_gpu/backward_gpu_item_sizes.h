@@ -3,6 +3,7 @@
 #define MAX_DIM MAX(DIM_QK, DIM_V)
 #include "families/thread_sizes.h"
 
+#define OWNED_KEYS BLOCK_OWNED
 #define THREADS_M (BLOCK_OWNED / THREAD_M)
 #define THREADS (THREADS_N * THREADS_M)
 #define THREAD_N (BLOCK_STREAMED / THREADS_N)

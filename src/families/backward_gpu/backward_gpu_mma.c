@@ -2,8 +2,8 @@
 /* backward_gpu_mma: gradients by matrix instructions; see src/families/backward_gpu/backward_gpu_mma.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
-#include "families/backward_gpu/backward_gpu_mma_sizes.h"
 #include "families/family_units.h"
+#include "families/fragment_sizes.h"
 #include "families/fragments.h"
 #include "families/registry.h"
 #include <stdint.h>
@@ -21,6 +21,7 @@ enum { PRODUCER = 0 };
 
 #define TUNABLES_DEF "families/backward_gpu/backward_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
+#define SIZES_FILE "families/backward_gpu/backward_gpu_mma_sizes.h"
 #include "families/expand.h"
 #include "families/fragment_unit.h"
 

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of backward_gpu_mma.cl's arrays, for the kernels and, with the names of families/names.h and families/fragment_names.h, for
  * the host. */
-#include "families/fragment_sizes.h"
-
-#define BLOCK_OWNED (SUB_GROUPS * M_FRAGMENTS * FRAGMENT_QUERIES)
+SIZE(BLOCK_OWNED, SUB_GROUPS *M_FRAGMENTS *FRAGMENT_QUERIES)
 /* Two wide sub-groups have the same keys, and pass weights through local memory, which also has the
  * statistics of queries. */
-#define OWNED_KEYS (BLOCK_OWNED / (M_FRAGMENTS > 1 ? 2 : 1))
-#define WIDE_BYTES                                                                                 \
-    (M_FRAGMENTS > 1 ? MAX(OWNED_KEYS * BLOCK_STREAMED * FLOAT_BYTES, BLOCK_OWNED * FLOAT4_BYTES)  \
-                     : 0)
+SIZE(OWNED_KEYS, BLOCK_OWNED / (M_FRAGMENTS > 1 ? 2 : 1))
+SIZE(WIDE_BYTES,
+     (M_FRAGMENTS > 1 ? MAX(OWNED_KEYS * BLOCK_STREAMED * FLOAT_BYTES, BLOCK_OWNED *FLOAT4_BYTES)
+                      : 0))
 
 /* For rows of dim elements: a sub-group's tiles of dims, and the dims of all sub-groups together.
  * */
@@ -27,14 +25,14 @@
     (BLOCK_STREAMED * (PACKED_VALUES ? MAX(STREAMED_STRIDE(dim), DIMS(dim)) : STREAMED_STRIDE(dim)))
 #define OWNED_ELEMENTS(dim) (BLOCK_OWNED * OWNED_STRIDE(dim))
 /* With two STAGES a tile of streamed rows is copied while another is multiplied. */
-#define STAGE_ELEMENTS (OPERAND_PARTS * (STREAMED_ELEMENTS(DIM_QK) + STREAMED_ELEMENTS(DIM_V)))
-#define LOCAL_ELEMENTS                                                                             \
-    (OPERAND_PARTS * (OWNED_ELEMENTS(DIM_QK) + OWNED_ELEMENTS(DIM_V)) + STAGES * STAGE_ELEMENTS)
+SIZE(STAGE_ELEMENTS, OPERAND_PARTS *(STREAMED_ELEMENTS(DIM_QK) + STREAMED_ELEMENTS(DIM_V)))
+SIZE(LOCAL_ELEMENTS,
+     (OPERAND_PARTS * (OWNED_ELEMENTS(DIM_QK) + OWNED_ELEMENTS(DIM_V)) + STAGES * STAGE_ELEMENTS))
 
 /* The statistics of streamed rows and two flags follow the tiles. */
-#define LOCAL_BYTES                                                                                \
-    (LOCAL_ELEMENTS * ELEMENT_BYTES + WIDE_BYTES + (HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 0) +       \
-     STAGES * BLOCK_STREAMED * FLOAT4_BYTES + 2 * INT_BYTES +                                      \
-     (PRODUCER ? STAGES * PLACE_BARRIERS * LONG_BYTES : 0) +                                       \
-     (HAS_DROPOUT ? KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED) : 0) +                                 \
-     (EMULATE ? SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS * FLOAT_BYTES : 0) + SPARE_BYTES)
+SIZE(LOCAL_BYTES,
+     (LOCAL_ELEMENTS * ELEMENT_BYTES + WIDE_BYTES + (HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 0) +
+      STAGES * BLOCK_STREAMED * FLOAT4_BYTES + 2 * INT_BYTES +
+      (PRODUCER ? STAGES * PLACE_BARRIERS * LONG_BYTES : 0) +
+      (HAS_DROPOUT ? KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED) : 0) +
+      (EMULATE ? SUB_GROUPS * DIM_GROUPS * EXCHANGE_WORDS * FLOAT_BYTES : 0) + SPARE_BYTES))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes that all units of backward_gpu have in common, for kernels and the host. */
-#ifndef CLATTN_BACKWARD_GPU_SIZES_H
-#define CLATTN_BACKWARD_GPU_SIZES_H
+#pragma once
 #include "families/f32_part_sizes.h"
 #include "families/sizes.h"
 
@@ -16,5 +15,3 @@
 /* The words of the parts of `rows` rows of q and do, and of k and v, in whole pieces of 16 bytes;
  * and the words before the first piece, since a workspace may begin at any word. */
 #define PARTS_WORDS(rows) (3 + (rows)*3 * (PART_LINE(DIM_QK) + PART_LINE(DIM_V)) / 2)
-
-#endif

@@ -2,8 +2,8 @@
 /* backward_gpu UNIT=warpgroup: gradients by wgmma, of NVIDIA's Hopper; see backward_gpu_warpgroup.cl. */
 #include "base/sizes.h"
 #include "device/capacity.h"
-#include "families/backward_gpu/backward_gpu_mma_sizes.h"
 #include "families/family_units.h"
+#include "families/fragment_sizes.h"
 #include "families/fragments.h"
 #include "families/registry.h"
 #include <string.h>
@@ -21,6 +21,7 @@ enum { DIM_GROUPS = 1, M_FRAGMENTS = 1 };
 
 #define TUNABLES_DEF "families/backward_gpu/backward_gpu_warpgroup.def"
 #define TUNABLES_UNIT UNIT_WARPGROUP
+#define SIZES_FILE "families/backward_gpu/backward_gpu_mma_sizes.h"
 #include "families/expand.h"
 #include "families/fragment_unit.h"
 

@@ -15,7 +15,6 @@
 #define INSTRUCTION 7
 #define DIM_GROUPS 1
 #define M_FRAGMENTS 1
-#include "mma/fragment_wgmma.h"
 #include "mma/gradients_fragments.h"
 #include "mma/warpgroup_tile.h"
 #include "mma/gradients_rows.h"

@@ -57,7 +57,6 @@
 #include "families/fused_cpu/fused_cpu_sizes.h"
 #define ON_CACHE_LINE __attribute__((aligned(64)))
 #define STAGE_PAGES
-#define BLOCK_BITS_BEGIN(args) 0
 #include "cpu/fused_pack.h"
 #include "score/mark_blocks.h"
 #include "cpu/fused_products.h"
@@ -128,7 +127,7 @@ INLINE void add_tile(const int partial, const struct arguments *args,
 
 /* Finishes rows in SIMD lanes: returns the factors of their sums. A sink becomes a part of row_max
  * and row_sum. */
-INLINE lanes finish_row(const struct arguments *args, const long h, lanes *row_max, lanes *row_sum)
+INLINE lanes finish_rows(const struct arguments *args, const long h, lanes *row_max, lanes *row_sum)
 {
 #if HAS_SINKS
     const lanes sink = args->sinks[h] * SCORE_UNIT;
@@ -153,7 +152,7 @@ NOINLINE void finish_block(const struct arguments *restrict args, const struct q
     for (int m = 0; m < BLOCK_VECTORS; m++) {
         const ints sees_none =
             row_sum[m] == 0.0f | COUNT_UP + (float)(m * SIMD_WIDTH) >= (float)block.queries;
-        const lanes outputs = finish_row(args, block.h, row_max + m, row_sum + m);
+        const lanes outputs = finish_rows(args, block.h, row_max + m, row_sum + m);
         factor[m] = sees_none ? (lanes)(-1.0f) : outputs;
 #if HAS_LSE
         const lanes sums =
@@ -282,9 +281,9 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
     }
     const long kv_head = chunk.h / args->shape->group;
     const __global k_storage *const k =
-        K_PLACE(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(chunk.b), kv_head));
+        k_place(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(chunk.b), kv_head));
     const __global v_storage *const v =
-        V_PLACE(args->v, head_offset(args->shape->v_stride, CACHE_BATCH(chunk.b), kv_head));
+        v_place(args->v, head_offset(args->shape->v_stride, CACHE_BATCH(chunk.b), kv_head));
 #if HAS_BLOCKS /* this family refuses block lists with pages */
     const struct block_rows listing = block_rows_of(chunk.i, max(queries, 1L));
     for (long j0 = run_begin(chunk.bits, listing, begin, end), j1; j0 < end;

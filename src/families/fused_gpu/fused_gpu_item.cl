@@ -30,8 +30,6 @@
 
 #include "families/fused_gpu/fused_gpu_item_sizes.h"
 #include "gpu/thread_tile.h"
-#define KEPT_ROWS BLOCK_M
-#define KEPT_COLUMNS THREAD_N
 
 #include "gpu/local_barrier.h"
 #include "gpu/tile_exp.h"
@@ -39,12 +37,9 @@
 #include "gpu/tile_load.h"
 #include "gpu/tile_copy.h"
 #include "gpu/quantized_tile.h"
-#define MARK_ITEMS THREADS
 #include "gpu/query_block.h"
-#define HAS_PARTS 0
 #include "gpu/fused_task.h"
 #include "gpu/row_end.h"
-#define BLOCK_BITS_BEGIN(args) 0
 #include "score/mark_blocks.h"
 
 /* 1 if the rows of a tile of paged keys are listed, since they may lie in several pages. */
@@ -74,11 +69,13 @@ INLINE void stage_queries(const struct arguments *args, const struct task *t,
                           const int columns)
 {
 #if STAGES > 1
-    copy_tile(l->tiles + stage, Q_STRIDE, BLOCK_M, columns, t->q, args->shape->q_stride[2], Q_STEP,
-              t->block.queries, first, DIM_QK, COPIES_QUADS(UNIT_Q, DIM_QK) && t->q_aligned);
+    copy_tile(l->tiles + stage, Q_STRIDE, BLOCK_M, columns, t->q, args->shape->q_stride[2],
+              q_step(args), t->block.queries, first, DIM_QK,
+              COPIES_QUADS(UNIT_Q, DIM_QK) && t->q_aligned);
 #else
     load_tile(l->tiles, Q_STRIDE, BLOCK_M, columns, DTYPE, t->q, args->shape->q_stride[2], 0,
-              Q_STEP, t->block.queries, first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned, false);
+              q_step(args), t->block.queries, first, DIM_QK, WIDTH(UNIT_Q, DIM_QK), t->q_aligned,
+              false);
 #endif
 }
 
@@ -110,12 +107,13 @@ INLINE void stage_keys(const struct arguments *args, const struct task *t, const
 {
 #if STAGES > 1
     copy_tile(l->tiles + stage + K_AT, K_STRIDE, BLOCK_N, STAGE,
-              K_PLACE(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)), args->shape->k_stride[2],
-              K_STEP, keys->count, first, DIM_QK, COPIES_QUADS(UNIT_K, DIM_QK) && t->k_aligned);
+              k_place(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)), args->shape->k_stride[2],
+              k_step(args), keys->count, first, DIM_QK,
+              COPIES_QUADS(UNIT_K, DIM_QK) && t->k_aligned);
 #else
     load_cache_tile(K_CACHE, l->tiles + K_AT, K_STRIDE, BLOCK_N, STAGE, K_DTYPE,
-                    K_PLACE(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)),
-                    args->shape->k_stride[2], l->k_places, K_STEP, keys->count, first, DIM_QK,
+                    k_place(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)),
+                    args->shape->k_stride[2], l->k_places, k_step(args), keys->count, first, DIM_QK,
                     WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK), t->k_aligned, false);
 #endif
 }
@@ -146,15 +144,15 @@ INLINE void stage_values(const struct arguments *args, const struct task *t, con
 {
 #if STAGES > 1
     copy_tile(l->tiles + stage + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE,
-              V_PLACE(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)),
-              args->shape->v_stride[2], V_STEP, keys->count - first, 0, DIM_V,
+              v_place(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)),
+              args->shape->v_stride[2], v_step(args), keys->count - first, 0, DIM_V,
               COPIES_QUADS(UNIT_V, DIM_V) && t->v_aligned);
 #else
     if (load_cache_tile(V_CACHE, l->tiles + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE, V_DTYPE,
-                        V_PLACE(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)),
-                        args->shape->v_stride[2], LISTS_ROWS ? l->v_places + first : 0, V_STEP,
-                        keys->count - first, 0, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V),
-                        t->v_aligned, keys->partial))
+                        v_place(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)),
+                        args->shape->v_stride[2], LISTS_ROWS ? l->v_places + first : 0,
+                        v_step(args), keys->count - first, 0, DIM_V,
+                        WIDTH_OF(V_DTYPE, UNIT_V, DIM_V), t->v_aligned, keys->partial))
         atomic_or(l->v_nonfinite, 1);
 #endif
 }
@@ -305,10 +303,10 @@ INLINE void add_nonfinite_to_sums(const struct arguments *args, const struct tas
             if (!HAS_ROW(block->b, j))
                 continue;
             const long row = KEY_ROW(block->b, j, args->shape->v_stride);
-            const float4 v4 = (float4)(load_v(t->v, row, min(d, DIM_V - 1) * V_STEP),
-                                       load_v(t->v, row, min(d + 1, DIM_V - 1) * V_STEP),
-                                       load_v(t->v, row, min(d + 2, DIM_V - 1) * V_STEP),
-                                       load_v(t->v, row, min(d + 3, DIM_V - 1) * V_STEP));
+            const float4 v4 = (float4)(load_v(t->v, row, min(d, DIM_V - 1) * v_step(args)),
+                                       load_v(t->v, row, min(d + 1, DIM_V - 1) * v_step(args)),
+                                       load_v(t->v, row, min(d + 2, DIM_V - 1) * v_step(args)),
+                                       load_v(t->v, row, min(d + 3, DIM_V - 1) * v_step(args)));
             int nonfinite = 0;
             const float4 finite = finite_or_0(v4, &nonfinite);
             if (nonfinite)
@@ -349,7 +347,7 @@ INLINE void store_rows(const struct arguments *args, const struct task *t, const
             args->o + row_offset(args->shape->o_stride, block->b, block->h, i);
 #pragma unroll
         for (int n = 0; n < MAX_DIMS4; n++)
-            store4(ended.zero ? 0.0f : out[r][n] * ended.factor, o_row, O_STEP,
+            store4(ended.zero ? 0.0f : out[r][n] * ended.factor, o_row, o_step(args),
                    4 * (thread_n + THREADS_N * n), DIM_V, WIDTH(UNIT_O, DIM_V));
         if (thread_n == 0)
             store_lse(args, ended, block->bh, block->h, i);
@@ -363,7 +361,7 @@ fused_gpu_item(PARAMETERS_fused_gpu_item)
 {
     struct arguments arguments = ARGUMENTS_fused_gpu_item;
     ENTER_SEQUENCE(args, &arguments,
-                   get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
+                   get_group_id(0) / query_blocks(&arguments) / arguments.shape->heads);
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int v_nonfinite;
     __local float4 row_max[BLOCK_M / 4], rescale[BLOCK_M / 4];

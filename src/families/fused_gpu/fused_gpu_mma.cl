@@ -71,7 +71,7 @@
 #endif
 
 /* Products of a tile. */
-#if PLANES > 1
+#if OPERAND_PARTS > 1
 #define MULTIPLY_QK(k_tile, s)                                                                     \
     multiply_qk_planes(q_rows, k_tile, s, lane, exchange);                                         \
     if (again)                                                                                     \
@@ -89,7 +89,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
 {
     struct arguments arguments = ARGUMENTS_fused_gpu_mma;
     ENTER_SEQUENCE(args, &arguments,
-                   get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
+                   get_group_id(0) / query_blocks(&arguments) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     DECLARE_BYTES();

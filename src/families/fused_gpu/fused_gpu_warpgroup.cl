@@ -21,7 +21,6 @@
 #error "fused_gpu_warpgroup.cl must be built with all of its tunables defined"
 #endif
 
-#include "mma/fragment_wgmma.h"
 #include "mma/fused_fragments.h"
 #include "mma/warpgroup_products.h"
 #include "mma/fused_rows.h"
@@ -67,7 +66,7 @@ fused_gpu_warpgroup(PARAMETERS_fused_gpu_warpgroup)
 {
     struct arguments arguments = ARGUMENTS_fused_gpu_warpgroup;
     ENTER_SEQUENCE(args, &arguments,
-                   get_group_id(0) / QUERY_BLOCKS(&arguments) / arguments.shape->heads);
+                   get_group_id(0) / query_blocks(&arguments) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     __local long places[PLACES];
@@ -87,7 +86,7 @@ fused_gpu_warpgroup(PARAMETERS_fused_gpu_warpgroup)
     uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS];
     bool again = false; /* the second pass */
 
-    REGISTERS_FOR_GROUPS();
+    registers_for_groups();
     LEAVE_FIRST_ASSEMBLY();
     /* load */
     if (get_local_id(0) == 0)
@@ -96,7 +95,10 @@ fused_gpu_warpgroup(PARAMETERS_fused_gpu_warpgroup)
     do {
         const float weight_exponent = weight_exponent_of(again);
         clear_rows(state);
-#if PRODUCER
+#if PRODUCER && OPERAND_PARTS > 1
+        attend_planes(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, kept, state,
+                      &stream, lane, exchange);
+#elif PRODUCER
         attend_produced(args, block, t, first_row, q_tile, q_words, again, &v_nonfinite, kept,
                         state, &stream, lane, exchange);
 #elif OVERLAP
@@ -122,7 +124,7 @@ fused_gpu_warpgroup(PARAMETERS_fused_gpu_warpgroup)
                      exchange);
             STAGE_BESIDE();
             /* scores */
-            FINISH_QK(q_words, s, 0);
+            finish_qk(q_words, s, 0);
 #if STAGES == 1
 #if HAS_DROPOUT
             draw_kept_pairs(args, dropout_head(args, block.b, block.h), block.i0, keys.j0, BLOCK_M,

@@ -55,7 +55,8 @@ __kernel void naive(PARAMETERS_naive)
         const long v_row = v_head + KEY_ROW(b, j, args->shape->v_stride);
         float dot = 0.0f;
         for (int d = 0; d < DIM_QK; d++)
-            dot = fma(LOAD(args->q, q_row + d * Q_STEP), load_k(args->k, k_row, d * K_STEP), dot);
+            dot = fma(load1_of(DTYPE, args->q, q_row + d * q_step(args)),
+                      load_k(args->k, k_row, d * k_step(args)), dot);
         const float s = biased_score(args, e, first, end, b, h, i, j, SOFTCAPPED(scale * dot));
         const float new_max = fmax(row_max, s);
         const float base = new_max == -INFINITY ? 0.0f : new_max; /* -inf - -inf would be NaN */
@@ -70,7 +71,7 @@ __kernel void naive(PARAMETERS_naive)
         weight *= factor[j % 4].x;
 #endif
         for (int d = 0; d < DIM_V; d++)
-            sums[d] = fma(weight, load_v(args->v, v_row, d * V_STEP), sums[d] * rescale);
+            sums[d] = fma(weight, load_v(args->v, v_row, d * v_step(args)), sums[d] * rescale);
     }
 
     const bool sees_none = row_sum == 0.0f;
@@ -82,7 +83,8 @@ __kernel void naive(PARAMETERS_naive)
     row_max = new_max;
 #endif
     for (int d = 0; d < DIM_V; d++)
-        STORE_O(sees_none ? 0.0f : sums[d] * rescale / row_sum, args->o, o_row + d * O_STEP);
+        store1_of(O_DTYPE, sees_none ? 0.0f : sums[d] * rescale / row_sum, args->o,
+                  o_row + d * o_step(args));
 #if HAS_LSE
     args->lse[lse_head(args, bh, h) + i] = sees_none ? -INFINITY : row_max + log(row_sum);
 #endif

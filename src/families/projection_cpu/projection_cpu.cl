@@ -103,7 +103,7 @@ NOINLINE void pack_strips(const __global storage *x, const long *rows, const int
     for (; k < count; k++) {
         for (int r = 0; r < num_rows; r++)
             strips[r / REGISTER_ROWS * STRIP + k * STRIP_DEPTH + r % REGISTER_ROWS] =
-                LOAD(x, rows[r] + depths[k]);
+                load1_of(DTYPE, x, rows[r] + depths[k]);
     }
 #endif
 }

@@ -84,16 +84,16 @@ INLINE void load_quads(const __global storage *matrix, const int block, const bo
             loaded[n] = load4(matrix + across[s.across] + along[s.along], true);
         } else if (depth_first) {
             const __global storage *row = matrix + across[s.across];
-            loaded[n].x = LOAD(row, along[s.along]);
-            loaded[n].y = LOAD(row, along[s.along + 1]);
-            loaded[n].z = LOAD(row, along[s.along + 2]);
-            loaded[n].w = LOAD(row, along[s.along + 3]);
+            loaded[n].x = load1_of(DTYPE, row, along[s.along]);
+            loaded[n].y = load1_of(DTYPE, row, along[s.along + 1]);
+            loaded[n].z = load1_of(DTYPE, row, along[s.along + 2]);
+            loaded[n].w = load1_of(DTYPE, row, along[s.along + 3]);
         } else {
             const __global storage *row = matrix + along[s.along];
-            loaded[n].x = LOAD(row, across[s.across]);
-            loaded[n].y = LOAD(row, across[s.across + 1]);
-            loaded[n].z = LOAD(row, across[s.across + 2]);
-            loaded[n].w = LOAD(row, across[s.across + 3]);
+            loaded[n].x = load1_of(DTYPE, row, across[s.across]);
+            loaded[n].y = load1_of(DTYPE, row, across[s.across + 1]);
+            loaded[n].z = load1_of(DTYPE, row, across[s.across + 2]);
+            loaded[n].w = load1_of(DTYPE, row, across[s.across + 3]);
         }
     }
 }
@@ -308,7 +308,7 @@ INLINE void store_quads(const struct projection_arguments *args, const struct ta
                                                BEFORE(to, n + 3));
                 const float4 biases = (float4)(BIAS_OF(0, j), BIAS_OF(0, j + 1), BIAS_OF(0, j + 2),
                                                BIAS_OF(0, j + 3));
-                STORE4(sums[r][c] + biases + before, to + n);
+                store4_of(DTYPE, sums[r][c] + biases + before, to + n);
                 continue;
             }
             UNROLL_ALL

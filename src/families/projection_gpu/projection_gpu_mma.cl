@@ -63,7 +63,7 @@
 #define LOADS(block) (((block)*BLOCK_K / 16 + THREADS - 1) / THREADS)
 #define IS_IN_STAGE(t, block) ((block)*BLOCK_K / 16 % THREADS == 0 || (t) < (block)*BLOCK_K / 16)
 /* The row and column, in the block, of sum x of a fragment of rows that begins at `row`. */
-#define ROW(row, x) ((row) + lane_query(lane, SUM_QUERY((x) % FRAGMENT_SUMS)))
+#define ROW(row, x) ((row) + lane_query(lane, sum_query((x) % FRAGMENT_SUMS)))
 #define COLUMN(column, x)                                                                          \
     ((column) + (x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(lane, (x) % FRAGMENT_SUMS))
 
@@ -185,7 +185,7 @@ INLINE void multiply_blocks(const __local ushort *x_rows, const __local ushort *
                 multiply_add(sums[f] + (n + m) * FRAGMENT_SUMS, x_words[f],
                              w_words + m * OTHER_WORDS, lane, exchange);
         }
-        IN_ORDER();
+        in_order();
     }
 }
 

@@ -16,7 +16,6 @@
 #define BLOCK_M (16 * SUB_GROUPS)
 #define BLOCK_K 64
 #define COPIES 0
-#include "mma/fragment_wgmma.h"
 #include "families/projection_gpu/projection_gpu_mma.cl"
 #include "mma/projection_stages.h"
 #include "mma/warpgroup_tile.h"
@@ -219,7 +218,7 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
     const int rows = warpgroup_rows(first_row);
     int now = 0; /* the number of the current stage */
 
-    REGISTERS_FOR_GROUPS();
+    registers_for_groups();
     LEAVE_FIRST_ASSEMBLY();
     find_rows_and_columns(args, &t, x_rows, w_columns);
     clear_block_sums(sums);
@@ -249,11 +248,11 @@ projection_gpu_warpgroup(PARAMETERS_projection_gpu_warpgroup)
             COPY_STAGE((now + AHEAD) % STAGES);
             copies_begin();
         }
-        PRODUCTS_WAIT(STAGES > 2 ? 1 : 0);
+        products_wait(STAGES > 2 ? 1 : 0);
         now = now + 1 == STAGES ? 0 : now + 1;
     }
-    PRODUCTS_WAIT(0);
-    SUMS_HERE(sums[0], SUMS);
+    products_wait(0);
+    sums_here(sums[0], SUMS);
 #if STORES_ROWS
     if (y_has_pieces(args)) {
         LOCAL_BARRIER(); /* the offsets and the stages of x and w are no longer read */

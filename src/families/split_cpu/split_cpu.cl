@@ -59,7 +59,7 @@
 #include "cpu/split_seen.h"
 
 #define PART (ROUNDED(DIM_V) + 2)
-#define BLOCK_BITS_BEGIN(args)                                                                     \
+#define MARKS_BEGIN(args)                                                                          \
     (SPLIT_K * (args)->shape->batch * (args)->shape->heads * longest_q(args) * PART)
 #include "score/mark_blocks.h"
 /* 1 if any tile may have masked pairs: a mask of the last keys masks none before these. */
@@ -106,8 +106,8 @@ INLINE void start_rows(struct row_state *state)
 /* Sets the distance between kv heads in a key range, and its first head. */
 #if KV_HEADS > 1
 #define START_WITH_FIRST_HEAD(keys)                                                                \
-    ((keys).k_head = K_PLACE(args->k, args->shape->k_stride[1]) - args->k,                         \
-     (keys).v_head = V_PLACE(args->v, args->shape->v_stride[1]) - args->v, (keys).head = 0)
+    ((keys).k_head = k_place(args->k, args->shape->k_stride[1]) - args->k,                         \
+     (keys).v_head = v_place(args->v, args->shape->v_stride[1]) - args->v, (keys).head = 0)
 #else
 #define START_WITH_FIRST_HEAD(keys) ((void)0)
 #endif
@@ -150,17 +150,17 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
     h = 0;
 #if PAGE_SIZE
     struct row_list lists[ROW_LISTS ? 2 : 1];
-    struct paged_keys all = {K_PLACE(args->k, block.kv_head * args->shape->k_stride[1]),
-                             V_PLACE(args->v, block.kv_head * args->shape->v_stride[1]), block.b,
+    struct paged_keys all = {k_place(args->k, block.kv_head * args->shape->k_stride[1]),
+                             v_place(args->v, block.kv_head * args->shape->v_stride[1]), block.b,
                              begin, end};
     START_WITH_FIRST_HEAD(all);
     struct key_range keys = tile_of_pages(args, all, j, (float *)v_scales, lists);
 #else
     struct key_range keys = {
-        K_PLACE(args->k, row_offset(args->shape->k_stride, block.b, block.kv_head, j)),
-        V_PLACE(args->v, row_offset(args->shape->v_stride, block.b, block.kv_head, j)),
-        K_PLACE(args->k, args->shape->k_stride[2]) - args->k,
-        V_PLACE(args->v, args->shape->v_stride[2]) - args->v,
+        k_place(args->k, row_offset(args->shape->k_stride, block.b, block.kv_head, j)),
+        v_place(args->v, row_offset(args->shape->v_stride, block.b, block.kv_head, j)),
+        k_place(args->k, args->shape->k_stride[2]) - args->k,
+        v_place(args->v, args->shape->v_stride[2]) - args->v,
         end - j,
         (float *)v_scales};
     START_WITH_FIRST_HEAD(keys);
@@ -224,7 +224,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split(PARAMETERS_sp
     block.kv_head = get_global_id(1) * KV_HEADS;
     block.e = extent_of(args, block.b);
 #if HAS_BLOCKS
-    block.bits = args->workspace + BLOCK_BITS_BEGIN(args);
+    block.bits = args->workspace + MARKS_BEGIN(args);
 #endif
     CONFIGURE_TILES();
     compute_part(args, block, group / SPLIT_K, group % SPLIT_K);
@@ -269,7 +269,7 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
         for (int n = 0; n < SPLIT_K; n++)
             if (parts[n * step + PART - 1] != 0.0f)
                 x = fma(VECTOR(vload)(c, parts + n * step), (lanes)(rescale[n]), x);
-        store_row(x * scale, to + d * O_STEP, O_STEP, DIM_V - d);
+        store_row(x * scale, to + d * o_step(args), o_step(args), DIM_V - d);
     }
 #if HAS_LSE
     args->lse[lse_head(args, b * args->shape->heads + h, h) + i] =

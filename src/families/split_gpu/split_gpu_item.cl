@@ -62,7 +62,7 @@ INLINE void load_group_queries(const struct arguments *args, const struct task *
         const __global storage *row = args->q + row_offset(args->shape->q_stride, task->b, h, i);
 #pragma unroll
         for (int n = 0; n < 4; n++)
-            x[n] = LOAD(row, min(column + n, DIM_QK - 1) * Q_STEP);
+            x[n] = load1_of(DTYPE, row, min(column + n, DIM_QK - 1) * q_step(args));
         q_tile[t] = r < task->rows ? within_row(vload4(0, x), column, DIM_QK) : 0.0f;
     }
 }
@@ -202,8 +202,8 @@ INLINE void store_products(float products[BLOCK_M][THREAD_N], __local float4 *to
 }
 
 /* Rescales earlier sums to the new weights. */
-INLINE void rescale_sums(const __local float *rescales,
-                         float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES])
+INLINE void rescale_outputs(const __local float *rescales,
+                            float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES])
 {
     const int thread_n = THIS_THREAD / THREADS_D;
 
@@ -287,12 +287,12 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void split(PARAMET
     const long *k_stride = args->shape->k_stride, *v_stride = args->shape->v_stride;
     struct cached keys =
         find_cached(&task, K_CACHE, K_DTYPE,
-                    K_PLACE(args->k, head_offset(k_stride, CACHE_BATCH(task.b), task.kv_head)),
-                    k_stride, K_STEP, DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
+                    k_place(args->k, head_offset(k_stride, CACHE_BATCH(task.b), task.kv_head)),
+                    k_stride, k_step(args), DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
     struct cached values =
         find_cached(&task, V_CACHE, V_DTYPE,
-                    V_PLACE(args->v, head_offset(v_stride, CACHE_BATCH(task.b), task.kv_head)),
-                    v_stride, V_STEP, DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
+                    v_place(args->v, head_offset(v_stride, CACHE_BATCH(task.b), task.kv_head)),
+                    v_stride, v_step(args), DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
     float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES];
     float row_max = -INFINITY, row_sum = 0.0f; /* those of the weigher's keys */
 
@@ -340,7 +340,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void split(PARAMET
             rescales[get_local_id(0)] =
                 weigh_keys(args, row, w.r, w.n, j0, l.products, weights, &row_max, &row_sum);
         LOCAL_BARRIER(); /* weights are complete; nobody reads products any more */
-        rescale_sums(rescales, sums);
+        rescale_outputs(rescales, sums);
 
         /* values */
 #pragma unroll

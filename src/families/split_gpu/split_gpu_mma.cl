@@ -54,7 +54,6 @@
 #define TRACKS_SEEN 0
 
 #include "gpu/tile_load.h"
-#define PLACES_IN_BYTES BYTES
 #if OWN_KEYS
 /* Column `column` of a tile has this key: with the words of a row, neighbours are four or twelve
  * banks apart, modulo 16. */
@@ -136,8 +135,8 @@ INLINE struct matrices find_matrices(const struct arguments *args, const struct 
     struct matrices m;
 
     m.q = args->q + task->b * args->shape->q_stride[0];
-    m.k = K_PLACE(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(task->b), task->kv_head));
-    m.v = V_PLACE(args->v, head_offset(args->shape->v_stride, CACHE_BATCH(task->b), task->kv_head));
+    m.k = k_place(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(task->b), task->kv_head));
+    m.v = v_place(args->v, head_offset(args->shape->v_stride, CACHE_BATCH(task->b), task->kv_head));
     m.q_aligned = rows_aligned(m.q, args->shape->q_stride[2], q_width) &&
                   rows_aligned(m.q, args->shape->q_stride[1], q_width);
     m.k_aligned = K_CACHE || CACHE_ALIGNED(DTYPE, m.k, args->shape->k_stride[0],
@@ -197,8 +196,8 @@ INLINE void load_q(const struct arguments *args, const struct task *task, const 
         l->q_places[r] = h * args->shape->q_stride[1] + i * args->shape->q_stride[2];
     }
     LOCAL_BARRIER(); /* the places are complete */
-    fill_rows(l->q_tile, ROW_STRIDE, BLOCK_M, COLUMNS, m->q, 0, l->q_places, Q_STEP, task->rows,
-              DIM_QK, WIDTH(UNIT_Q, DIM_QK), m->q_aligned, false);
+    fill_rows(l->q_tile, ROW_STRIDE, BLOCK_M, COLUMNS, m->q, 0, l->q_places, q_step(args),
+              task->rows, DIM_QK, WIDTH(UNIT_Q, DIM_QK), m->q_aligned, false);
     copies_wait();
     LOCAL_BARRIER(); /* Q is complete */
 #if Q_RESIDENT
@@ -210,14 +209,14 @@ INLINE void load_q(const struct arguments *args, const struct task *task, const 
 }
 
 #define STAGE_KEYS(keys, part)                                                                     \
-    FILL_KEYS(                                                                                     \
-        l.k_tile, l.k_factors,                                                                     \
-        K_PLACE(m.k, FROM_KEY((keys).j0, args->shape->k_stride) + (part)*PART_COLUMNS * K_STEP),   \
-        args->shape->k_stride[2], KV_PLACES(places, (keys).number, 0), (keys).count,               \
-        DIM_QK - (part)*PART_COLUMNS, m.k_aligned)
+    FILL_KEYS(l.k_tile, l.k_factors,                                                               \
+              k_place(m.k, FROM_KEY((keys).j0, args->shape->k_stride) +                            \
+                               (part)*PART_COLUMNS * k_step(args)),                                \
+              args->shape->k_stride[2], KV_PLACES(places, (keys).number, 0), (keys).count,         \
+              DIM_QK - (part)*PART_COLUMNS, m.k_aligned)
 #define STAGE_VALUES(keys, part, finite)                                                           \
     if (FILL_VALUES(l.v_tile, l.v_factors,                                                         \
-                    V_PLACE(m.v, FROM_KEY((keys).j0 + (part)*PART_KEYS, args->shape->v_stride)),   \
+                    v_place(m.v, FROM_KEY((keys).j0 + (part)*PART_KEYS, args->shape->v_stride)),   \
                     args->shape->v_stride[2],                                                      \
                     PAGE_SIZE ? KV_PLACES(places, (keys).number, 1) + (part)*PART_KEYS : 0,        \
                     (keys).count - (part)*PART_KEYS, m.v_aligned, finite))                         \
@@ -340,7 +339,7 @@ INLINE void store_fragment_results(const struct arguments *args, const struct ta
     }
     UNROLL
     for (int x = 0; x < DIM_SUMS; x++) {
-        const int here = SUM_QUERY(x % FRAGMENT_SUMS);
+        const int here = sum_query(x % FRAGMENT_SUMS);
         if (ROW(here) < task->rows && DIM(x) < DIM_V)
             to[here][DIM(x)] = state->out[x] * (1.0f / weight_scale_of(weight_exponent));
     }
@@ -388,7 +387,8 @@ INLINE void add_nonfinite_to_results(const struct arguments *args, const struct 
         for (long j = task->begin; j < task->end; j++) {
             if (!HAS_ROW(task->b, j))
                 continue;
-            const float here = load_v(m->v, KEY_ROW(task->b, j, args->shape->v_stride), d * V_STEP);
+            const float here =
+                load_v(m->v, KEY_ROW(task->b, j, args->shape->v_stride), d * v_step(args));
             if (here * 0.0f != 0.0f && visible(args, task->e, first_key(args, task->e, i),
                                                end_key(args, task->e, i), task->b, h, i, j))
                 extra += here;

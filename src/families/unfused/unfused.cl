@@ -17,6 +17,7 @@
  *           and never read: local memory is always defined. Stores are guarded.
  * Barriers  Every thread reaches every barrier; nothing relies on sub-group lockstep.
  * Tunables  src/families/unfused/unfused.def, all defined by the host; no fallbacks here. */
+#include "score/stored_scores.h"
 #include "score/score.h"
 #include "gpu/local_barrier.h"
 #include "common/key_rows.h"
@@ -234,7 +235,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
     const long b = bh / args->shape->heads, h = bh - b * args->shape->heads;
     const struct extent e = extent_of(args, b);
     const long keys = EVERY_PAIR ? args->shape->seq_kv : e.keys;
-    const __global k_storage *k_rows = K_PLACE(
+    const __global k_storage *k_rows = k_place(
         args->k, head_offset(args->shape->k_stride, CACHE_BATCH(b), h / args->shape->group) +
                      (PAGE_SIZE ? 0 : j0 * args->shape->k_stride[2]));
     bool k_complete = false; /* k_tile holds all of the keys' elements */
@@ -266,10 +267,11 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
             LOCAL_BARRIER_OF(THREADS); /* both tiles may be overwritten */
             if (!k_complete)
                 stage_storage((__local float4 *)k_tile, BLOCK_N, K_CACHE, K_DTYPE, k_rows,
-                              args->shape->k_stride[2], places, K_STEP, keys - j0, d0, DIM_QK);
+                              args->shape->k_stride[2], places, k_step(args), keys - j0, d0,
+                              DIM_QK);
             k_complete = DIM_QK <= BLOCK_K;
             stage_storage(q_tile, BLOCK_M, CACHE_PLAIN, DTYPE, q_rows, args->shape->q_stride[2], 0,
-                          Q_STEP, args->shape->seq_q - i0, d0, DIM_QK);
+                          q_step(args), args->shape->seq_q - i0, d0, DIM_QK);
             LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */
             multiply_local_tiles(sum, (const __local float *)q_tile, k_tile, x, y);
         }
@@ -432,7 +434,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
     const long seen_from = first_key(args, e, i0); /* the first key that some query may see */
     const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* earlier weights are 0 */
     const long end = i0 < e.queries ? end_key(args, e, min(i0 + BLOCK_M, e.queries) - 1) : 0;
-    const __global v_storage *v_rows = V_PLACE(
+    const __global v_storage *v_rows = v_place(
         args->v, head_offset(args->shape->v_stride, CACHE_BATCH(b), h / args->shape->group));
     const __global float *p_rows = PLACE + (bh * args->shape->seq_q + i0) * args->shape->seq_kv;
     lanes sum[THREAD_M][VECTORS];
@@ -449,8 +451,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
             const long place = there ? KEY_ROW(b, j, args->shape->v_stride) : 0;
 
             ((__local float4 *)v_tile)[n] =
-                load_row4(V_CACHE, V_DTYPE, element_at(V_CACHE, V_DTYPE, v_rows, place), c, V_STEP,
-                          there ? DIM_V - c : 0);
+                load_row4(V_CACHE, V_DTYPE, element_at(V_CACHE, V_DTYPE, v_rows, place), c,
+                          v_step(args), there ? DIM_V - c : 0);
         }
         stage_weights(p_tile, args, p_rows + j0, dropout_head(args, b, h), i0, j0, end - j0);
         LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */
@@ -473,7 +475,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
                 const long c = c0 + column_of_stage(x, n) + m;
 
                 if (i < args->shape->seq_q && c < DIM_V) {
-                    STORE_O(each[m], o_head, i * args->shape->o_stride[2] + c * O_STEP);
+                    store1_of(O_DTYPE, each[m], o_head,
+                              i * args->shape->o_stride[2] + c * o_step(args));
                     some_nan |= each[m] != each[m];
                 }
             }
@@ -485,20 +488,20 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
         const long i = i0 + y * THREAD_M + n / THREAD_N;
         const long c =
             c0 + column_of_stage(x, n % THREAD_N / VECTOR_WIDTH) + n % THREAD_N % VECTOR_WIDTH;
-        const long place = i * args->shape->o_stride[2] + c * O_STEP;
+        const long place = i * args->shape->o_stride[2] + c * o_step(args);
         const bool there = i < args->shape->seq_q && c < DIM_V;
         const long first = first_key(args, e, i), last = end_key(args, e, i);
-        float result = there ? LOAD_O(o_head, place) : 0.0f;
+        float result = there ? load1_of(O_DTYPE, o_head, place) : 0.0f;
 
         if (result == result)
             continue;
         result = 0.0f;
         for (long j = first; j < last; j++)
             if (HAS_ROW(b, j) && visible(args, e, first, last, b, h, i, j))
-                result =
-                    fma(weight_after_dropout(args, p_rows[(i - i0) * args->shape->seq_kv + j],
-                                             dropout_head(args, b, h), i, j),
-                        load_v(v_rows, KEY_ROW(b, j, args->shape->v_stride), c * V_STEP), result);
-        STORE_O(result, o_head, place);
+                result = fma(weight_after_dropout(args, p_rows[(i - i0) * args->shape->seq_kv + j],
+                                                  dropout_head(args, b, h), i, j),
+                             load_v(v_rows, KEY_ROW(b, j, args->shape->v_stride), c * v_step(args)),
+                             result);
+        store1_of(O_DTYPE, result, o_head, place);
     }
 }

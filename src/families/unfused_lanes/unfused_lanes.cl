@@ -35,13 +35,13 @@
 #include "families/unfused_lanes/unfused_lanes_sizes.h"
 #include "cpu/gemm.h"
 #define NATURAL_SCORES
+#include "score/stored_scores.h"
 #include "score/key_lanes.h"
 #include "cpu/prefetch.h"
 #include "common/key_rows.h"
 #include "common/quantized.h"
 #include "score/score.h"
 #if HAS_DROPOUT
-#define RANDOM_LANES SIMD_WIDTH
 #include "common/dropout.h"
 #endif
 
@@ -52,15 +52,15 @@
  * else the workspace, which is null if it is not needed. */
 #if SCORES == SCORES_WEIGHTS
 #define SCORE_MATRIX (args->scores)
-#define BLOCK_BITS_BEGIN(args) 0
+#define MARKS_BEGIN(args) 0
 #else
 #define SCORE_MATRIX (args->workspace)
-#define BLOCK_BITS_BEGIN(args)                                                                     \
+#define MARKS_BEGIN(args)                                                                          \
     ((args)->shape->batch * (args)->shape->heads * (args)->shape->seq_q * (args)->shape->seq_kv)
 #endif
 #include "score/mark_blocks.h"
 #if HAS_BLOCKS
-#define BITS_OF(b, h) block_bits_of(args, args->workspace + BLOCK_BITS_BEGIN(args), b, h)
+#define BITS_OF(b, h) block_bits_of(args, args->workspace + MARKS_BEGIN(args), b, h)
 #define LISTS_NONE(b, h, i, queries, j, end) (!lists_some(BITS_OF(b, h), i, queries, j, end))
 #else
 #define LISTS_NONE(b, h, i, queries, j, end) ((bool)false)
@@ -111,28 +111,28 @@ INLINE lanes load_quantized(const int cache, const __global uchar *row, const in
 INLINE lanes load_row_of_keys(const struct arguments *args, const __global k_storage *k,
                               const long place, const int d)
 {
-    const __global k_storage *row = K_PLACE(k, place);
+    const __global k_storage *row = k_place(k, place);
 
     if (PAGE_SIZE && place < 0)
         return 0.0f;
 #if K_CACHE
     return load_quantized(K_CACHE, row, d, DIM_QK - d);
 #else
-    return load_key_row(row + d * K_STEP, K_STEP, DIM_QK - d);
+    return load_key_row(row + d * k_step(args), k_step(args), DIM_QK - d);
 #endif
 }
 
 INLINE lanes load_row_of_values(const struct arguments *args, const __global v_storage *v,
                                 const long place, const int d)
 {
-    const __global v_storage *row = V_PLACE(v, place);
+    const __global v_storage *row = v_place(v, place);
 
     if (PAGE_SIZE && place < 0)
         return 0.0f;
 #if V_CACHE
     return load_quantized(V_CACHE, row, d, DIM_V - d);
 #else
-    return load_value_row(row + d * V_STEP, V_STEP, DIM_V - d);
+    return load_value_row(row + d * v_step(args), v_step(args), DIM_V - d);
 #endif
 }
 
@@ -225,7 +225,7 @@ INLINE void load_strip(const struct arguments *args, const __global storage *q, 
 #else
         for (int d = 0; d < DIM_QK; d += SIMD_WIDTH)
             VECTOR(vstore)
-        (load_row(q + r * args->shape->q_stride[2] + d * Q_STEP, Q_STEP, DIM_QK - d), 0,
+        (load_row(q + r * args->shape->q_stride[2] + d * q_step(args), q_step(args), DIM_QK - d), 0,
          strip + r * STRIP_ROW + d);
 #endif
     }
@@ -257,7 +257,7 @@ NOINLINE void compute_scores(const struct arguments *restrict args, const struct
     const __global storage *q = args->q + head_offset(args->shape->q_stride, b, h);
     if (keys > 0)
         pack_keys(args, b,
-                  K_PLACE(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(b),
+                  k_place(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(b),
                                                h / args->shape->group)),
                   j0, keys, panels);
     for (long i = i0; i < i_end; i += REGISTER_ROWS) {
@@ -519,7 +519,7 @@ INLINE void store_output(const struct arguments *args, const struct extent e,
             const lanes seen = visible_values(args, e, p, v, b, h, i, c * SIMD_WIDTH);
             x = x != x ? seen : x;
         }
-        store_row(x, o + c * SIMD_WIDTH * O_STEP, O_STEP, DIM_V - c * SIMD_WIDTH);
+        store_row(x, o + c * SIMD_WIDTH * o_step(args), o_step(args), DIM_V - c * SIMD_WIDTH);
     }
 }
 
@@ -536,7 +536,7 @@ NOINLINE void compute_values(const struct arguments *restrict args, const struct
     const long end = i0 < used_end ? end_key(args, e, used_end - 1) : 0;
     const __global float *p = SCORE_MATRIX + bh * args->shape->seq_q * args->shape->seq_kv;
 
-    const __global v_storage *const v = V_PLACE(
+    const __global v_storage *const v = v_place(
         args->v, head_offset(args->shape->v_stride, CACHE_BATCH(b), h / args->shape->group));
     __global o_storage *o = args->o + head_offset(args->shape->o_stride, b, h);
     for (int n = 0; n < SUM_VECTORS; n++)
