@@ -25,6 +25,7 @@
 #include "common/quantized.h"
 #include "common/sequence.h"
 #include "score/score.h"
+#include "score/stored_scores.h"
 #if SIMD_WIDTH > 1 /* each header is there once: those that both forms need come before */
 #define STAGE_KV 1
 #include "score/key_lanes.h"
@@ -87,7 +88,7 @@ NOINLINE void load_keys(const struct arguments *args, const struct key_tile *t,
             for (int d = missing[r] ? 0 : DIM_QK; d < WIDE_DIM; d++)
                 rows[r][d] = 0.0f;
             if (!missing[r])
-                stage_key(rows[r], K_PLACE(args->k, key_place(args, *t, t->j + n)), K_STEP);
+                stage_key(rows[r], k_place(args->k, key_place(args, *t, t->j + n)), k_step(args));
         }
         to->missing[m] = VECTOR(vload)(0, missing);
         for (int d = 0; d < WIDE_DIM; d += SIMD_WIDTH) {
@@ -116,8 +117,8 @@ NOINLINE void add_weights(const int apart, const float factor, const struct argu
         for (int d = 0; d < WIDE_DIM; d += SIMD_WIDTH) {
             const lanes x =
                 r < count ? load_row(args->q + row_offset(args->shape->q_stride, t->b, h, i + r) +
-                                         d * Q_STEP,
-                                     Q_STEP, DIM_QK - d)
+                                         d * q_step(args),
+                                     q_step(args), DIM_QK - d)
                           : (lanes)(0.0f);
             VECTOR(vstore)(x * (score_scale(args, h) * SCALE_UNIT), 0, q[r] + d);
         }
@@ -191,15 +192,16 @@ INLINE void add_weights(const int apart, const float factor, const struct argume
             const int key = n / DEPTH, d = n % DEPTH;
             float x = 0.0f;
             if (key < t.count && d0 + d < DIM_QK && HAS_ROW(t.b, t.j + key))
-                x = load_k(args->k, key_place(args, t, t.j + key), (d0 + d) * K_STEP);
+                x = load_k(args->k, key_place(args, t, t.j + key), (d0 + d) * k_step(args));
             tiles->k[d][key] = x;
         }
         for (int n = item; n < ROWS * DEPTH; n += ITEMS) {
             const int r = n / DEPTH, d = n % DEPTH;
             float x = 0.0f;
             if (r < count && d0 + d < DIM_QK)
-                x = LOAD(args->q,
-                         row_offset(args->shape->q_stride, t.b, h, i + r) + (d0 + d) * Q_STEP);
+                x = load1_of(DTYPE, args->q,
+                             row_offset(args->shape->q_stride, t.b, h, i + r) +
+                                 (d0 + d) * q_step(args));
             tiles->q[r][d] = x;
         }
         barrier(CLK_LOCAL_MEM_FENCE); /* both tiles are complete */
