@@ -136,15 +136,19 @@ cl="$clang -x cl -Xclang -finclude-default-header -O3 -Werror -Wno-linker-warnin
 # What is kept is named by all that decides it. Intel's compiler defines macros of its own, so its source is
 # not preprocessed.
 if [ -n "$keep" ]; then
+    case $target in
+    gfx*) set -- -target amdgcn-amd-amdhsa "-mcpu=$target" -nogpulib ;;
+    sm_*) set -- -target nvptx64-nvidia-nvcl -Xclang -target-cpu -Xclang "$target" ;;
+    esac
+    case $target in
+    gfx* | sm_*) $cl -E -P "$@" "$work/$family.cl" > "$at.kept" 2> "$at.log" || exit 0 ;;
+    *) { echo "$options" && cat "$at.h" "$work/$family.cl"; } > "$at.kept" ;;
+    esac
     kept=$keep/$({
         echo "$target $kernels $most $(echo "$options" | sed 's/-D[^ ]*//g')"
-        cat "$work/versions" "$0"
-        case $target in
-        gfx*) $cl -E -P -target amdgcn-amd-amdhsa "-mcpu=$target" "$work/$family.cl" ;;
-        sm_*) $cl -E -P -target nvptx64-nvidia-nvcl -Xclang -target-cpu -Xclang "$target" "$work/$family.cl" ;;
-        *) echo "$options" && cat "$at.h" "$work/$family.cl" ;;
-        esac
-    } 2>&1 | sha256sum | cut -c 1-40)
+        cat "$work/versions" "$0" "$at.kept"
+    } | sha256sum | cut -c 1-40)
+    rm -f "$at.kept" "$at.log"
     if [ -d "$kept" ]; then
         for file in "$kept"/*; do
             cp "$file" "$at.${file##*/}"
