@@ -16,7 +16,7 @@ static const char pair_text[] = "struct function_pair {\n"
 
 /* On CPUs tanh() of a float is that of cl/cpu/simd_math.h, which compilers turn into vectors; of vectors it is the compiler's. */
 static const char tanh_text[] =
-    "#ifdef SIMD_WIDTH\n"
+    "#if defined(SIMD_WIDTH) && SIMD_WIDTH > 1\n"
     "#define OF_FUNCTIONS static inline __attribute__((overloadable))\n"
     "OF_FUNCTIONS float function_tanh(const float x);\n"
     "OF_FUNCTIONS float2 function_tanh(const float2 x) { return tanh(x); }\n"
@@ -32,7 +32,7 @@ static const char tanh_text[] =
     "#define tanh function_tanh\n"
     "#endif\n";
 static const char end_text[] =
-    "#undef pair\n#ifdef SIMD_WIDTH\n#pragma pop_macro(\"tanh\")\n#endif\n";
+    "#undef pair\n#if defined(SIMD_WIDTH) && SIMD_WIDTH > 1\n#pragma pop_macro(\"tanh\")\n#endif\n";
 
 /* NAME_place(), the number of a pair's element in an operand whose extents are the problem's sizes, and NAME_of(). */
 static void put_element_of_pair(struct ca_writer *w, const char *kind,
