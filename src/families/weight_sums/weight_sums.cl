@@ -76,8 +76,8 @@ struct packed_keys {
 };
 
 /* Zeros follow the last key, and stand for keys in no page. */
-NOINLINE void load_keys(const struct arguments *args, const struct key_tile *t,
-                        struct packed_keys *to)
+NOINLINE void load_key_tile(const struct arguments *args, const struct key_tile *t,
+                            struct packed_keys *to)
 {
     for (int m = 0; m < KEY_VECTORS; m++) {
         float rows[SIMD_WIDTH][WIDE_DIM];
@@ -106,7 +106,7 @@ NOINLINE void load_keys(const struct arguments *args, const struct key_tile *t,
 
 /* Adds factor times the weights of `count` queries from i on, at most ROWS, to sums: to its first row, or, with `apart`
  * (constant), to a row for each query. */
-NOINLINE void add_weights(const int apart, const float factor, const struct arguments *args,
+NOINLINE void sum_weights(const int apart, const float factor, const struct arguments *args,
                           const struct key_tile *t, const struct packed_keys *keys, const long h,
                           const long i, const int count, lanes *sums)
 {
@@ -152,7 +152,7 @@ NOINLINE void add_weights(const int apart, const float factor, const struct argu
     }
 }
 
-INLINE void store_sums(const lanes *sums, const int exist, __global float *to)
+INLINE void write_key_sums(const lanes *sums, const int exist, __global float *to)
 {
     const float *from = (const float *)sums;
 
@@ -161,10 +161,10 @@ INLINE void store_sums(const lanes *sums, const int exist, __global float *to)
 }
 
 #define DECLARE_TILES() struct packed_keys keys
-#define LOAD_KEYS(t) load_keys(args, &t, &keys)
+#define LOAD_KEYS(t) load_key_tile(args, &t, &keys)
 #define ADD_WEIGHTS(apart, factor, t, h, i, count, sums)                                           \
-    add_weights(apart, factor, args, &t, &keys, h, i, count, sums)
-#define STORE_SUMS(sums, t, to) store_sums(sums, t.exist, to)
+    sum_weights(apart, factor, args, &t, &keys, h, i, count, sums)
+#define STORE_SUMS(sums, t, to) write_key_sums(sums, t.exist, to)
 
 #else
 /* ---- a key of each work-item ------------------------------------------------------------------- */
@@ -176,7 +176,7 @@ struct shared_tiles {
 };
 
 /* As above, for this work-item's key. All work-items of the group call it. */
-INLINE void add_weights(const int apart, const float factor, const struct arguments *args,
+INLINE void sum_weights(const int apart, const float factor, const struct arguments *args,
                         const struct key_tile t, __local struct shared_tiles *tiles, const long h,
                         const long i, const int count, float *sums)
 {
@@ -229,7 +229,7 @@ INLINE void add_weights(const int apart, const float factor, const struct argume
 #define DECLARE_TILES() __local struct shared_tiles tiles
 #define LOAD_KEYS(t)
 #define ADD_WEIGHTS(apart, factor, t, h, i, count, sums)                                           \
-    add_weights(apart, factor, args, t, &tiles, h, i, count, sums)
+    sum_weights(apart, factor, args, t, &tiles, h, i, count, sums)
 #define STORE_SUMS(sums, t, to)                                                                    \
     if ((int)get_local_id(0) < t.exist)                                                            \
     (to)[get_local_id(0)] = *(sums)
