@@ -64,7 +64,7 @@ Test(append_problem, members_that_are_refused) {
     REFUSED(p.append.kv_heads = 0, "kv_heads is 0");
     REFUSED(p.append.pages = 1, "pages is 1 but must be from 0 to 0");
     REFUSED(p.append.rotary_length = CA_MAX_SIZE + 1, "rotary_length is");
-    REFUSED(p.room[63] = 1, "members of projections, merges or appends but its own");
+    REFUSED(p.room[63] = 1, "members of other operations but its own");
 }
 
 /* An operation's members are refused in problems of every other one. */
