@@ -8,6 +8,7 @@
 # GPU, drawn from SEED (CLATTN_TEST_SEED, else 1), of which a few are compiled without --all.
 #   CLATTN_OFFLINE_ONLY=PATTERN  only the cases whose line in BUILD/offline/cases matches (grep -E)
 #   CLATTN_OFFLINE_JOBS=N        compilers that run at a time, by default 1
+#   CLATTN_OFFLINE_KEEP=FOLDER   keeps what compilers made there, and takes it where source and compilers are the same
 # Needs a clang from 16 to 19, whose assembler the table knows, that can read the libclc that is there
 # (tests/packages.sh gpus), for gfx942 clang 17 or newer, and for Intel's GPUs ocloc; what has no compiler
 # is left out, as the head of the table and a line "skipped: ..." say. For NVIDIA ptxas of the CUDA toolkit besides (in Debian's non-free: nvidia-cuda-toolkit); with nvdisasm machine
@@ -112,9 +113,16 @@ groups, waves: resident on a compute unit (RDNA: half of a work-group processor;
 
 END
 
+{
+    cut -d ' ' -f 2 "$work/compilers" | sort -u | while read -r compiler; do
+        "$compiler" --version 2>&1
+    done
+    [ -z "$ptxas" ] || "$ptxas" --version
+    dpkg-query -W -f '${Package} ${Version}\n' 'libclc-[0-9]*' intel-opencl-icd 2> /dev/null
+} > "$work/versions"
 # One program: a line of the list. What a compiler says is kept beside its output.
 cat > "$work/compile.sh" << 'END'
-ptxas=$1 nvdisasm=$2 work=$3 line=$4
+ptxas=$1 nvdisasm=$2 work=$3 keep=$4 line=$5
 tab=$(printf '\t')
 IFS=$tab read -r number target family kind problem tunables counted kernels options << LINE
 $(sed -n "${line}p" "$work/cases")
@@ -125,6 +133,29 @@ clang=$(sed -n "s/^$target //p" "$work/compilers")
 most=$(echo "$options" | sed -n 's/.*-cl-nv-maxrregcount=\([0-9]*\).*/-maxrregcount=\1/p')
 options=$(echo "$options" | sed 's/-cl-nv-maxrregcount=[0-9]*//')
 cl="$clang -x cl -Xclang -finclude-default-header -O3 -Werror -Wno-linker-warnings -include $at.h $options"
+# What is kept is named by all that decides it. Intel's compiler defines macros of its own, so its source is
+# not preprocessed.
+if [ -n "$keep" ]; then
+    case $target in
+    gfx*) set -- -target amdgcn-amd-amdhsa "-mcpu=$target" -nogpulib ;;
+    sm_*) set -- -target nvptx64-nvidia-nvcl -Xclang -target-cpu -Xclang "$target" ;;
+    esac
+    case $target in
+    gfx* | sm_*) $cl -E -P "$@" "$work/$family.cl" > "$at.kept" 2> "$at.log" || exit 0 ;;
+    *) { echo "$options" && cat "$at.h" "$work/$family.cl"; } > "$at.kept" ;;
+    esac
+    kept=$keep/$({
+        echo "$target $kernels $most $(echo "$options" | sed 's/-D[^ ]*//g')"
+        cat "$work/versions" "$0" "$at.kept"
+    } | sha256sum | cut -c 1-40)
+    rm -f "$at.kept" "$at.log"
+    if [ -d "$kept" ]; then
+        for file in "$kept"/*; do
+            cp "$file" "$at.${file##*/}"
+        done
+        exit 0
+    fi
+fi
 case $target in
 gfx*)
     $cl -target amdgcn-amd-amdhsa "-mcpu=$target" -nogpulib -Xclang -mlink-builtin-bitcode \
@@ -193,11 +224,18 @@ KERNELS
     ;;
 esac
 rm -f "$at.o"
+if [ -n "$keep" ]; then
+    mkdir -p "$kept.$$"
+    for file in "$at".*; do
+        [ "$file" = "$at.h" ] || cp "$file" "$kept.$$/${file#"$at".}"
+    done
+    mv "$kept.$$" "$kept" 2> /dev/null || rm -rf "$kept.$$"
+fi
 exit 0
 END
 seq "$(wc -l < "$work/cases")" |
     xargs -P "${CLATTN_OFFLINE_JOBS:-1}" -n 1 \
-        sh "$work/compile.sh" "$ptxas" "$nvdisasm" "$work"
+        sh "$work/compile.sh" "$ptxas" "$nvdisasm" "$work" "${CLATTN_OFFLINE_KEEP:-}"
 # The last of the tables that are kept may be of kernels as they were.
 for kept in bench/results/gpus-offline-*.txt; do :; done
 python3 tests/offline/table.py "$work" "$kept"

@@ -232,6 +232,18 @@ static struct bounded weight_of(const struct arithmetic *a, const struct denomin
                             key->weight * (key->slack + den->slack + sums) + 2.0 * (double)FLT_MIN};
 }
 
+/* The weight of a key that is computed once more, from the score and the row's lse. */
+static struct bounded weight_again(const struct arithmetic *a, const struct reference_row *row,
+                                   size_t j)
+{
+    const double weight = row->key[j].weight, s = row->s[j].value, lse = row->lse.value;
+    const double off = row->s[j].bound + row->lse.bound +
+                       (8.0 + 3.0 * fabs(s - lse) + 2.0 * fabs(s) + 2.0 * fabs(lse)) * a->value;
+    const double most = fmax(weight, 1.0 - weight) + 2.0 * a->value;
+
+    return (struct bounded){weight, fmin(weight * expm1(off), most) + 2.0 * (double)FLT_MIN};
+}
+
 void reference_row_compute(const clattn_problem *p, const struct tensor_view *view, size_t b,
                            size_t h, size_t i, struct reference_row *row)
 {
@@ -250,6 +262,10 @@ void reference_row_compute(const clattn_problem *p, const struct tensor_view *vi
         row->scores[j] = nothing || !row->key[j].seen
                              ? bounded_exactly(0.0)
                              : weight_of(&r.arithmetic, &den, &row->key[j]);
+    const bool again = p->key_sums || p->scores == CLATTN_SCORES_MEAN;
+    for (size_t j = 0; again && j < p->seq_kv; j++)
+        row->weights[j] = nothing || !row->key[j].seen ? bounded_exactly(0.0)
+                                                       : weight_again(&r.arithmetic, row, j);
 }
 
 bool reference_row_open(const clattn_problem *p, enum precision precision,
@@ -261,13 +277,15 @@ bool reference_row_open(const clattn_problem *p, enum precision precision,
         .precision = precision,
         .o = calloc(p->dim_v, sizeof *row->o),
         .scores = calloc(keys, sizeof *row->scores),
+        .weights = calloc(keys, sizeof *row->weights),
         .s = calloc(keys, sizeof *row->s),
         .key = calloc(keys, sizeof *row->key),
         .sum = calloc(p->dim_v, sizeof *row->sum),
         .q = calloc(p->dim_qk, sizeof *row->q),
         .x = calloc(dim, sizeof *row->x),
     };
-    return row->o && row->scores && row->s && row->key && row->sum && row->q && row->x;
+    return row->o && row->scores && row->weights && row->s && row->key && row->sum && row->q &&
+           row->x;
 }
 
 void reference_row_close(struct reference_row *row)
@@ -277,6 +295,7 @@ void reference_row_close(struct reference_row *row)
     free(row->sum);
     free(row->key);
     free(row->s);
+    free(row->weights);
     free(row->scores);
     free(row->o);
 }

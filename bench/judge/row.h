@@ -13,7 +13,9 @@ struct reference_row {
     enum precision precision;
     struct bounded *o; /* dim_v, as stored in the problem's dtype. */
     struct bounded lse;
-    struct bounded *scores;    /* seq_kv, at the point that the problem asks for. */
+    struct bounded *scores; /* seq_kv, at the point that the problem asks for. */
+    struct bounded
+        *weights; /* seq_kv: exp(s - lse) from the lse that was stored; with sums of weights. */
     struct bounded *s;         /* seq_kv: final scores; -inf where nothing is seen. */
     struct reference_key *key; /* seq_kv: what the softmax makes of them. */
     struct reference_sum *sum; /* dim_v: o while it is added up. */

@@ -154,6 +154,14 @@ static void set_lse(struct tensor_shape *s, const clattn_problem *p)
         set_packed(s, p->batch, p->heads, 1, p->seq_q);
 }
 
+static void set_key_sums(struct tensor_shape *s, const clattn_problem *p)
+{
+    if (p->total_kv > 0)
+        set_packed(s, 1, p->kv_heads, 1, p->total_kv);
+    else
+        set_packed(s, p->batch, p->kv_heads, 1, p->seq_kv);
+}
+
 static void set_keys(struct tensor_shape *s, const clattn_problem *p, size_t dim,
                      const clattn_layout *layout)
 {

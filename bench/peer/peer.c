@@ -315,6 +315,8 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         return "scores are not asked of other libraries";
     if (p->dbias || p->dslopes || p->dsinks || p->dfunction)
         return "gradients of bias, slopes, sinks and functions are not asked of other libraries";
+    if (p->key_sums)
+        return "sums of weights are not asked of other libraries";
     if (p->dlse)
         return "other libraries are given no gradient of lse";
     if (ca_problem_accumulates(p))

@@ -54,7 +54,7 @@ struct attention_offsets {
     CA_LONG workspace;
     CA_ULONG seed, stream; /* these choose dropout's random numbers; a stream has 32 bits */
     /* in a sharded attention: the numbers of the call's first query, and of its first key / 4 */
-    CA_ULONG dropout_i, dropout_j4;
+    CA_UINT dropout_i, dropout_j4;
     /* in a sharded attention: the number of the call's first head, and the heads of a batch */
     CA_ULONG dropout_bh, dropout_heads;
     CA_INT function_ints[4]; /* the values of functions' parameters (clattn/function.h) */

@@ -114,3 +114,19 @@ static inline long end_key(const struct arguments *args, const struct extent e, 
     return HAS_WINDOW_RIGHT ? clamp(i + e.diagonal + args->shape->window_right + 1, 0L, e.keys)
                             : e.keys;
 }
+
+/* Queries [first_query, end_query) include all that may see one of the keys j .. j + keys - 1
+ * (which must be in use) by lengths, window and causality. */
+static inline long first_query(const struct arguments *args, const struct extent e, const long j)
+{
+    return HAS_WINDOW_RIGHT ? clamp(j - e.diagonal - args->shape->window_right, 0L, e.queries) : 0;
+}
+
+static inline long end_query(const struct arguments *args, const struct extent e, const long j,
+                             const int keys)
+{
+    if (keys == 0)
+        return 0;
+    return HAS_WINDOW_LEFT ? clamp(j + keys - e.diagonal + args->shape->window_left, 0L, e.queries)
+                           : e.queries;
+}

@@ -5,3 +5,4 @@
 #define SCORES_SOFTCAP 2
 #define SCORES_BIAS 3
 #define SCORES_WEIGHTS 4
+#define SCORES_MEAN 5

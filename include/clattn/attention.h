@@ -102,6 +102,8 @@ typedef struct clattn_forward_tensors {
     /** 0, or a number that the caller changes when the contents of the mask function's operands or of the lengths have changed: a
      *  plan may keep what it found out about them (clattn/function.h). */
     uint64_t function_version;
+    clattn_buffer
+        key_sums; /**< Written; (batch, kv_heads, seq_kv) or (kv_heads, total_kv) floats. */
 } clattn_forward_tensors;
 
 /** The tensors of a backward execution. Fields of options that the problem lacks must be NULL. */
@@ -261,6 +263,7 @@ typedef struct clattn_host_forward_tensors {
     const void *function_5; /**< Read: the next operand of the functions. */
     /** Values of the functions' parameters; NULL: those that their sources give. */
     const clattn_function_values *function_values;
+    float *key_sums; /**< Written; (batch, kv_heads, seq_kv) or (kv_heads, total_kv). */
 } clattn_host_forward_tensors;
 
 /** The tensors of a backward execution in host memory, as in clattn_backward_tensors. Elements of what is

@@ -36,6 +36,14 @@
  * and how to read that out: clattn/dropout.h). Neither lse nor the weights that are handed out
  * change.
  *
+ * Sums of weights. With key_sums, for each batch, kv head and key the sum of p, before dropout, over all queries and
+ * over the query heads that share the kv head: how much attention a key of a cache has received, by which
+ * H2O (Zhang et al. 2023), SnapKV and others decide what to evict. Keys that nobody sees have 0. With
+ * CLATTN_SCORES_MEAN the mean of p over the heads, as PyTorch's MultiheadAttention averages weights. Both
+ * are computed from q, k and the lse that forward has written, exp(s - lse), at most 1, after o and without a score
+ * matrix: they cost about one more product of q and k. lse is one float, so that a weight is off by up to
+ * 2^-24 |lse| of itself. Neither goes with block lists.
+ *
  * Block lists (block-sparse attention). With block_q and block_kv, query i belongs to row i / block_q
  * of blocks and key j to column j / block_kv; the last row and column may be smaller. Each row lists the
  * columns that its queries see. The lists lie in device memory as block-compressed sparse rows (BSR), of
@@ -338,7 +346,8 @@ typedef enum clattn_scores {
     CLATTN_SCORES_RAW = 1,     /**< scale * q k^T, of every pair, masked or not. */
     CLATTN_SCORES_SOFTCAP = 2, /**< After softcap, of every pair, masked or not. */
     CLATTN_SCORES_BIAS = 3,    /**< After bias, ALiBi and masks: -inf where masked. */
-    CLATTN_SCORES_WEIGHTS = 4  /**< p, before dropout. */
+    CLATTN_SCORES_WEIGHTS = 4, /**< p, before dropout. */
+    CLATTN_SCORES_MEAN = 5     /**< The mean of p over the query heads, (batch, seq_q, seq_kv). */
 } clattn_scores;
 
 /** Added to an entry of a block list: the boolean mask hides nothing in this block. */
@@ -509,16 +518,17 @@ typedef struct clattn_problem {
     int lse; /**< Not 0: lse is written, packed (batch, heads, seq_q) or (heads, total_q) floats; backward
                                always reads it. */
     clattn_scores
-        scores;        /**< Written packed, (batch, heads, seq_q, seq_kv) floats; not backward. */
-    float dropout;     /**< Probability that a weight is dropped: 0 for none, below 1. */
-    clattn_layout d_o; /**< Of do, as o; this and what follows to dsinks: backward only. */
-    clattn_layout dq;  /**< As q, but nothing may broadcast. */
-    clattn_layout dk;  /**< As k, but nothing may broadcast. */
-    clattn_layout dv;  /**< As v, but nothing may broadcast. */
-    int dbias;         /**< Not 0: the bias's gradient is written, in its dtype and layout; zeros
+        scores; /**< Written packed, (batch, heads, seq_q, seq_kv) floats, of CLATTN_SCORES_MEAN without heads;
+                            not backward. */
+    float dropout;        /**< Probability that a weight is dropped: 0 for none, below 1. */
+    clattn_layout d_o;    /**< Of do, as o; this and what follows to dsinks: backward only. */
+    clattn_layout dq;     /**< As q, but nothing may broadcast. */
+    clattn_layout dk;     /**< As k, but nothing may broadcast. */
+    clattn_layout dv;     /**< As v, but nothing may broadcast. */
+    int dbias;            /**< Not 0: the bias's gradient is written, in its dtype and layout; zeros
                                    where a problem without batches, queries or keys sums nothing. */
-    int dslopes;       /**< Not 0: the slopes' gradient is written, heads floats. */
-    int dsinks;        /**< Not 0: the sinks' gradient is written, heads floats. */
+    int dslopes;          /**< Not 0: the slopes' gradient is written, heads floats. */
+    int dsinks;           /**< Not 0: the sinks' gradient is written, heads floats. */
     clattn_cache k_cache; /**< How k is stored; this and v_cache, which need not be alike: forward
                                only, since a cache is read in inference, while training has
                                gradients of the same dtype as q. The dim of a quantized tensor is a
@@ -559,8 +569,10 @@ typedef struct clattn_problem {
                    backward only. */
     int dfunction; /**< Not 0: the gradients of the score function's operands of type float, half and
                         bfloat are written (clattn_problem_function_gradient()); backward only. */
+    int key_sums; /**< Not 0: each key's sum of weights is written, packed (batch, kv_heads, seq_kv) or (kv_heads,
+                       total_kv) floats; see "Sums of weights". Needs lse; not backward. */
     size_t
-        reserved[29]; /**< Zeros: room for members of attention in later versions, of which 0 means
+        reserved[28]; /**< Zeros: room for members of attention in later versions, of which 0 means
                               none. */
     union {
         clattn_projection_problem projection; /**< The problem of CLATTN_PROJECTION. */

@@ -19,25 +19,27 @@ static clattn_status check(const clattn_plan *plan, struct ca_transfer transfers
     struct ca_places places[CA_WORKSPACE];
 
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
-        const struct ca_operand *operand = &plan->operands[n];
+        const struct ca_operand *operand = &ca_plan_whole(plan)->operands[n];
         const void *pointer = pointer_of(&transfers[n]);
         if (!operand->present && pointer)
             return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s is given, but '%s' has none",
-                           operand->name, plan->problem_text);
+                           operand->name, ca_plan_whole(plan)->problem_text);
         if (!operand->present || operand->span == 0)
             continue;
         if (!pointer)
             return ca_fail(log, CLATTN_INVALID_ARGUMENT, "%s must not be null for '%s'",
-                           operand->name, plan->problem_text);
+                           operand->name, ca_plan_whole(plan)->problem_text);
         transfers[n].bytes =
             ca_elements_bytes(operand->span, operand->element_bytes, operand->cache);
         places[n] = ca_operand_places(operand, (uintptr_t)pointer);
     }
     for (size_t w = 0; w < CA_WORKSPACE; w++)
         for (size_t n = 0; n < CA_WORKSPACE; n++) {
-            if (n == w || !plan->operands[w].written || !transfers[w].bytes || !transfers[n].bytes)
+            if (n == w || !ca_plan_whole(plan)->operands[w].written || !transfers[w].bytes ||
+                !transfers[n].bytes)
                 continue;
-            const clattn_status status = ca_check_overlap(log, plan->operands, places, w, n);
+            const clattn_status status =
+                ca_check_overlap(log, ca_plan_whole(plan)->operands, places, w, n);
             if (status != CLATTN_SUCCESS)
                 return status;
         }
@@ -50,7 +52,7 @@ static clattn_status upload(const clattn_plan *plan, struct ca_transfer transfer
     for (size_t n = 0; n < CA_WORKSPACE; n++) {
         struct ca_transfer *t = &transfers[n];
         const int copies =
-            !t->output || plan->operands[n].written == CA_UPDATED ||
+            !t->output || ca_plan_whole(plan)->operands[n].written == CA_UPDATED ||
             plan->problem.normal.total_q || /* rows of no sequence keep their values */
             plan->problem.normal.total_kv;
         cl_int err;
@@ -64,7 +66,7 @@ static clattn_status upload(const clattn_plan *plan, struct ca_transfer transfer
         if (err != CL_SUCCESS) {
             t->buffer = NULL;
             return ca_fail_cl(&plan->context->log, err, "clCreateBuffer for %s of %zu bytes",
-                              plan->operands[n].name, t->bytes);
+                              ca_plan_whole(plan)->operands[n].name, t->bytes);
         }
         device->at[n].buffer = t->buffer;
     }
@@ -118,7 +120,7 @@ static clattn_status download(const clattn_plan *plan, cl_command_queue queue,
 
     for (size_t n = 0; n < CA_WORKSPACE && status == CLATTN_SUCCESS; n++)
         if (transfers[n].buffer && transfers[n].output)
-            status = download_one(plan, queue, &plan->operands[n], &transfers[n]);
+            status = download_one(plan, queue, &ca_plan_whole(plan)->operands[n], &transfers[n]);
     return status;
 }
 
@@ -169,8 +171,9 @@ clattn_status ca_host_call(clattn_context *context, const clattn_problem *proble
     if (status != CLATTN_SUCCESS)
         return status;
     if (plan->problem.normal.operation != operation)
-        status = ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
-                         "'%s' is not the operation that is called", plan->problem_text);
+        status =
+            ca_fail(&context->log, CLATTN_INVALID_ARGUMENT,
+                    "'%s' is not the operation that is called", ca_plan_whole(plan)->problem_text);
     if (status == CLATTN_SUCCESS)
         status = check(plan, transfers);
     if (status == CLATTN_SUCCESS)

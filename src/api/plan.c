@@ -30,8 +30,10 @@ clattn_status clattn_plan_supports(const clattn_context *context, const clattn_p
         return ca_refuse(CLATTN_INVALID_ARGUMENT, "context is null");
     if (read_options(&options, &own, why))
         status = ca_problem_make(problem, &made, why, sizeof why);
-    if (status == CLATTN_SUCCESS)
+    if (status == CLATTN_SUCCESS) {
+        made = ca_problem_chosen(&made);
         status = ca_choose(context, &made, options, &choices, why, sizeof why);
+    }
     if (status != CLATTN_SUCCESS)
         ca_remember(&context->log, "%s", why);
     return status;
@@ -42,7 +44,7 @@ clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *
 {
     char reason[8 * CA_REASON_BYTES];
     struct ca_choices choices;
-    struct ca_problem made;
+    struct ca_problem made, chosen;
     clattn_plan_options own;
 
     if (plan)
@@ -54,15 +56,17 @@ clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *
     if (!read_options(&options, &own, reason))
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "%s", reason);
     clattn_status status = ca_problem_make(problem, &made, reason, sizeof reason);
-    if (status == CLATTN_SUCCESS)
-        status = ca_choose(context, &made, options, &choices, reason, sizeof reason);
+    if (status == CLATTN_SUCCESS) {
+        chosen = ca_problem_chosen(&made);
+        status = ca_choose(context, &chosen, options, &choices, reason, sizeof reason);
+    }
     if (status == CLATTN_SUCCESS && options && options->flags & CLATTN_PLAN_MEASURE &&
         choices.list[0].origin > CA_EXACT) {
         const clattn_tuning_options tuning = {.struct_size = sizeof tuning,
                                               .seconds = options->measure_seconds};
         if (clattn_tune(context, problem, 1, &tuning, NULL) != CLATTN_SUCCESS)
             ca_warn(&context->log, "tuning failed, so the plan is made without it");
-        status = ca_choose(context, &made, options, &choices, reason, sizeof reason);
+        status = ca_choose(context, &chosen, options, &choices, reason, sizeof reason);
     }
     if (status != CLATTN_SUCCESS)
         return ca_fail(&context->log, status, "%s", reason);

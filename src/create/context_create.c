@@ -82,6 +82,8 @@ static clattn_status take_profile(clattn_context *ctx, const clattn_device_info 
 /* Bytes of the arguments of the kernel that has most: shape, offsets and a pointer to each tensor. */
 static size_t most_argument_bytes(void)
 {
+    /* Packed batches have no block lists: a problem has two of these four. */
+    const uint64_t either = CA_STARTS | CA_BIT(CA_BLOCK_OFFSETS) | CA_BIT(CA_BLOCK_ENTRIES);
     size_t most = 0;
 
     for (size_t f = 0; ca_family_at(f); f++) {
@@ -90,6 +92,8 @@ static size_t most_argument_bytes(void)
             size_t pointers = 0;
             for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++)
                 pointers += (family->stages[s].arguments & CA_BIT(n)) != 0;
+            if ((family->stages[s].arguments & either) == either)
+                pointers -= 2;
             most = pointers > most ? pointers : most;
         }
     }

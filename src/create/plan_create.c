@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "create/plan_create.h"
 #include "execute/plan.h"
+#include "families/registry.h"
+#include "families/weight_sums/weight_sums.h"
 #include "problem/problem.h"
 #include "program/program.h"
 #include "selfcheck/selfcheck.h"
@@ -59,16 +61,48 @@ static void add_passed(clattn_context *context, const struct ca_family *family,
               family->full_name, verdict->status != CLATTN_SUCCESS ? "" : "it ", why);
 }
 
+/* Makes the plan of sums of weights that runs after `plan`, if the problem has any; else or on failure there is none. */
+static clattn_status add_weight_sums(clattn_context *context, const struct ca_problem *problem,
+                                     clattn_plan *plan)
+{
+    clattn_status status = CLATTN_SUCCESS;
+
+    if (!ca_has_weight_sums(&problem->normal))
+        return CLATTN_SUCCESS;
+    for (int plain = 0; plain < 2; plain++) {
+        struct ca_candidate candidate = {.family = &ca_weight_sums};
+        cl_program program = NULL;
+        ca_family_suggest(candidate.family, problem, &context->device, candidate.values);
+        if (plain)
+            ca_weight_sums_plain(&context->device, candidate.values);
+        status = context->cl ? ca_program_get(context, &candidate, problem,
+                                              ca_trust_check_weight_sums, &program)
+                             : CLATTN_SUCCESS;
+        if (program)
+            ca_program_keep(context, program);
+        if (status != CLATTN_SUCCESS)
+            continue;
+        status = ca_plan_make(context, &candidate, "it follows attention", problem, program, 1,
+                              &plan->then);
+        if (status == CLATTN_SUCCESS) /* executions look at its operands (ca_plan_whole()) */
+            plan->then->operands[CA_WORKSPACE] = plan->operands[CA_WORKSPACE];
+        return status;
+    }
+    return ca_fail(&context->log, status, "sums of weights cannot be computed on '%s'",
+                   context->device.name);
+}
+
 clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *choices,
                              const struct ca_problem *problem, clattn_plan **plan)
 {
     clattn_status status = CLATTN_SUCCESS;
     char passed[8 * CA_REASON_BYTES] = "";
+    const struct ca_problem chosen = ca_problem_chosen(problem);
 
     for (size_t n = 0; n < choices->count; n++) {
         const struct ca_choice *choice = &choices->list[n];
         cl_program program = NULL;
-        status = context->cl ? ca_program_get(context, &choice->candidate, problem, ca_trust_check,
+        status = context->cl ? ca_program_get(context, &choice->candidate, &chosen, ca_trust_check,
                                               &program)
                              : CLATTN_SUCCESS;
         if (status == CLATTN_SUCCESS) {
@@ -76,14 +110,21 @@ clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *c
             ca_reason(why, sizeof why, "%s%s", ca_origin_sentence(choice->origin), passed);
             if (program)
                 ca_program_keep(context, program);
-            return ca_plan_make(context, &choice->candidate, why, problem, program, 1, plan);
+            status = ca_plan_make(context, &choice->candidate, why, &chosen, program, 1, plan);
+            if (status == CLATTN_SUCCESS)
+                status = add_weight_sums(context, problem, *plan);
+            if (status != CLATTN_SUCCESS) {
+                clattn_plan_release(*plan);
+                *plan = NULL;
+            }
+            return status;
         }
         if (status != CLATTN_BUILD_FAILED && status != CLATTN_MISCOMPILED &&
             status != CLATTN_NO_COMPILER && status != CLATTN_UNSUPPORTED)
             return status;
         struct ca_verdict verdict = {.status = CLATTN_SUCCESS};
-        ca_program_condemned(context, &choice->candidate, problem, &verdict);
-        ban(context, &choice->candidate, &problem->normal, &verdict);
+        ca_program_condemned(context, &choice->candidate, &chosen, &verdict);
+        ban(context, &choice->candidate, &chosen.normal, &verdict);
         add_passed(context, choice->candidate.family, status, &verdict, passed, sizeof passed);
     }
     char what[2 * CA_REASON_BYTES];

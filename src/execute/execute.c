@@ -110,7 +110,7 @@ cl_int ca_enqueue_bare(const clattn_plan *plan, cl_command_queue queue)
             err =
                 clEnqueueNDRangeKernel(queue, plan->kernels[0].stage[s], 3, NULL,
                                        plan->range[s].global, plan->range[s].local, 0, NULL, NULL);
-    return err;
+    return err == CL_SUCCESS && plan->then ? ca_enqueue_bare(plan->then, queue) : err;
 }
 
 clattn_status ca_launch_kernel(const clattn_context *context, cl_program program,
@@ -150,9 +150,10 @@ clattn_status ca_enqueue_marker(const clattn_context *context, cl_command_queue 
     return ca_fail_cl(&context->log, err, "clEnqueueMarkerWithWaitList");
 }
 
-clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in_order,
-                         const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
-                         cl_event *done)
+/* Enqueues a plan without the one behind it. */
+static clattn_status enqueue_one(const clattn_plan *plan, cl_command_queue queue, int in_order,
+                                 const struct ca_tensors *tensors, cl_uint num_wait,
+                                 const cl_event *wait, cl_event *done)
 {
     cl_int err;
 
@@ -172,6 +173,24 @@ clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in
     const clattn_status status =
         enqueue_stages(plan, queue, in_order, &with_workspace, num_wait, wait, done);
     clReleaseMemObject(workspace->buffer); /* the buffer lives until the kernels are done */
+    return status;
+}
+
+clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in_order,
+                         const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
+                         cl_event *done)
+{
+    cl_event first = NULL;
+
+    if (!plan->then)
+        return enqueue_one(plan, queue, in_order, tensors, num_wait, wait, done);
+    clattn_status status =
+        enqueue_one(plan, queue, in_order, tensors, num_wait, wait, in_order ? NULL : &first);
+    if (status == CLATTN_SUCCESS)
+        status = enqueue_one(plan->then, queue, in_order, tensors, first ? 1 : num_wait,
+                             first ? &first : wait, done);
+    if (first)
+        clReleaseEvent(first);
     return status;
 }
 
@@ -196,13 +215,14 @@ clattn_status ca_execute(const clattn_plan *plan, cl_command_queue queue,
                          cl_event *done)
 {
     const clattn_context *context = plan->context;
+    const clattn_plan *whole = ca_plan_whole(plan);
     clattn_status status;
     int in_order;
 
     if ((status = ca_check_queue(context, queue, &in_order)) != CLATTN_SUCCESS ||
         (status = ca_check_wait_list(context, num_wait, wait)) != CLATTN_SUCCESS ||
         (status = check_place(plan, &tensors->place)) != CLATTN_SUCCESS ||
-        (status = ca_check_buffers(context, plan->problem_text, plan->operands, tensors->at,
+        (status = ca_check_buffers(context, whole->problem_text, whole->operands, tensors->at,
                                    CA_NUM_ARGUMENTS)) != CLATTN_SUCCESS)
         return status;
     return ca_enqueue(plan, queue, in_order, tensors, num_wait, wait, done);

@@ -161,6 +161,7 @@ void clattn_plan_release(clattn_plan *plan)
     /* a forked child releases nothing, as in clattn_context_release() */
     if (!plan || plan->context->forks != ca_forks())
         return;
+    clattn_plan_release(plan->then);
     for (size_t n = 0; plan->kernels && n < CA_KERNEL_COPIES; n++)
         for (size_t s = 0; s < CA_MAX_STAGES; s++)
             if (plan->kernels[n].stage[s])
@@ -188,7 +189,7 @@ clattn_status clattn_plan_describe(const clattn_plan *plan, clattn_plan_info *in
     clattn_plan_info known = {.family = family->name,
                               .tunables = plan->tunables_text,
                               .reason = plan->why,
-                              .problem = plan->problem_text,
+                              .problem = ca_plan_whole(plan)->problem_text,
                               .workspace_bytes = plan->workspace_bytes};
     for (size_t s = 0; s < family->num_stages; s++) {
         const size_t *local = plan->range[s].local;

@@ -46,9 +46,16 @@ struct clattn_plan {
         kernels; /* CA_KERNEL_COPIES; with the marks it keeps all that an execution changes. NULL where a
                                    profile stands in for a device. */
     struct ca_kept_marks *kept; /* NULL: none; has a lock of its own (execute/kept_marks.h) */
+    clattn_plan *then;          /* NULL, or what runs after it on the same tensors; its own */
     char *problem_text;
     char tunables_text[CA_TUNABLES_TEXT];
 };
+
+/* The plan whose operands and text are those of the problem as it was given: the last one. */
+static inline const clattn_plan *ca_plan_whole(const clattn_plan *plan)
+{
+    return plan->then ? plan->then : plan;
+}
 
 /* Makes a plan from a candidate and the program that was built for it, NULL where a profile stands in
  * for a device. why: a sentence, which is copied. keep: the program is of ca_program_get(), and the plan puts it back, also

@@ -183,7 +183,7 @@ static clattn_status check_choices(const clattn_problem *p, char *reason, size_t
         {"dtype", (int)p->dtype, CA_NUM_DTYPES - 1},
         {"bias_dtype", p->bias ? (int)p->bias_dtype : 0, CA_NUM_DTYPES - 1},
         {"diagonal", (int)p->diagonal, CLATTN_OFFSET},
-        {"scores", (int)p->scores, CLATTN_SCORES_WEIGHTS},
+        {"scores", (int)p->scores, CLATTN_SCORES_MEAN},
         {"k_cache", (int)p->k_cache, CA_NUM_CACHES - 1},
         {"v_cache", (int)p->v_cache, CA_NUM_CACHES - 1},
     };
@@ -287,6 +287,10 @@ static clattn_status check_outputs(const clattn_problem *p, char *reason, size_t
     const int backward = p->operation == CLATTN_BACKWARD;
     const struct ca_rule rules[] = {
         {"scores are an output of forward only", backward && p->scores != CLATTN_SCORES_NONE},
+        {"key_sums are an output of forward only", backward && p->key_sums},
+        {"key_sums and scores=mean need lse, from which weights are computed again",
+         ca_has_weight_sums(p) && !p->lse},
+        {"block lists exclude key_sums and scores=mean", ca_has_weight_sums(p) && p->block_q},
         {"dbias is wanted, but there is no bias", p->dbias && !p->bias},
         {"dslopes is wanted, but there is no alibi", p->dslopes && !p->alibi},
         {"alibi_symmetric is given, but there is no alibi", p->alibi_symmetric && !p->alibi},
@@ -497,6 +501,19 @@ clattn_status ca_problem_make(const clattn_problem *given, struct ca_problem *ma
     if (status == CLATTN_SUCCESS)
         *made = ca_problem_own(given);
     return status;
+}
+
+struct ca_problem ca_problem_chosen(const struct ca_problem *p)
+{
+    struct ca_problem chosen = *p;
+    clattn_problem *const forms[] = {&chosen.given, &chosen.normal};
+
+    for (size_t n = 0; n < 2 && ca_has_weight_sums(&p->normal); n++) {
+        forms[n]->key_sums = 0;
+        if (forms[n]->scores == CLATTN_SCORES_MEAN)
+            forms[n]->scores = CLATTN_SCORES_NONE;
+    }
+    return chosen;
 }
 
 struct ca_problem ca_problem_own(const clattn_problem *sound)

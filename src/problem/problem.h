@@ -28,6 +28,15 @@ clattn_status ca_problem_make(const clattn_problem *given, struct ca_problem *ma
 /* Makes the pair for a valid problem that the library itself made. */
 struct ca_problem ca_problem_own(const clattn_problem *sound);
 
+/* Returns whether a second program computes sums or means of weights after attention (src/families/weight_sums). */
+static inline int ca_has_weight_sums(const clattn_problem *p)
+{
+    return p->key_sums || p->scores == CLATTN_SCORES_MEAN;
+}
+
+/* The problem of the program that is chosen and tuned: without what a second one computes. */
+struct ca_problem ca_problem_chosen(const struct ca_problem *p);
+
 /* Returns the problem in normal form: layouts, scale and windows are explicit, causality is
  * window_right = 0. ca_problem_own() calls it for the library. */
 clattn_problem ca_problem_normal(const clattn_problem *p);

@@ -72,6 +72,7 @@ static clattn_status make_backward(clattn_problem *forward, clattn_problem *back
     ca_problem_tensors(forward, tensors);
     made.operation = CLATTN_BACKWARD;
     made.scores = CLATTN_SCORES_NONE;
+    made.key_sums = 0;
     made.lse = 0; /* always read */
     made.d_o = made.o;
     made.dq = for_gradient(&tensors[CA_Q], &forward->q);

@@ -107,6 +107,11 @@ int ca_problem_converts(const clattn_problem *p, unsigned argument)
            ca_problem_dtype(p, argument) != CLATTN_F32;
 }
 
+size_t ca_scores_heads(const clattn_problem *p)
+{
+    return p->scores == CLATTN_SCORES_MEAN ? 1 : p->heads;
+}
+
 size_t ca_query_batch(const clattn_problem *p)
 {
     return p->total_q ? 1 : p->batch;

@@ -92,6 +92,10 @@ int ca_problem_empty(const clattn_problem *p);
 
 /* Columns of the mask: seq_kv unless it is of the last mask_keys keys. */
 size_t ca_mask_keys(const clattn_problem *p);
+
+/* Heads of the score matrix that is handed out: one of means over heads. */
+size_t ca_scores_heads(const clattn_problem *p);
+
 /* Return how many blocks of rows q and o have, and the rows of each. Blocks are batches, or a
  * single one of all packed sequences. */
 size_t ca_query_batch(const clattn_problem *p);

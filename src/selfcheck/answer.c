@@ -22,6 +22,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 
 static const double u = CA_TRUST_ROUNDOFF;
 
@@ -123,7 +124,59 @@ static void weigh_values(const struct ca_trust_case *c, struct ca_trust_row *row
     }
 }
 
-static void solve_row(struct ca_trust_case *c, struct ca_trust_row *row, size_t block, size_t place)
+/* What rows add their weights to: answers of sums over queries, and of means over heads. NULL: none is wanted. */
+struct weight_sums {
+    struct ca_bounded **keys;  /* by batch and kv head */
+    struct ca_bounded **means; /* by batch and query */
+};
+
+static void add_weights(const struct ca_trust_case *c, const struct ca_trust_row *row,
+                        const struct denominator *den, double gather,
+                        const struct weight_sums *sums)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t kv_head = row->h / (p->heads / p->kv_heads), keys = ca_trust_keys(c, row->b);
+    struct ca_bounded *to[2] = {
+        sums->keys ? sums->keys[row->b * p->kv_heads + kv_head] : NULL,
+        sums->means ? sums->means[row->b * p->seq_q + row->i] : NULL,
+    };
+
+    for (size_t n = 0; n < 2; n++)
+        for (size_t j = 0; to[n] && j < keys; j++) {
+            const double weight = row->weights[j] / (n == 0 ? 1.0 : (double)p->heads);
+            if (!(weight > 0.0))
+                continue;
+            to[n][j].value += weight;
+            to[n][j].bound += weight * (row->slack[j] + den->slack + 2.0 * gather) + FLT_MIN;
+        }
+}
+
+static int open_sums(struct ca_trust_case *c, struct weight_sums *sums)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t key_rows = p->batch * p->kv_heads, queries = p->batch * p->seq_q;
+    const int means = p->scores == CLATTN_SCORES_MEAN;
+    size_t block, row;
+
+    *sums =
+        (struct weight_sums){p->key_sums ? calloc(key_rows + 1, sizeof(struct ca_bounded *)) : NULL,
+                             means ? calloc(queries + 1, sizeof(struct ca_bounded *)) : NULL};
+    for (size_t n = 0; sums->keys && n < key_rows; n++) {
+        const size_t b = n / p->kv_heads, h = n % p->kv_heads;
+        if (p->total_kv && !ca_trust_locate_key(c, b, 0, &block, &row))
+            continue;
+        sums->keys[n] = p->total_kv ? ca_trust_answer(c, CA_KEY_SUMS, 0, 0, h, ca_trust_keys(c, b))
+                                    : ca_trust_answer(c, CA_KEY_SUMS, 0, b, h, p->seq_kv);
+        if (p->total_kv)
+            c->answers[c->num_answers - 1].first += row;
+    }
+    for (size_t n = 0; sums->means && n < queries; n++)
+        sums->means[n] = ca_trust_answer(c, CA_SCORES, n / p->seq_q, 0, n % p->seq_q, p->seq_kv);
+    return (sums->keys || !p->key_sums) && (sums->means || !means);
+}
+
+static void solve_row(struct ca_trust_case *c, struct ca_trust_row *row, size_t block, size_t place,
+                      const struct weight_sums *sums)
 {
     const clattn_problem *p = &c->problem;
     struct ca_bounded *o = ca_trust_answer(c, CA_O, block, row->h, place, p->dim_v);
@@ -131,7 +184,7 @@ static void solve_row(struct ca_trust_case *c, struct ca_trust_row *row, size_t 
 
     if (p->lse)
         lse = ca_trust_answer_lse(c, CA_LSE, block, row->h, place, p->heads, ca_query_rows(p));
-    if (p->scores != CLATTN_SCORES_NONE)
+    if (p->scores != CLATTN_SCORES_NONE && !sums->means)
         scores = ca_trust_answer(c, CA_SCORES, row->b, row->h, row->i, p->seq_kv);
     const size_t visible = score_row(c, row, scores);
     const double gather = 2.0 * ca_trust_length_error(visible);
@@ -144,6 +197,7 @@ static void solve_row(struct ca_trust_case *c, struct ca_trust_row *row, size_t 
     }
     const struct denominator den = normalise(c, row);
     weigh_values(c, row, &den, gather, o);
+    add_weights(c, row, &den, gather, sums);
     for (size_t j = 0; p->scores == CLATTN_SCORES_WEIGHTS && j < p->seq_kv; j++)
         scores[j] = (struct ca_bounded){
             row->weights[j],
@@ -155,14 +209,17 @@ static void solve_row(struct ca_trust_case *c, struct ca_trust_row *row, size_t 
 int ca_trust_solve(struct ca_trust_case *c, const struct ca_sample *rows)
 {
     struct ca_trust_row row;
-    const int complete = ca_trust_row_open(&c->problem, &row);
+    struct weight_sums sums;
+    const int complete = ca_trust_row_open(&c->problem, &row) & open_sums(c, &sums);
     size_t block, place;
 
     for (size_t n = 0; complete && n < rows->count; n++) {
         ca_trust_row_locate(c, ca_trust_place(rows, n), &row);
         if (ca_trust_locate_query(c, row.b, row.i, &block, &place))
-            solve_row(c, &row, block, place);
+            solve_row(c, &row, block, place, &sums);
     }
+    free(sums.keys);
+    free(sums.means);
     ca_trust_row_close(&row);
     return complete;
 }

@@ -72,7 +72,7 @@ static size_t queries_of(const struct ca_trust_case *c, size_t b)
     return p->total_q ? sequence(c, CA_Q_STARTS, b, p->total_q, p->seq_q, &first) : p->seq_q;
 }
 
-static size_t keys_of(const struct ca_trust_case *c, size_t b)
+size_t ca_trust_keys(const struct ca_trust_case *c, size_t b)
 {
     const clattn_problem *p = &c->problem;
     size_t first;
@@ -176,7 +176,7 @@ void ca_trust_row_locate(const struct ca_trust_case *c, size_t index, struct ca_
     row->h = index / p->seq_q % p->heads;
     row->i = index % p->seq_q;
     row->queries = length_in_use(c, CA_Q_LENGTHS, row->b, queries_of(c, row->b));
-    row->keys = length_in_use(c, CA_KV_LENGTHS, row->b, keys_of(c, row->b));
+    row->keys = length_in_use(c, CA_KV_LENGTHS, row->b, ca_trust_keys(c, row->b));
     row->diagonal = p->diagonal == CLATTN_BOTTOM_RIGHT ? (int64_t)row->keys - (int64_t)row->queries
                                                        : ca_problem_diagonal(p);
 }

@@ -29,6 +29,9 @@ void ca_trust_row_close(struct ca_trust_row *row);
 /* The elements of a tensor; NULL if the problem has no such tensor. */
 unsigned char *ca_trust_elements(const struct ca_trust_case *c, unsigned argument);
 
+/* The keys that batch b has in memory: all, or those of its sequence in a packed batch. */
+size_t ca_trust_keys(const struct ca_trust_case *c, size_t b);
+
 /* The batch and the row of q and o that hold query i of batch b; 0 if its sequence is shorter. */
 int ca_trust_locate_query(const struct ca_trust_case *c, size_t b, size_t i, size_t *block,
                           size_t *row);

@@ -78,6 +78,9 @@ int ca_trust_refuses(const clattn_problem *p, char *reason, size_t reason_bytes)
 int ca_trust_case_make_ordinary(struct ca_trust_case *c, clattn_context *ctx,
                                 const clattn_problem *p);
 
+/* Writes the answers of a forward problem, but for sums of weights, as its program would have written them. */
+void ca_trust_case_give(struct ca_trust_case *c);
+
 /* Frees the inputs' blocks, which are not needed after the upload. */
 void ca_trust_case_drop_inputs(struct ca_trust_case *c);
 

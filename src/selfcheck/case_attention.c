@@ -287,8 +287,11 @@ static int allocate(struct ca_trust_case *c, const struct ca_sample *rows,
     const size_t of_row = p->scores == CLATTN_SCORES_NONE ? 0 : p->seq_kv;
     const size_t of_bias = ca_gradients_has_bias(p) ? p->seq_kv : 0;
 
+    const size_t sums = p->key_sums ? p->batch * p->kv_heads : 0;
+
     if (p->operation != CLATTN_BACKWARD)
-        return ca_trust_allocate(c, 3 * rows->count, rows->count * (p->dim_v + 1 + of_row));
+        return ca_trust_allocate(c, 3 * rows->count + sums,
+                                 rows->count * (p->dim_v + 1 + of_row) + sums * p->seq_kv);
     return ca_trust_allocate(c, 2 * rows->count + 2 * keys->count + 3,
                              rows->count * (p->dim_qk + of_bias) +
                                  keys->count * (p->dim_qk + p->dim_v) + 2 * p->heads +
@@ -374,7 +377,9 @@ int ca_attention_case_make(struct ca_trust_case *c, clattn_context *ctx, const c
 
     c->problem = ca_trust_shrink(real, candidate);
     const clattn_problem *p = &c->problem;
-    const struct ca_sample rows = sample_of(p, p->batch * p->heads * p->seq_q);
+    const size_t queries = p->batch * p->heads * p->seq_q;
+    const struct ca_sample rows =
+        ca_has_weight_sums(p) ? ca_trust_each(queries) : sample_of(p, queries);
     const struct ca_sample keys = sample_of(p, p->batch * p->kv_heads * p->seq_kv);
     if (!allocate(c, &rows, &keys))
         return 0;

@@ -144,6 +144,21 @@ int ca_trust_case_make_ordinary(struct ca_trust_case *c, clattn_context *ctx,
     return made_or_freed(c, of[p->operation](c, ctx));
 }
 
+void ca_trust_case_give(struct ca_trust_case *c)
+{
+    const int mean = c->problem.scores == CLATTN_SCORES_MEAN;
+
+    for (size_t n = 0; n < c->num_answers; n++) {
+        const struct ca_answer *a = &c->answers[n];
+        if (a->argument == CA_KEY_SUMS || (a->argument == CA_SCORES && mean))
+            continue;
+        for (size_t d = 0; d < a->count; d++)
+            ca_value_store(ca_trust_elements(c, a->argument),
+                           ca_problem_dtype(&c->problem, a->argument), a->first + d * a->step,
+                           (float)a->want[d].value);
+    }
+}
+
 void ca_trust_case_drop_inputs(struct ca_trust_case *c)
 {
     struct ca_tensor tensors[CA_WORKSPACE];

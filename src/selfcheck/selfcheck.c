@@ -76,3 +76,15 @@ clattn_status ca_trust_check(clattn_context *ctx, const struct ca_candidate *can
     }
     return status;
 }
+
+clattn_status ca_trust_check_weight_sums(clattn_context *ctx, const struct ca_candidate *candidate,
+                                         const struct ca_problem *p, cl_program program,
+                                         double *launch_seconds, char why[CA_REASON_BYTES])
+{
+    struct ca_trust_case c;
+    const int made = ca_trust_case_make(&c, ctx, &p->normal, candidate);
+
+    if (made)
+        ca_trust_case_give(&c);
+    return judge(ctx, candidate, &c, made, program, launch_seconds, why);
+}

@@ -10,4 +10,7 @@
  * masks, guard bands. */
 ca_self_check ca_trust_check;
 
+/* The same for the program of sums of weights, which is given the lse that forward would have written. */
+ca_self_check ca_trust_check_weight_sums;
+
 #endif

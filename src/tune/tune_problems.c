@@ -34,6 +34,8 @@ static clattn_status check(const clattn_context *ctx, const clattn_problem *prob
         struct ca_choices choices;
         clattn_status status = ca_problem_make(&problems[n], &made[n], reason, sizeof reason);
         if (status == CLATTN_SUCCESS)
+            made[n] = ca_problem_chosen(&made[n]);
+        if (status == CLATTN_SUCCESS)
             status = ca_choose(ctx, &made[n], NULL, &choices, reason, sizeof reason);
         if (status != CLATTN_SUCCESS)
             return ca_fail(&ctx->log, status, "problem %zu: %s", n, reason);

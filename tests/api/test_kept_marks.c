@@ -97,12 +97,12 @@ static clattn_status enqueue(const struct device *d, const clattn_plan *plan, co
 {
     const clattn_function_values values = {.ints = {c->window ? c->window : 1000}};
     const clattn_forward_tensors t = {.struct_size = sizeof t,
-                                      .q = {d->q},
-                                      .k = {d->k},
-                                      .v = {d->v},
-                                      .o = {o},
-                                      .kv_lengths = {d->lengths},
-                                      .function_0 = {d->masks[c->other_buffer]},
+                                      .q = {.buffer = d->q},
+                                      .k = {.buffer = d->k},
+                                      .v = {.buffer = d->v},
+                                      .o = {.buffer = o},
+                                      .kv_lengths = {.buffer = d->lengths},
+                                      .function_0 = {.buffer = d->masks[c->other_buffer]},
                                       .function_values = &values,
                                       .dropout_place.query = c->query,
                                       .function_version = c->version};

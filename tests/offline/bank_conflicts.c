@@ -10,6 +10,7 @@
  * The addresses follow cl/mma/fragment_tile.h, cl/mma/fragment_attention.h and
  * src/families/projection_gpu/projection_gpu_mma.cl; which element a lane has says the instruction's own header. */
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what compilers made of the programs that offline_cases listed: table.py FOLDER [OLD].
+"""Reads what compilers made of the programs that offline_cases listed: table.py FOLDER [OLD | --loops [PATTERN]].
 
 FOLDER/N.s is AMD's assembly of case N; N.sass NVIDIA's machine code as text, N.ptx what it was made of, N.ptxas what
 ptxas said; N.xe Intel's machine code as text. Prints a table, a line for each kernel, and what breaks a rule; fails if
-something does. Of OLD, a table of before, it says which families have changed.
+something does. Of OLD, a table of before, it says which families have changed. With --loops it prints instead, for each
+case whose line in FOLDER/cases PATTERN matches, how many instructions of each kind the loops have that multiply.
 """
 import collections
 import dataclasses
@@ -78,6 +79,11 @@ def loads(text, local, global_, size):
         [load("global", size)] if text.startswith(global_) else [])
 
 
+def kinds(text, exponentials, stores, waits):
+    """What else a loop's instructions are: exponentials, stores to local memory, waiting for other waves."""
+    return [kind for kind, begins in (("exp", exponentials), ("store", stores), ("wait", waits)) if text.startswith(begins)]
+
+
 # What reads from two places gets half from each.
 AMD_WIDTHS = (("read2st64_b64", 8), ("read2_b64", 8), ("2addr_stride64_b64", 8), ("2addr_b64", 8), ("read2", 4),
               ("2addr", 4), ("x4", 16), ("x3", 8), ("x2", 8), ("b128", 16), ("b96", 8), ("b64", 8), ("b32", 4),
@@ -95,6 +101,7 @@ def count_amd(text):
         counts += ["fma"] * operations
     if text.startswith(("v_wmma", "v_mfma")):
         counts.append("matrix")
+    counts += kinds(text, ("v_exp",), ("ds_write", "ds_store"), ("s_barrier",))
     counts += loads(text, ("ds_read", "ds_load"), ("global_load", "flat_load"), width_of(text, AMD_WIDTHS, 4))
     together = text.find(" :: ")
     return counts + (count_amd(text[together + 4:]) if together >= 0 else [])
@@ -108,6 +115,7 @@ def count_sass(text):
     if text.startswith(("HMMA", "HGMMA")):
         counts.append("matrix")
     size = 16 if text.startswith("LDSM") else width_of(text, sizes, 4)
+    counts += kinds(text, ("MUFU.EX2",), ("STS", "LDGSTS"), ("BAR", "SYNCS"))
     return counts + loads(text, "LDS", ("LDG", "LD."), size)
 
 
@@ -118,6 +126,7 @@ def count_ptx(text):
         counts.append("fma")
     if text.startswith("mma.sync"):
         counts.append("matrix")
+    counts += kinds(text, ("ex2.",), ("st.shared", "cp.async.c"), ("bar.", "barrier", "mbarrier"))
     counts += loads(text, ("ld.shared", "ld.volatile.shared"), "ld.global", size)
     return counts + loads(text, "ldmatrix", "cp.async.c", 16)  # the latter to local memory, 16 bytes each
 
@@ -142,6 +151,7 @@ def count_xe(text):
         counts.append("fma")
     if text.startswith("dpas"):
         counts.append("matrix")
+    counts += kinds(text, ("math.exp",), (), ())
     size = message_bytes(comment) if text.startswith("send") else 0
     is_local = re.search(r"FE\s*\{", code) is not None
     return counts + ([load("local" if is_local else "global", size)] if size else [])
@@ -183,6 +193,11 @@ def share(loop):
     return 100 * (loop["fma"] + loop["matrix"]) // loop["all"]
 
 
+def is_innermost(span, spans):
+    """Whether no other loop lies in this one."""
+    return not any(other != span and other[0] >= span[0] and other[1] <= span[1] for other in spans)
+
+
 class Kernel:
     """A kernel and its resources, None if they are not known. An item is one of a work-group's."""
 
@@ -204,8 +219,10 @@ class Kernel:
                 if begin <= at:
                     loops[begin] = max(loops.get(begin, 0), at + 1)
         products = {span: counts for span in loops.items() if is_product(counts := self.count(*span))}
-        self.products = [counts for (begin, end), counts in products.items()
-                         if not any((b, e) != (begin, end) and b >= begin and e <= end for b, e in products)]
+        self.products = [counts for span, counts in products.items() if is_innermost(span, products)]
+        multiplying = {span: counts for span in loops.items()
+                       if (counts := self.count(*span))["matrix"] or counts["fma"] >= 16}
+        self.loops = [counts for span, counts in sorted(multiplying.items()) if is_innermost(span, multiplying)]
         self.counts = self.count(0, None)
         self.instructions = None
 
@@ -448,6 +465,21 @@ def read_case(folder, case, source, totals):
             print(f"BROKEN {rule}: case {case.number}, {kernel.name} of {case.family} {where}", file=sys.stderr)
 
 
+def print_loops(folder, cases):
+    """A line for each loop: the instructions of one pass through it. Which pass is a tile, the kernel's source says."""
+    form = "{:<19} {:<16} {:<8} {:>5} {:>6} {:>6} {:>5} {:>5} {:>5} {:>5} {:>5} {:>6}  {}"
+    print(form.format("family", "kernel", "target", "all", "matrix", "fma", "load", "store", "copy", "exp", "wait", "other",
+                      "problem | tunables"))
+    for case in cases:
+        items = dict(word.split("=") for word in case.kernels.split())
+        for kernel in read_kernels(os.path.join(folder, case.number), TARGETS[case.target].vendor)[0]:
+            for loop in kernel.loops if kernel.name in items else []:
+                parts = [loop["matrix"], loop["fma"], total(loop, "local"), loop["store"], total(loop, "global"),
+                         loop["exp"], loop["wait"]]
+                print(form.format(case.family, kernel.name, case.target, loop["all"], *parts, loop["all"] - sum(parts),
+                                  f"{case.problem} | {case.tunables}"))
+
+
 def compare_sources(path, sources):
     """Says of which families the table's kernels are others than those here."""
     with open(path, encoding="utf-8") as lines:
@@ -457,13 +489,18 @@ def compare_sources(path, sources):
 
 
 def main():
-    if len(sys.argv) not in (2, 3):
+    loops = sys.argv[2:3] == ["--loops"]
+    if not 2 <= len(sys.argv) <= 3 + loops:
         sys.exit(__doc__)
     folder = sys.argv[1]
     with open(os.path.join(folder, "sources"), encoding="utf-8") as lines:
         sources = dict(line.split() for line in lines)
+    pattern = re.compile(sys.argv[3] if loops and len(sys.argv) == 4 else "")
     with open(os.path.join(folder, "cases"), encoding="utf-8") as lines:
-        cases = [Case(*line.rstrip("\n").split("\t")) for line in lines]
+        cases = [Case(*line.rstrip("\n").split("\t")) for line in lines if pattern.search(line)]
+    if loops:
+        print_loops(folder, cases)
+        return
     totals = collections.Counter()
     print(FORMAT.format(*HEADING))
     for case in cases:

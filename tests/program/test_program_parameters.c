@@ -57,8 +57,8 @@ Test(program_parameters, of_quantized_caches) {
            "const struct attention_offsets at, const __global storage *restrict q, "
            "const __global k_storage *restrict k, const __global v_storage *restrict v, "
            "__global o_storage *restrict o\n"
-           "#define ARGUMENTS_naive {&a, &at, .q = q + at.q, .k = K_PLACE(k, at.k), "
-           ".v = V_PLACE(v, at.v), .o = o + at.o}\n"
+           "#define ARGUMENTS_naive {&a, &at, .q = q + at.q, .k = k_place(k, at.k), "
+           ".v = v_place(v, at.v), .o = o + at.o}\n"
            "#define ARGUMENTS_MEMBERS const __global storage *q; const __global k_storage *k; "
            "const __global v_storage *v; __global o_storage *o; __global float *workspace;\n");
 }
@@ -130,7 +130,7 @@ Test(program_parameters, are_as_many_as_arguments) {
         ca_problem_tensors(&p.normal, tensors);
         char *line = text;
         for (size_t s = 0; s < family->num_stages; s++) {
-            const unsigned arguments = family->stages[s].arguments;
+            const uint64_t arguments = family->stages[s].arguments;
             size_t want = 2, got = 1;
             if (!ca_stage_exists(&family->stages[s], &p)) /* no marks beside block lists */
                 continue;

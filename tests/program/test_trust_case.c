@@ -43,6 +43,8 @@ ParameterizedTestParameters(trust_case, answers) {
         {"fwd f32 b2 h4/2 q6 k20 d16 kcache=f16 vcache=f16 bias=f16:qk causal=br lse"},
         {"fwd f16 h2 q6 k20 d20/9 v=bshd o=bshd kcache=bf16 vcache=f32 odtype=f32 klen"},
         {"fwd f32 b3 h4/2 q5 k20 d16 totalq=14 totalkv=50 causal=br lse"},
+        {"fwd f32 b3 h4/2 q5 k20 d16 totalq=14 totalkv=50 causal=br lse keysums"},
+        {"fwd f16 b2 h4/2 q7 k33 d12/20 causal=br klen sinks mask=qk lse keysums scores=mean"},
         {"fwd f32 b2 h4/2 q5 k37 d32 page=8 pages=11 causal=br klen sinks lse"},
         {"fwd f32 b2 h2/1 q3 k70 d64 kcache=q8_0 vcache=q4_0 page=16 pages=7 klen"},
         {"fwd f32 b2 h2 q12 k40 d16 blocks=3x7:20 mask=qk lse"},
@@ -109,7 +111,7 @@ static void expect_answer(const struct ca_trust_case *c, const struct ca_answer 
 {
     const struct tensor_shape *shape = &wanted->shape[answer->argument];
     const int of_heads = answer->argument == CA_DSLOPES || answer->argument == CA_DSINKS;
-    const size_t first = answer->argument == CA_LSE
+    const size_t first = answer->argument == CA_LSE || answer->argument == CA_KEY_SUMS
                              ? answer->first
                              : tensor_packed(shape, answer->at[0], answer->at[1], answer->at[2], 0);
 

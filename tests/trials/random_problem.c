@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/random_problem.h"
+#include "problem/problem.h"
 
 #include <math.h>
 #include <string.h>
@@ -61,6 +62,11 @@ static void draw_results(struct rng *r, clattn_problem *p)
         const int may_show = p->total_q == 0 && p->total_kv == 0;
         p->scores = rng_one_in(r, 3) && may_show ? (clattn_scores)(1 + rng_below(r, 4))
                                                  : CLATTN_SCORES_NONE;
+        if (p->block_q == 0 && rng_one_in(r, 8)) {
+            p->lse = 1;
+            p->key_sums = !may_show || rng_one_in(r, 2);
+            p->scores = p->key_sums ? p->scores : CLATTN_SCORES_MEAN;
+        }
     }
 }
 
@@ -110,7 +116,7 @@ static struct ca_problem drawn(const clattn_problem *base)
 static int takes(const struct ca_family *family, const clattn_problem *base,
                  const clattn_device_info *device)
 {
-    const struct ca_problem p = drawn(base);
+    const struct ca_problem given = drawn(base), p = ca_problem_chosen(&given);
 
     return family->unsupported(&p, device) == NULL;
 }

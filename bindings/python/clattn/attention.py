@@ -368,14 +368,15 @@ if TYPE_CHECKING:
                   out: Optional[Array] = None, lse: Optional[Array] = None, queue: Any = None,
                   context: Optional[Context] = None, **options: Unpack[ForwardOptions]) -> Tuple[Kind, Kind]: ...
     @overload
-    def attention(q: Kind, k: Array, v: Array, *, return_lse: bool,
-                  out: Optional[Array] = None, lse: Optional[Array] = None, queue: Any = None,
-                  context: Optional[Context] = None,
-                  **options: Unpack[ForwardOptions]) -> Union[Kind, Tuple[Kind, Kind]]: ...
+    def attention(q: Kind, k: Array, v: Array, *, return_lse: bool = False, return_key_sums: bool = False,
+                  return_mean_weights: bool = False, out: Optional[Array] = None, lse: Optional[Array] = None,
+                  queue: Any = None, context: Optional[Context] = None,
+                  **options: Unpack[ForwardOptions]) -> Union[Kind, Tuple[Kind, ...]]: ...
 
 
 @_shown(ForwardOptions)
-def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, out: Any = None, lse: Any = None, queue: Any = None,
+def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, return_key_sums: bool = False,
+              return_mean_weights: bool = False, out: Any = None, lse: Any = None, queue: Any = None,
               context: Optional[Context] = None, **options: Any) -> Any:
     """softmax(scale q k^T, softcap, bias, ALiBi, masked, sinks) v, as clattn/problem.h defines it.
 
@@ -427,6 +428,9 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, out: Any = No
     Results:
 
     return_lse    (o, lse) instead of o; lse is float32 (batch, heads, seq_q)
+    return_key_sums      float32 (batch, kv_heads, seq_kv) follows these: each key's sum of weights over all queries and the
+                  query heads of its kv head, by which H2O and SnapKV evict keys from a cache; no weights are in memory
+    return_mean_weights  float32 (batch, seq_q, seq_kv) follows these: the mean of the weights over the heads
     out, lse      arrays for the results, which must overlap nothing that is read; out in float32 is allowed beside
                   inputs of another dtype
 
@@ -436,12 +440,22 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, out: Any = No
     call = Arguments(q, k, v, queue, context, options)
     o = call.result("o", out, call.q.shape[:-1] + (call.problem.dim_v,), call.wide([out]), "out")
     call.place("o", call.views["o"])
-    if truth("return_lse", return_lse) or lse is not None:
+    sums, means = truth("return_key_sums", return_key_sums), truth("return_mean_weights", return_mean_weights)
+    if truth("return_lse", return_lse) or lse is not None or sums or means:
         call.problem.lse = 1
         lse = call.result("lse", lse, call.q.shape[:-1], "float32")
         call.views["lse"].need_contiguous()
+    p, made = call.problem, [o, lse] if return_lse else [o]
+    lead = call.q.shape[:-3]
+    if sums:
+        p.key_sums = 1
+        paged = lead + (p.kv_heads, p.seq_kv)
+        made.append(call.result("key_sums", None, paged if p.page_size else call.k.shape[:-1], "float32"))
+    if means:
+        p.scores = c.SCORES_MEAN
+        made.append(call.result("scores", None, lead + (p.seq_q, p.seq_kv), "float32"))
     call.run(truth("check_tables", options.get("check_tables")))
-    return (o, lse) if return_lse else o
+    return tuple(made) if len(made) > 1 else o
 
 
 if TYPE_CHECKING:

@@ -100,6 +100,26 @@ def test_backward_is_the_derivative(rng, of_lse):
         assert (gradient * step[n]).sum() == pytest.approx((ahead - behind) / 2e-5, rel=1e-4, abs=1e-4)
 
 
+def weights_of(q, k, visible):
+    s = np.where(visible, q.astype(float) @ np.repeat(k, q.shape[1] // k.shape[1], 1).astype(float).swapaxes(-1, -2) / 4, -np.inf)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True)
+
+
+def test_sums_and_means_of_weights(rng):
+    q, k, v = arrays(rng)
+    o, lse, sums, means = clattn.attention(q, k, v, causal="br", return_lse=True, return_key_sums=True, return_mean_weights=True)
+    p = weights_of(q, k, np.tri(5, 9, 4, dtype=bool))
+    close(sums, p.reshape(2, 2, 2, 5, 9).sum((2, 3)))
+    close(means, p.mean(1))
+    assert (o == clattn.attention(q, k, v, causal="br")).all() and lse.shape == (2, 4, 5)
+    assert (clattn.attention(q[0], k[0], v[0], causal="br", return_key_sums=True)[1] == sums[0]).all()
+    pages = np.arange(2, dtype=np.int32)[:, None]  # one of each batch
+    close(clattn.attention(q, k, v, page_table=pages, causal="br", return_key_sums=True)[1], sums)
+    with pytest.raises(clattn.InvalidProblem, match="block lists exclude key_sums"):
+        clattn.attention(q, k, v, blocks=clattn.blocks_window((5, 9), (4, 4)), return_key_sums=True)
+
+
 def test_dropout_repeats_by_its_seed(rng):
     q, k, v = arrays(rng)
     one, same, other = (clattn.attention(q, k, v, dropout=0.5, seed=seed) for seed in (1, 1, 2))

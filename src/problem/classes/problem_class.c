@@ -148,11 +148,12 @@ clattn_problem ca_attention_representative(const clattn_problem *p)
 #define FLAG(ID, member, word, OF, difference) r.member = p->member != 0;
     CA_FLAGS(FLAG)
 #undef FLAG
+    r.key_sums = 0; /* a program of its own writes these sums, and means (ca_problem_chosen()) */
     r.block_q = p->block_q;
     r.block_kv = p->block_kv;
     r.block_heads = p->block_batches || p->block_heads;
     r.mask_keys = p->mask_keys ? ca_size_rounded(p->mask_keys, MOST_SEQ) : 0;
-    r.scores = p->scores;
+    r.scores = p->scores == CLATTN_SCORES_MEAN ? CLATTN_SCORES_NONE : p->scores;
     r.score_function = p->score_function;
     r.mask_function = p->mask_function;
     r.dropout = p->dropout > 0.0f ? 0.125f : 0.0f;

@@ -16,7 +16,8 @@ const char *const ca_dtype_names[CA_NUM_DTYPES] = {
     CA_DTYPES(DTYPE)
 #undef DTYPE
 };
-const char *const ca_scores_names[CA_SCORES_NAMES] = {"none", "raw", "softcap", "bias", "weights"};
+const char *const ca_scores_names[CA_SCORES_NAMES] = {"none", "raw",     "softcap",
+                                                      "bias", "weights", "mean"};
 const char *const ca_cache_names[CA_NUM_CACHES] = {[CLATTN_CACHE_PLAIN] = "plain",
 #define FORMAT(ID, number, name, ...) [CLATTN_CACHE_##ID] = #name,
                                                    CA_BLOCK_FORMATS(FORMAT, )

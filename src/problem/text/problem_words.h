@@ -8,7 +8,7 @@
 
 #include <clattn/problem.h>
 
-enum { CA_SCORES_NAMES = 5, CA_ROTARY_NAMES = 3 };
+enum { CA_SCORES_NAMES = 6, CA_ROTARY_NAMES = 3 };
 /* The order of w's axes (x_heads, x_dim, y_heads, y_dim), by the letters of clattn_layout_packed(),
  * where it is transposed: "oi". */
 #define CA_OUT_IN "sdbh"
