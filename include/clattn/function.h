@@ -60,9 +60,10 @@
  * lengths. Its results lie in the workspace. A plan keeps copies of the last four, of at most a byte for each 8 pairs, for
  * executions on any queue with the same values of the function's parameters and the same dropout_place. If the mask function
  * has operands, or the problem lengths, then also with the same function_version (clattn_forward_tensors), not 0, and the
- * same memories: by an equal number the caller says that these have the same contents. The plan does not notice if they have
- * not; tiles may then be skipped that should not be. Nothing is kept where the workspace is a pointer, with a mask or a bias
- * besides, by the functions on host memory, or if there is no memory for it: then each execution makes the pass.
+ * same memories, of which buffers over one host memory are one: by an equal number the caller says that these have the same
+ * contents. The plan does not notice if they have not; tiles may then be skipped that should not be. Nothing is kept where
+ * the workspace is a pointer, with a mask or a bias besides, by the functions on host memory, or if there is no memory for it:
+ * then each execution makes the pass.
  *
  * Multi-head layers (clattn/multihead.h) and attention of several ranks (clattn/mpi.h) refuse functions.
  *

@@ -93,6 +93,22 @@ int ca_marks_can_be_kept(const struct ca_kept_marks *kept, const struct ca_stage
            (tensors->function_version != 0 || !kept->needs_version);
 }
 
+/* What a memory is known by: buffers that are made over the host's own, anew for each execution, by the address there. */
+static uint64_t memory_of(const clattn_buffer *at)
+{
+    cl_mem_flags flags = 0;
+    void *host = NULL;
+
+    if (!at->buffer)
+        return (uint64_t)(uintptr_t)at->pointer;
+    if (clGetMemObjectInfo(at->buffer, CL_MEM_FLAGS, sizeof flags, &flags, NULL) == CL_SUCCESS &&
+        (flags & CL_MEM_USE_HOST_PTR) &&
+        clGetMemObjectInfo(at->buffer, CL_MEM_HOST_PTR, sizeof host, &host, NULL) == CL_SUCCESS &&
+        host)
+        return (uint64_t)(uintptr_t)host;
+    return (uint64_t)(uintptr_t)at->buffer;
+}
+
 static struct key key_of(const clattn_problem *p, const struct ca_tensors *tensors)
 {
     const unsigned first =
@@ -108,8 +124,7 @@ static struct key key_of(const clattn_problem *p, const struct ca_tensors *tenso
         const clattn_buffer *at = &tensors->at[n];
         if (n != CA_Q_LENGTHS && n != CA_KV_LENGTHS && (n < first || n > CA_FUNCTION_5))
             continue;
-        key.read[count].memory =
-            at->buffer ? (uint64_t)(uintptr_t)at->buffer : (uint64_t)(uintptr_t)at->pointer;
+        key.read[count].memory = memory_of(at);
         key.read[count++].offset = at->offset;
     }
     return key;

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from . import _declarations
 from ._types import Blocks
 from .attention import attention, attention_backward
-from .blocks import blocks_documents, blocks_mask, blocks_strided, blocks_window
+from .blocks import blocks_documents, blocks_mask, blocks_strided, blocks_window, function_blocks
 from .context import Context, default_context
 from .double_backward import attention_double_backward
 from .dropout import dropout_mask
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Blocks", "BufferTooSmall", "BuildFailed", "Context", "Error", "FileError", "Function", "InvalidArgument", "InvalidProblem",
            "Miscompiled", "Multihead", "NoCompiler", "NoDevice", "NotTuned", "OpenCLError", "OutOfMemory", "Plan", "Unsupported", "attention", "attention_backward", "attention_double_backward", "blocks_documents",
-           "blocks_mask", "blocks_strided", "blocks_window", "default_context", "dropout_mask", "function", "mask_mod", "quantize",
+           "blocks_mask", "blocks_strided", "blocks_window", "default_context", "dropout_mask", "function", "function_blocks", "mask_mod", "quantize",
            "quantize_host", "quantized_bytes", "score_mod", "tune", "version"]
 
 __version__ = f"{_declarations.VERSION_MAJOR}.{_declarations.VERSION_MINOR}.{_declarations.VERSION_PATCH}"

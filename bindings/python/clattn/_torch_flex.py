@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import itertools
 import math
 import weakref
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
@@ -16,17 +17,19 @@ from torch.autograd.function import once_differentiable
 from . import _declarations as c
 from . import errors
 from ._library import load, with_reason
-from ._tracing import Budget
 from ._torch_operators import PLAIN, Refused, is_transformed
 from ._torch_tally import tally
+from ._tracing import Budget, operand_of
 from ._types import Blocks
 from ._views import DTYPES
 from .attention import attention, attention_backward
+from .blocks import function_blocks, function_lists
 from .function import Function, of_callable
 from .plan import new_problem
 
 _DTYPES = frozenset(getattr(torch, name) for name in DTYPES)
 _NO_BLOCKS = 1 << 29  # blocks from this size on stand for no lists
+_LEAST_Q, _LEAST_K = 32, 128  # queries and keys with which kernels find tiles (clattn/function.h)
 
 
 class _Call(NamedTuple):
@@ -117,7 +120,6 @@ def _call_of(query: Tensor, key: Tensor, score_mod: Any, block_mask: Any, scale:
     if block_mask is not None:
         if block_mask.mask_mod is not None and block_mask.mask_mod is not getattr(module, "noop_mask", None):
             options["mask_mod"] = of_callable(block_mask.mask_mod, False, sizes, budget)
-        options["blocks"] = _blocks_of(block_mask, sizes)
     learned: Dict[str, Tensor] = {}
     for name in ("score_mod", "mask_mod"):
         if name in options:
@@ -126,6 +128,8 @@ def _call_of(query: Tensor, key: Tensor, score_mod: Any, block_mask: Any, scale:
             learned.update(tensors if name == "score_mod" and torch.is_grad_enabled() else {})
     if learned:
         _need_gradients(options["score_mod"])
+    if block_mask is not None:
+        _skip_blocks(options, block_mask, sizes)
     return _Call(options, learned)
 
 
@@ -136,11 +140,28 @@ def _need_gradients(function: Function) -> None:
     with_reason(load().lib.clattn_problem_check, ctypes.byref(problem))
 
 
-_lists: "weakref.WeakKeyDictionary[Any, Tuple[Tuple[Any, ...], Optional[Blocks]]]" = weakref.WeakKeyDictionary()
+class _Known:
+    """What is kept of a BlockMask for as long as its tensors do not change."""
+
+    def __init__(self, state: Tuple[Any, ...], lists: Blocks):
+        self.state, self.lists = state, lists
+        self.follow: Dict[Any, bool] = {}  # by problem and mask function: whether the lists hide nothing that the function shows
+        self.read: Dict[str, Tuple[Any, Any, int]] = {}  # by operand: its state, its tensor as kernels read it, and a version
 
 
-def _blocks_of(block_mask: Any, sizes: Dict[str, int]) -> Optional[Blocks]:
-    """The lists of a BlockMask, made once for each."""
+_known: "weakref.WeakKeyDictionary[Any, _Known]" = weakref.WeakKeyDictionary()
+_versions = itertools.count(1 << 63)  # far from those of clattn.attention()'s callers
+
+
+def _state_of(*tensors: Optional[Tensor]) -> Optional[Tuple[Any, ...]]:
+    """What differs when the contents do; None where that cannot be told."""
+    if any(x is not None and x.is_inference() for x in tensors):
+        return None
+    return tuple(None if x is None else (x.data_ptr(), x._version, x.dtype, x.shape, x.stride()) for x in tensors)
+
+
+def _lists_of(block_mask: Any, sizes: Dict[str, int]) -> Optional[_Known]:
+    """The lists of a BlockMask, made once for each; None without lists."""
     size = block_mask.BLOCK_SIZE
     rows, columns = (size, size) if isinstance(size, int) else size
     if rows >= _NO_BLOCKS and columns >= _NO_BLOCKS:
@@ -149,11 +170,87 @@ def _blocks_of(block_mask: Any, sizes: Dict[str, int]) -> Optional[Blocks]:
     if count.shape[-1] != math.ceil(sizes["q"] / rows) or tuple(block_mask.shape)[-1] < sizes["k"]:
         raise Refused(f"block_mask is of shape {tuple(block_mask.shape)}, but there are {sizes['q']} queries and {sizes['k']} keys")
     tensors = (count, block_mask.kv_indices, block_mask.full_kv_num_blocks, block_mask.full_kv_indices)
-    state = tuple(None if x is None else (id(x), x._version) for x in tensors)
-    known = _lists.get(block_mask)
-    if known is None or known[0] != state:
-        known = _lists[block_mask] = state, _made(tensors, rows, columns)
-    return known[1]
+    state = _state_of(*tensors)
+    known = _known.get(block_mask)
+    if known is None or state is None or known.state != state:
+        known = _known[block_mask] = _Known(state or (), _made(tensors, rows, columns))
+    return known
+
+
+def _skip_blocks(options: Dict[str, Any], block_mask: Any, sizes: Dict[str, int]) -> None:
+    """Has attention() skip what a BlockMask does: by its lists, or where these follow from its mask_mod by the finer tiles that
+    kernels find for mask functions, once for as long as the tensors that mask_mod reads do not change."""
+    known = _lists_of(block_mask, sizes)
+    if known is None:
+        return
+    function = options.get("mask_mod")
+    if function is not None and sizes["q"] >= _LEAST_Q and sizes["k"] >= _LEAST_K and _read_once(known, function):
+        key = (function.source, *function.parameters.values(), *sizes.values())
+        if key not in known.follow:
+            known.follow[key] = _follow(known.lists, function, sizes)
+        if known.follow[key]:
+            options["version"] = max([known.read[name][2] for name in function.operands], default=0)
+            return
+    options["blocks"] = known.lists
+
+
+def _read_once(known: _Known, function: Function) -> bool:
+    """Gives a mask function those of its tensors that kernels have read before, as long as they are the same; False for
+    arrays of which that cannot be told."""
+    for name in function.operands:
+        x = function.given[name]
+        state = _state_of(x) if isinstance(x, Tensor) else None
+        if state is None:
+            return False
+        if name not in known.read or known.read[name][0] != state:
+            known.read[name] = state, (x, operand_of(name, x).array), next(_versions)  # x, so that its memory stays its own
+            known.follow.clear()
+        function.given[name] = known.read[name][1][1]
+    return True
+
+
+def _follow(lists: Blocks, function: Function, sizes: Dict[str, int]) -> bool:
+    """Whether a mask function hides all that the lists leave out, and shows all in blocks that they say are full."""
+    problem = new_problem()
+    problem.batch, problem.heads, problem.seq_q, problem.seq_kv = sizes.values()
+    problem.block_q, problem.block_kv = lists.size
+    problem.block_batches, problem.block_heads = (int(n > 1) for n in np.shape(lists.offsets)[-3:-1])
+    seen = function_lists(function, problem)
+    columns = math.ceil(sizes["k"] / lists.size[1])
+    theirs, ours = _dense(lists, columns), _dense(seen, columns)
+    return bool(((theirs == ours) | ((theirs == 1) & (ours != 1))).all())
+
+
+def _dense(lists: Blocks, columns: int) -> Any:
+    """For each block of each list 0 where it is left out, 1 where it is seen in part, 2 where it is full."""
+    offsets, entries = (np.asarray(one).reshape(-1, np.shape(one)[-1]) for one in lists[:2])
+    made = np.zeros((len(offsets), offsets.shape[1] - 1, columns), np.int8)
+    for one, begins, listed in zip(made, offsets, entries):
+        listed = listed[:begins[-1]]
+        rows, at = np.repeat(np.arange(len(one)), np.diff(begins)), listed & (c.BLOCK_FULL - 1)
+        some = at < columns
+        one[rows[some], at[some]] = 1 + (listed[some] >= c.BLOCK_FULL)
+    return made
+
+
+def create_block_mask(mask_mod: Any, B: Optional[int], H: Optional[int], Q_LEN: int, KV_LEN: int, device: Any = "cpu",
+                      BLOCK_SIZE: Union[int, Tuple[int, int]] = 128, _compile: bool = False, **further: Any) -> Any:
+    """PyTorch's function of this name (torch.nn.attention.flex_attention), whose lists clattn's device makes where mask_mod can
+    be traced: without the scores' shape in memory. The BlockMask is PyTorch's, for either library's flex_attention()."""
+    rows, columns = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
+    if further or torch.device(device).type != "cpu" or torch.compiler.is_compiling() or is_transformed():
+        return _theirs().create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device, BLOCK_SIZE, _compile, **further)
+    try:
+        lists = function_blocks(mask_mod, (B or 1, H or 1, Q_LEN, KV_LEN), (rows, columns))
+    except errors.Error as error:
+        tally.say_once(f"PyTorch's own function makes a BlockMask: {error}", 2)
+        return _theirs().create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device, BLOCK_SIZE, _compile)
+    dense = _dense(lists, math.ceil(KV_LEN / columns)).reshape(B or 1, H or 1, -1, math.ceil(KV_LEN / columns))
+    for beyond, last in ((Q_LEN % rows, dense[..., -1:, :]), (KV_LEN % columns, dense[..., -1:])):
+        last[...] = np.minimum(last, 1) if beyond else last  # PyTorch takes no block for full that reaches beyond the ends
+    parts = [torch.from_numpy(one.astype(np.int32)) for kind in (1, 2)
+             for one in ((dense == kind).sum(-1), np.argsort(dense != kind, -1, kind="stable"))]
+    return _theirs().BlockMask.from_kv_blocks(*parts, BLOCK_SIZE=(rows, columns), mask_mod=mask_mod, seq_lengths=(Q_LEN, KV_LEN))
 
 
 def _made(tensors: Tuple[Any, ...], rows: int, columns: int) -> Blocks:

@@ -71,6 +71,7 @@ class Options(TypedDict, total=False):
     strict: bool
     score_mod: Optional[FunctionOrCallable]
     mask_mod: Optional[FunctionOrCallable]
+    version: int
 
 
 class ForwardOptions(Options, total=False):

@@ -108,6 +108,7 @@ class Arguments:
         self._options()
         self.functions = Functions(self.problem, self.given("score_mod"), self.given("mask_mod"))
         self.views.update(self.functions.views())
+        self.version = whole_within("version", self.given("version") or 0, 0, 2 ** 64 - 1)
 
     # ---- sizes ----------------------------------------------------------------------------------
 
@@ -331,7 +332,7 @@ class Arguments:
         plan = self.context.plan_of(self.problem)
         if check_tables:
             plan._check_tables(self.views, self.queue)
-        plan._run(self.views, self.queue, self.seed, values=self.functions.values())
+        plan._run(self.views, self.queue, self.seed, values=self.functions.values(), version=self.version)
 
 
 def _shown(options: Any) -> Callable[[Any], Any]:
@@ -340,7 +341,7 @@ def _shown(options: Any) -> Callable[[Any], Any]:
         signature = inspect.signature(function)
         own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
         defaults: dict[str, Any] = dict(dropout=0.0, seed=0, strict=False, check_tables=False,
-                                        alibi_symmetric=False)
+                                        alibi_symmetric=False, version=0)
         further = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name))
                    for name in options.__annotations__]
         function.__signature__ = signature.replace(parameters=own + further)
@@ -405,6 +406,8 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, return_key_su
     score_mod     a function (s, b, h, q, kv) that makes scores of scores after softcap, and what hides a pair by -inf: one
                   of Python, which is traced, or of function() or score_mod(), which describe it
     mask_mod      a function (b, h, q, kv) that says whether a query sees a key; likewise
+    version       0, or a number that changes when the contents of the arrays that mask_mod reads, or of the lengths, change:
+                  with the same number, in the same memory, tiles that mask_mod leaves empty or full are not looked for again
 
     Batches whose sequences differ in length:
 

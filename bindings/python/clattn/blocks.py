@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Block lists of the patterns of sparse attention, made on the host."""
+"""Block lists: of the patterns of sparse attention, of masks, and of mask functions."""
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -13,8 +13,13 @@ from ._library import check, load
 from ._types import Array, Blocks, Integers
 from ._views import vector, view
 from .attention import set_diagonal
+from .context import Context, given_context
 from .errors import InvalidArgument
+from .function import Functions
 from .plan import new_problem
+
+if TYPE_CHECKING:
+    from ._types import FunctionOrCallable
 
 _Pair = Tuple[int, int]
 
@@ -90,6 +95,50 @@ def blocks_mask(mask: Array, size: _Pair, *, batches: bool = False) -> Blocks:
     lists = [_listed(load().lib.clattn_blocks_mask, problem, one.pointer, batch, head)
              for batch in range(sizes[0]) for head in range(sizes[1])]
     return _together(lists, sizes[:2])
+
+
+def function_blocks(mask_mod: FunctionOrCallable, shape: Sequence[int], size: _Pair = (128, 128), *, q_lengths: Optional[Integers] = None,
+                    kv_lengths: Optional[Integers] = None, context: Optional[Context] = None) -> Blocks:
+    """The blocks in which a mask function, as attention() takes it, leaves a pair visible, as full where it leaves all. The
+    device evaluates it for all pairs of `shape` (batch, heads, queries, keys); arrays that it reads lie in host memory.
+    There is a list for each batch and head of `shape`, 1 of which are shared by all.
+
+    With `mask_mod` besides, attention() computes what it would without the lists. They hold until arrays, numbers or
+    lengths change. attention() finds tiles of its own where it is given no lists: these are for pages, packed batches and
+    decoding, and for looking at."""
+    if not isinstance(shape, (tuple, list)) or len(shape) != 4:
+        raise InvalidArgument(f"shape must be (batch, heads, queries, keys), not {shape!r}")
+    problem = _problem(shape[2:], size, None)
+    problem.batch, problem.heads = (whole_within("shape", one, 1, 2 ** 31 - 1) for one in shape[:2])
+    problem.block_batches, problem.block_heads = int(problem.batch > 1), int(problem.heads > 1)
+    return function_lists(mask_mod, problem, dict(q_lengths=q_lengths, kv_lengths=kv_lengths), context)
+
+
+def function_lists(mask_mod: FunctionOrCallable, problem: c.clattn_problem, lengths: Mapping[str, Optional[Integers]] = {},
+                   context: Optional[Context] = None) -> Blocks:
+    """Those of a problem's batches and heads, for each of them or as its members block_batches and block_heads say."""
+    problem.kv_heads = problem.heads
+    functions = Functions(problem, None, mask_mod)
+    struct = c.clattn_host_forward_tensors(struct_size=ctypes.sizeof(c.clattn_host_forward_tensors))
+    operands, like = functions.views(), view("like", np.zeros(1, np.float32))
+    for name, given in lengths.items():
+        if given is not None:
+            setattr(problem, name, 1)
+            operands[name] = vector(name, given, np.int32, problem.batch, like)
+    for name, one in operands.items():
+        if one.on_device:
+            raise InvalidArgument(f"{one.name} lies on a device; lists are made of arrays in host memory")
+        setattr(struct, name, one.pointer)
+    values = functions.values()
+    struct.function_values = None if values is None else ctypes.addressof(values)
+    rows, columns = -(-problem.seq_q // problem.block_q), -(-problem.seq_kv // problem.block_kv)
+    lead = (problem.batch if problem.block_batches else 1, problem.heads if problem.block_heads else 1)
+    problem.max_blocks = max(1, rows * columns)
+    offsets, entries = np.zeros((*lead, rows + 1), np.int32), np.full((*lead, problem.max_blocks), -1, np.int32)
+    needed = ctypes.c_size_t()
+    check(load().lib.clattn_function_blocks(given_context(context).handle, ctypes.byref(problem), ctypes.byref(struct),
+                                            offsets.ctypes.data, entries.ctypes.data, ctypes.byref(needed)))
+    return Blocks(offsets, np.ascontiguousarray(entries[..., :max(1, needed.value)]), (problem.block_q, problem.block_kv))
 
 
 def _together(lists: Sequence[Blocks], lead: Sequence[int]) -> Blocks:

@@ -167,7 +167,8 @@ class Plan:
         return print_problem(self._problem)
 
     def execute(self, *, queue: Any = None, dropout_seed: int = 0, dropout_offset: int = 0,
-                dropout_place: Mapping[str, int] = {}, score_mod: Any = None, mask_mod: Any = None, **tensors: Any) -> Any:
+                dropout_place: Mapping[str, int] = {}, score_mod: Any = None, mask_mod: Any = None, version: int = 0,
+                **tensors: Any) -> Any:
         """Executes on the tensors that the operation's struct names: q, k, v, o, lse, d_o, dq, ... of
         clattn/attention.h, parts of clattn/merge.h, k_cache of clattn/append.h, ggq of clattn/double_backward.h. Results are written to the arrays
         given for them. Returns None, or on pyopencl arrays the event of the work.
@@ -176,14 +177,16 @@ class Plan:
         left out, and a merge's states and batches be one axis. Quantized tensors are bytes (uint8), the blocks of a row
         one after the other along the last axis. A part of a larger attention drops what the whole does if
         `dropout_place` says where it lies: the fields of clattn_dropout_place, such as {"key": 4096}. `score_mod` and
-        `mask_mod` are the plan's functions with other arrays and numbers than those that it was made with.
+        `mask_mod` are the plan's functions with other arrays and numbers than those that it was made with; `version` is as
+        in attention().
         """
         views, functions = self._views(tensors), self._functions
         if score_mod is not None or mask_mod is not None:
             functions = self._same_functions(score_mod, mask_mod)
         if functions.all:
             views.update(functions.views())
-        return self._run(views, queue_of(views, queue), dropout_seed, dropout_offset, dropout_place, functions.values())
+        return self._run(views, queue_of(views, queue), dropout_seed, dropout_offset, dropout_place, functions.values(),
+                         whole_within("version", version, 0, 2 ** 64 - 1))
 
     def _same_functions(self, score: Any, mask: Any) -> Functions:
         problem, own = c.clattn_problem.from_buffer_copy(self._problem), {one.is_score: one for one in self._functions.all}
@@ -219,7 +222,7 @@ class Plan:
         return views_of(tensors, self._tensors, ("workspace",), lambda: self.problem)
 
     def _run(self, views: Mapping[str, View], queue: Any, seed: int = 0, offset: int = 0,
-             place: Mapping[str, int] = {}, values: Optional[c.clattn_function_values] = None) -> Any:
+             place: Mapping[str, int] = {}, values: Optional[c.clattn_function_values] = None, version: int = 0) -> Any:
         function, kind, written = _EXECUTIONS[self._problem.operation]
         self.context.handle  # refuses a child of fork()
         if queue is None and any(one.on_device for one in views.values()):
@@ -233,6 +236,7 @@ class Plan:
             struct.dropout_offset = whole("dropout_offset", offset) & 0xFFFFFFFF
             struct.dropout_place = _place(place)
             struct.function_values = None if values is None else ctypes.addressof(values)
+            struct.function_version = version
         return run(getattr(load().lib, function), self._handle, self.context, struct, views, c.WRITTEN[written], queue)
 
     def __repr__(self) -> str:

@@ -25,14 +25,14 @@ from torch._C import _has_torch_function_variadic as _has_torch_function
 
 from . import errors
 from ._torch_choice import choice
-from ._torch_flex import flex_attention
+from ._torch_flex import create_block_mask, flex_attention
 from ._torch_function import PLAIN, attend, causal_of, form_of
 from ._torch_operators import Refused
 from ._torch_tally import say, tally
 from ._transformers import register
 from .context import default_context
 
-__all__ = ["Refused", "flex_attention", "patch", "register", "scaled_dot_product_attention"]
+__all__ = ["Refused", "create_block_mask", "flex_attention", "patch", "register", "scaled_dot_product_attention"]
 
 _theirs: Any = torch.nn.functional.scaled_dot_product_attention  # what patch() stands in for
 

@@ -255,3 +255,35 @@ def test_gradients_of_what_a_function_reads(rng):
         close(of_table[place], (loss(place, 0.05) - loss(place, -0.05)) / 0.1, 2e-4)
     with pytest.raises(clattn.Error, match="it may name bias, alibi_slopes, sinks and score_mod"):
         clattn.attention_backward(d_o, q, k, v, o, lse, gradients=["score_mod"])
+
+
+def test_a_version_says_whether_arrays_have_changed(rng):
+    q, k, v = arrays(rng, 70, 150)
+    kinds = np.zeros(150, np.int32)
+    mask = lambda b, h, i, j: kinds[i] == kinds[j]  # noqa: E731
+    plan = clattn.Plan("fwd f32 b2 h4/2 q70 k150 d16", mask_mod=clattn.mask_mod(mask, shape=(2, 4, 70, 150)))
+    o = np.empty_like(q)
+    for contents, version in ((np.zeros(150), 1), (np.arange(150) // 60, 2), (np.arange(150) // 60, 2), (np.arange(150) // 40, 0)):
+        kinds[:] = contents
+        want = reference(q, k, v, visible=kinds[:70, None] == kinds)[0]
+        close(clattn.attention(q, k, v, mask_mod=mask, version=version), want)
+        plan.execute(q=q, k=k, v=v, o=o, version=version)
+        close(o, want)
+    kinds[:] = np.arange(150) // 40  # behind the version's back: tiles that were full are not looked at again
+    assert abs(clattn.attention(q, k, v, mask_mod=mask, version=1) - want).max() > 0.01
+    with pytest.raises(clattn.InvalidArgument, match="version is -1"):
+        clattn.attention(q, k, v, mask_mod=mask, version=-1)
+
+
+def test_lists_of_a_mask_function():
+    width = 30
+    mask = lambda b, h, i, j: (abs(i - j) < width) & ((b == 0) | (j > 20 * h))  # noqa: E731
+    visible = np.broadcast_to(mask(*np.ogrid[:2, :4, :70, :150]), (2, 4, 70, 150))
+    lists, want = clattn.function_blocks(mask, (2, 4, 70, 150), (16, 32)), clattn.blocks_mask(visible, (16, 32), batches=True)
+    assert lists.size == want.size and np.array_equal(lists.offsets, want.offsets) and np.array_equal(lists.entries, want.entries)
+    in_use = clattn.function("bool visible(pair p, operands o) { return p.key < p.keys; }")
+    shared = clattn.function_blocks(in_use, (2, 1, 70, 150), (16, 32), kv_lengths=[150, 10])
+    assert shared.offsets.shape == (2, 1, 6) and [*shared.offsets[:, 0, -1]] == [25, 5]
+    for wrong, says in (((70, 150), "shape must be .batch"), ((0, 1, 70, 150), "shape")):
+        with pytest.raises(clattn.InvalidArgument, match=says):
+            clattn.function_blocks(mask, wrong)

@@ -6,7 +6,8 @@ import warnings
 import clattn
 import pytest
 import torch
-from clattn._torch_flex import _blocks_of
+from clattn._torch_flex import _known
+from clattn.torch import create_block_mask
 from clattn.torch import flex_attention as ours
 from torch.nn.attention import flex_attention as theirs
 
@@ -76,8 +77,56 @@ def test_a_block_mask(batches, heads, size):
 
     block_mask = theirs.create_block_mask(mask, batches, heads, Q, K, device="cpu", BLOCK_SIZE=size)
     check(*inputs(), lambda s, b, h, i, j: s + table[h, i - j + middle], mask, block_mask)
-    lists = _blocks_of(block_mask, dict(q=Q, k=K))
-    assert lists is _blocks_of(block_mask, dict(q=Q, k=K)) and lists.size == (size, size)
+    lists = _known[block_mask].lists
+    ours(*inputs(), None, block_mask, enable_gqa=True)
+    assert lists is _known[block_mask].lists and lists.size == (size, size)
+
+
+@pytest.mark.parametrize("batches, heads, size", [(B, H, 32), (None, None, (64, 32)), (1, H, 128)])
+def test_a_block_mask_is_pytorchs(batches, heads, size):
+    def mask(b, h, i, j):
+        far = (i - j < width) | (j < 7)
+        return (i >= j - 40) & far & ((documents[b, j] > 0) | (h != 1)) if batches and heads else (i >= j - 40) & far
+
+    made = create_block_mask(mask, batches, heads, Q, K, BLOCK_SIZE=size)
+    want = theirs.create_block_mask(mask, batches, heads, Q, K, device="cpu", BLOCK_SIZE=size)
+    assert made.shape == want.shape and made.BLOCK_SIZE == want.BLOCK_SIZE
+    for name in ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks", "q_indices"):
+        assert torch.equal(getattr(made, name), getattr(want, name)), name
+    check(*inputs(), None, mask, made)
+
+
+def test_a_block_mask_by_pytorch_where_nothing_is_traced(monkeypatch):
+    monkeypatch.setattr(theirs, "create_block_mask", lambda *arguments, **named: "theirs")
+    with pytest.warns(RuntimeWarning, match="PyTorch's own function makes a BlockMask: .*erfinv"):
+        assert create_block_mask(lambda b, h, i, j: torch.erfinv(0.1 * i) > j, None, None, Q, K) == "theirs"
+
+
+def test_lists_that_hide_more_than_their_function():
+    mask = lambda b, h, i, j: i >= j - 60  # noqa: E731
+    whole = theirs.create_block_mask(mask, None, None, Q, K, device="cpu", BLOCK_SIZE=32)
+    few = theirs.BlockMask.from_kv_blocks(whole.kv_num_blocks.clamp(max=1), whole.kv_indices, BLOCK_SIZE=32, mask_mod=mask,
+                                          seq_lengths=(Q, K))
+    listed = torch.repeat_interleave(few.to_dense()[0, 0].bool().repeat_interleave(32, 0)[:Q], 32, 1)[:, :K]
+    check(*inputs(), None, lambda b, h, i, j: listed[i, j] & mask(b, h, i, j), few)
+    check(*inputs(), None, mask, whole)
+    assert [*_known[few].follow.values()] == [False] and [*_known[whole].follow.values()] == [True]
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_tensors_of_a_mask_that_change(dtype):
+    """What was found out about tiles is not taken for other contents."""
+    kinds = torch.zeros(K, dtype=dtype)
+    mask = lambda b, h, i, j: kinds[i] == kinds[j]  # noqa: E731
+    block_mask = theirs.BlockMask.from_kv_blocks(torch.full((1, 1, 5), 7), torch.arange(7).expand(1, 1, 5, 7), BLOCK_SIZE=32, mask_mod=mask,
+                                                 seq_lengths=(Q, K))  # which leaves all to the function
+    versions = []
+    for contents in (torch.zeros(K), torch.arange(K) // 70, torch.arange(K) // 70, torch.arange(K) // 40 % 2):
+        if (kinds != contents).any():
+            kinds.copy_(contents)
+        check(*inputs(), None, mask, block_mask)
+        versions.append(max(version for _, _, version in _known[block_mask].read.values()))
+    assert versions[1] == versions[2] and len(set(versions)) == 3
 
 
 def test_masks_joined_by_pytorch():
