@@ -112,6 +112,6 @@ static inline bool any_in_sub_group(const bool x)
 static inline void registers_for_groups(void)
 {
 #if HAS_TILE_PRODUCTS && !EMULATE && (RESIDENT_GROUPS > 1 || PRODUCER)
-    __asm volatile("//sm_90a.entry .minnctapersm %0;" : : "n"(RESIDENT_GROUPS));
+    __asm volatile("//sm_90a.entry .minnctapersm %0" : : "n"(RESIDENT_GROUPS));
 #endif
 }

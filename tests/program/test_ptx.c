@@ -53,6 +53,23 @@ Test(ptx, directives_come_before_the_body) {
     free(made);
 }
 
+/* PTX ends instructions with a semicolon, and an entry's directives with none. No compiler of tests reads them. */
+Test(ptx, directives_of_kernels_end_without_a_semicolon) {
+    static const char mark[] = "//sm_90a.entry ";
+    const struct ca_family *family;
+    size_t found = 0;
+
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++)
+        for (const char *const *text = family->source; *text; text++)
+            for (const char *at = *text; (at = strstr(at, mark)) != NULL; at += sizeof mark - 1) {
+                const size_t length = strcspn(at, "\"");
+                cr_expect(memchr(at, ';', length) == NULL, "%s: %.*s", family->full_name,
+                          (int)length, at);
+                found++;
+            }
+    cr_expect(found >= 2, "the kernels of warpgroups have %zu directives", found);
+}
+
 Test(ptx, what_cannot_be_retargeted_is_refused) {
     static const struct {
         const char *text, *words;
