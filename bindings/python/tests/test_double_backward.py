@@ -40,8 +40,7 @@ def test_gradients_are_slopes_of_the_gradients(rng, without):
     (dict(ggq=None), "nothing would be derived"),
     (dict(ggq=np.zeros((2, 5, 5), np.float32)), r"ggq is of shape \(2, 5, 5\)"),
     (dict(d_o=np.zeros((2, 5, 6), np.float16)), "d_o is of shape .* and dtype float16"),
-    (dict(v=np.zeros((2, 7, 6), np.float16)), "q, k and v must be of one dtype"),
-    (dict(k=np.broadcast_to(np.float32(1), (2, 7, 6))), "k is one element, broadcast along every axis")])
+    (dict(v=np.zeros((2, 7, 6), np.float16)), "q, k and v must be of one dtype")])
 def test_mistakes_are_named(change, sentence):
     q, k = np.zeros((2, 5, 6), np.float32), np.zeros((2, 7, 6), np.float32)
     with pytest.raises(clattn.Error, match=sentence):
