@@ -62,24 +62,26 @@ INLINE lanes small_tanh(const lanes x)
     return x * fma(z, p, (lanes)(1.0f));
 }
 
-/* tanh(x) as a quotient of polynomials: returns the numerator. At most 3 ulp off, and 1 from 8.7
- * on. A NaN stays one, but the denominator is always a positive number. */
-INLINE lanes tanh_quotient(const lanes x, lanes *denominator)
-{
-    const lanes low = (lanes)(-8.7f) > x ? (lanes)(-8.7f) : x;
-    const lanes y = (lanes)(8.7f) < low ? (lanes)(8.7f) : low;
-    const lanes square = y * y;
-    const lanes z = square < (lanes)(75.7f) ? square : (lanes)(75.7f);
-    lanes p = fma(z, (lanes)(1.39620777e-8f), (lanes)(2.10437593e-5f));
-    lanes q = fma(z, (lanes)(8.02389309e-7f), (lanes)(3.32875672e-4f));
-    p = fma(z, p, (lanes)(3.52193858e-3f));
-    q = fma(z, q, (lanes)(2.59772241e-2f));
-    p = fma(z, p, (lanes)(0.134032145f));
-    q = fma(z, q, (lanes)(0.467365384f));
-    p = fma(z, p, (lanes)(1.0f));
-    *denominator = fma(z, q, (lanes)(1.0f));
-    return y * p;
-}
+/* Defines a function of a vector or a float: tanh(x) as a quotient of polynomials, of which it returns the numerator. At most
+ * 3 ulp off, and 1 from 8.7 on. A NaN stays one, but the denominator is always a positive number. */
+#define DEFINE_TANH_QUOTIENT(name, type)                                                           \
+    INLINE type name(const type x, type *denominator)                                              \
+    {                                                                                              \
+        const type low = (type)(-8.7f) > x ? (type)(-8.7f) : x;                                    \
+        const type y = (type)(8.7f) < low ? (type)(8.7f) : low;                                    \
+        const type square = y * y;                                                                 \
+        const type z = square < (type)(75.7f) ? square : (type)(75.7f);                            \
+        type p = fma(z, (type)(1.39620777e-8f), (type)(2.10437593e-5f));                           \
+        type q = fma(z, (type)(8.02389309e-7f), (type)(3.32875672e-4f));                           \
+        p = fma(z, p, (type)(3.52193858e-3f));                                                     \
+        q = fma(z, q, (type)(2.59772241e-2f));                                                     \
+        p = fma(z, p, (type)(0.134032145f));                                                       \
+        q = fma(z, q, (type)(0.467365384f));                                                       \
+        p = fma(z, p, (type)(1.0f));                                                               \
+        *denominator = fma(z, q, (type)(1.0f));                                                    \
+        return y * p;                                                                              \
+    }
+DEFINE_TANH_QUOTIENT(tanh_quotient, lanes)
 
 INLINE lanes simd_tanh(const lanes x)
 {
@@ -101,3 +103,16 @@ INLINE void simd_tanh_of_two(lanes *x, lanes *y, const float factor)
     *x = numerator_x * (denominator_y * r);
     *y = numerator_y * (denominator_x * r);
 }
+
+#if HAS_SCORE_FUNCTION || HAS_MASK_FUNCTION
+/* What functions of the caller's have for tanh(), which the host declares before their sources: without a branch, so that loops over
+ * lanes become vectors. */
+DEFINE_TANH_QUOTIENT(function_tanh_quotient, float)
+INLINE float __attribute__((overloadable)) function_tanh(const float x)
+{
+    float denominator;
+    const float numerator = function_tanh_quotient(x, &denominator);
+
+    return numerator / denominator;
+}
+#endif

@@ -14,6 +14,26 @@ static const char pair_text[] = "struct function_pair {\n"
                                 "};\n"
                                 "#define pair struct function_pair\n";
 
+/* On CPUs tanh() of a float is that of cl/cpu/simd_math.h, which compilers turn into vectors; of vectors it is the compiler's. */
+static const char tanh_text[] =
+    "#if defined(SIMD_WIDTH) && SIMD_WIDTH > 1\n"
+    "#define OF_FUNCTIONS static inline __attribute__((overloadable))\n"
+    "OF_FUNCTIONS float function_tanh(const float x);\n"
+    "OF_FUNCTIONS float2 function_tanh(const float2 x) { return tanh(x); }\n"
+    "#ifndef CLATTN_DECLARES_BUILTINS\n" /* which have none of three */
+    "OF_FUNCTIONS float3 function_tanh(const float3 x) { return tanh(x); }\n"
+    "#endif\n"
+    "OF_FUNCTIONS float4 function_tanh(const float4 x) { return tanh(x); }\n"
+    "OF_FUNCTIONS float8 function_tanh(const float8 x) { return tanh(x); }\n"
+    "OF_FUNCTIONS float16 function_tanh(const float16 x) { return tanh(x); }\n"
+    "#undef OF_FUNCTIONS\n"
+    "#pragma push_macro(\"tanh\")\n" /* PoCL has one */
+    "#undef tanh\n"
+    "#define tanh function_tanh\n"
+    "#endif\n";
+static const char end_text[] =
+    "#undef pair\n#if defined(SIMD_WIDTH) && SIMD_WIDTH > 1\n#pragma pop_macro(\"tanh\")\n#endif\n";
+
 /* NAME_place(), the number of a pair's element in an operand whose extents are the problem's sizes, and NAME_of(). */
 static void put_element_of_pair(struct ca_writer *w, const char *kind,
                                 const struct ca_function_operand *o)
@@ -162,7 +182,7 @@ static void put_functions(struct ca_writer *w, const clattn_problem *p)
     ca_problem_functions(p, functions);
     if (!functions[0] && !functions[1])
         return;
-    ca_put(w, "%s", pair_text);
+    ca_put(w, "%s%s", pair_text, tanh_text);
     for (int n = 0; n < CA_FUNCTIONS; n++) {
         const clattn_function *f = functions[n];
         if (!f)
@@ -179,7 +199,7 @@ static void put_functions(struct ca_writer *w, const clattn_problem *p)
         ints += f->num_ints;
         floats += f->num_floats;
     }
-    ca_put(w, "#undef pair\n");
+    ca_put(w, "%s", end_text);
 }
 
 char *ca_program_function_text(const clattn_problem *p)
