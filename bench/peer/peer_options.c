@@ -45,7 +45,7 @@ static const char *const told[] = {"alibi", "sinks", "q_lengths", "kv_lengths", 
 
 /* Options that peers are not told: they change no result that a peer is asked for, or stand in
  * `options`. */
-static const char *const untold[] = {"lse", "strict", "o_f32", NULL};
+static const char *const untold[] = {"lse", "strict", "o_f32", "invariant", NULL};
 
 json_t *peer_flags(const clattn_problem *problem)
 {

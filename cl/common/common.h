@@ -15,6 +15,7 @@
  *   BLOCK_Q BLOCK_KV        with HAS_BLOCKS: queries and keys in a block (cl/score/blocks.h)
  *   DIAGONAL_FOLLOWS_LENGTHS  1: d = keys in use - queries in use of the batch
  *   HAS_DROPOUT             0 or 1
+ *   HAS_INVARIANT           1: a query's bits depend on its own keys alone ("Batch invariance", clattn/problem.h)
  *   HAS_TOTAL_Q HAS_TOTAL_KV  sequences follow each other in one buffer (cl/common/sequence.h)
  *   SCORES                  0 none, 1 raw, 2 after softcap, 3 after bias and masks, 4 weights
  * and for the family every tunable of its .def file.

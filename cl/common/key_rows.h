@@ -67,20 +67,21 @@ INLINE long rows_together(const struct arguments *args, const long b, const long
 }
 
 /* Moves *j past keys before end that the table masks, and returns the end of the run that starts
- * there: the end of its tile (tiles of `tile` keys count from begin), or the next masked key. *j is
- * end if no key is left. */
+ * there: the end of its tile (tiles of `tile` keys count from begin, of invariant problems from key 0), or
+ * the next masked key. *j is end if no key is left. */
 INLINE long next_run(const struct arguments *args, const long b, const long begin, const long end,
                      const int tile, long *j)
 {
 #if PAGE_SIZE
     while (*j < end && page_of(args, b, *j) < 0)
         *j = min((*j / PAGE_SIZE + 1) * PAGE_SIZE, end);
-    const long tile_end = min(begin + ((*j - begin) / tile + 1) * tile, end);
+    const long from = HAS_INVARIANT ? 0 : begin;
+    const long tile_end = min(from + ((*j - from) / tile + 1) * tile, end);
     long stop = min((*j / PAGE_SIZE + 1) * PAGE_SIZE, tile_end);
     while (stop < tile_end && page_of(args, b, stop) >= 0)
         stop = min(stop + PAGE_SIZE, tile_end);
     return stop;
 #else
-    return min(*j + tile, end);
+    return min(HAS_INVARIANT ? (*j / tile + 1) * tile : *j + tile, end);
 #endif
 }

@@ -394,14 +394,15 @@ NOINLINE void add_visible(const lanes *rescale, const lanes *p, source v, const 
     for (int d = 0; d < DIM_V; d++) {
         NO_UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++) {
-            lanes sum = o[d * BLOCK_VECTORS + m] * rescale[m];
+            lanes sum = HAS_INVARIANT ? (lanes)(0.0f) : o[d * BLOCK_VECTORS + m] * rescale[m];
             NO_UNROLL
             for (int n = 0; n < count; n++) {
                 const lanes x = p[n * BLOCK_VECTORS + m];
                 const lanes y = value_of(v, n, d, v_row, v_column);
                 sum = VECTOR(as_int)(x) < 0 ? sum : fma(x, y, sum);
             }
-            o[d * BLOCK_VECTORS + m] = sum;
+            o[d * BLOCK_VECTORS + m] =
+                HAS_INVARIANT ? fma(o[d * BLOCK_VECTORS + m], rescale[m], sum) : sum;
         }
     }
 }

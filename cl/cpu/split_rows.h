@@ -46,7 +46,8 @@ INLINE void find_rows(const struct arguments *args, const long index, struct row
 #endif
 }
 
-/* Divides the keys that some row may see into SPLIT_K ranges, and finds range number `part`. */
+/* Divides the keys that some row may see into SPLIT_K ranges, and finds range number `part`. Those of an invariant
+ * problem count from key 0, and begin with a whole tile. */
 INLINE void find_part_of_keys(const struct row_block *block, const long part, long *begin,
                               long *end)
 {
@@ -59,7 +60,12 @@ INLINE void find_part_of_keys(const struct row_block *block, const long part, lo
         last = max(last, block->end[r]);
     }
     first = min(first, last) & ~3L; /* four keys share dropout's random numbers */
+#if HAS_INVARIANT
+    *end = min((part + 1) * INVARIANT_PART_KEYS, last);
+    *begin = min(max(part * INVARIANT_PART_KEYS, first / BLOCK_N * BLOCK_N), *end);
+#else
     const long share = (last - first + SPLIT_K * BLOCK_N - 1) / (SPLIT_K * BLOCK_N) * BLOCK_N;
     *begin = min(first + part * share, last);
     *end = min(*begin + share, last);
+#endif
 }

@@ -16,6 +16,18 @@
 /* ---- the steps from products to scores ------------------------------------------------------ */
 
 #if HAS_SOFTCAP
+#if HAS_INVARIANT
+/* Applies the softcap: all scores with the same steps. */
+INLINE void softcap_scores(const struct score_tile *tile, lanes (*s)[BLOCK_VECTORS])
+{
+    UNROLL
+    for (int n = 0; n < QK_KEYS; n++) {
+        UNROLL
+        for (int m = 0; m < BLOCK_VECTORS; m++)
+            s[n][m] = simd_tanh(s[n][m] * tile->inverse_softcap) * tile->softcap;
+    }
+}
+#else
 /* Applies the softcap. Most scores are within the cap: they skip the division. */
 INLINE void softcap_scores(const struct score_tile *tile, lanes (*s)[BLOCK_VECTORS])
 {
@@ -46,6 +58,7 @@ INLINE void softcap_scores(const struct score_tile *tile, lanes (*s)[BLOCK_VECTO
         }
     }
 }
+#endif
 #endif
 
 /* Returns the score of key n and the queries of vector m after bias and ALiBi. */

@@ -353,6 +353,9 @@ typedef enum clattn_scores {
 /** Added to an entry of a block list: the boolean mask hides nothing in this block. */
 #define CLATTN_BLOCK_FULL 0x40000000
 
+/** The largest seq_q for which a plan of an invariant problem takes a family that splits the keys. */
+#define CLATTN_INVARIANT_QUERIES 16
+
 /** No limit on this side of a window. */
 #define CLATTN_UNLIMITED (-1)
 
@@ -474,6 +477,27 @@ typedef struct clattn_append_problem {
  * are the struct's own; the others' are in a struct each. The members of other operations than the problem's
  * stay as an initialiser made them.
  *
+ * Batch invariance. With `invariant` a query's row of o and its lse have the same bits in every call whose
+ * inputs for that query are the same: q, the keys that it sees at the same key numbers, their values, and
+ * what bias, masks, ALiBi and functions make of these pairs. The bits do not depend on
+ *
+ * - the batch, the other sequences of a batch or of a packed batch, and the query's place among them;
+ * - seq_kv and lengths beyond the keys that the query sees: a cache's capacity, or keys that a mask hides;
+ * - how many queries a call has, hence the pieces in which a prompt comes, within one of two kinds of calls:
+ *   those with a seq_q of up to CLATTN_INVARIANT_QUERIES, and those with more. The kind follows from seq_q, of a
+ *   packed batch the longest sequence, not from lengths: a larger seq_q with q_lengths or q_starts chooses the
+ *   second kind for few queries;
+ * - contiguous keys, pages, packed keys, layouts, and what was tuned.
+ *
+ * They do depend on the device, its driver, the version of the library, dtypes and formats, dims, the scale, softcap
+ * and windows, heads and kv_heads, which options there are, and the family where plan options force one. Key numbers count from the
+ * batch's first key: a prefix that leaves the cache changes bits. A table of pages may name other pages; a page that
+ * it lacks before a window changes bits unless page_size is a multiple of 16. Products of projections are not covered, and
+ * neither are merges, several ranks, and results in which a NaN or an infinity stands. The option is for forward without dropout,
+ * block lists, mask_keys, scores and key_sums. The families for GPUs do not keep it: a GPU takes those for CPUs, slowly.
+ * A plan whose family fails to compile is refused, as another has other bits. The idea: H. He and Thinking Machines
+ * Lab, "Defeating Nondeterminism in LLM Inference", 2025. Its cost: doc/serving.md.
+ *
  * Made by clattn_problem_init(), clattn_problem_init_operation() or clattn_problem_parse(), then changed as
  * needed.
  */
@@ -571,6 +595,8 @@ typedef struct clattn_problem {
                         bfloat are written (clattn_problem_function_gradient()); backward only. */
     int key_sums; /**< Not 0: each key's sum of weights is written, packed (batch, kv_heads, seq_kv) or (kv_heads,
                        total_kv) floats; see "Sums of weights". Needs lse; not backward. */
+    int invariant; /**< Not 0: a query's results have the same bits whatever stands beside it; see "Batch
+                        invariance". Forward only. */
     size_t
         reserved[28]; /**< Zeros: room for members of attention in later versions, of which 0 means
                               none. */
@@ -714,7 +740,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *                            one for all; blocks=RxC:N:h one for each head, :b for each batch, :bh for
  *                            each head of each batch
  *     alibi symmetric        alibi; alibi_symmetric
- *     sinks qlen klen lse odtype=f32 strict
+ *     sinks qlen klen invariant lse odtype=f32 strict
  *     maskkeys=N             mask_keys, where not 0
  *     totalq=N totalkv=N     total_q and total_kv, where not 0
  *     scores=raw|softcap|bias|weights

@@ -63,6 +63,7 @@ struct search {
     clattn_problem representative;
     struct ca_view view; /* view of the store, which is locked meanwhile */
     struct ca_choices *choices;
+    const struct ca_family *only; /* of an invariant problem; else NULL */
 };
 
 /* Returns NULL if the candidate is not banned. */
@@ -80,6 +81,7 @@ static void add(struct search *s, const struct ca_candidate *candidate, enum ca_
     char reason[CA_REASON_BYTES];
 
     if (choices->count >= most || find_ban(s, candidate) ||
+        (s->p->normal.invariant && candidate->family != s->only) ||
         ca_family_refusal(candidate->family, s->p, &s->ctx->device, candidate->values, reason,
                           sizeof reason))
         return;
@@ -253,7 +255,9 @@ static clattn_status choose(const clattn_context *ctx, const struct ca_problem *
                        .p = p,
                        .representative = ca_problem_representative(&p->normal),
                        .view = ca_store_lock(ctx->store),
-                       .choices = choices};
+                       .choices = choices,
+                       .only =
+                           p->normal.invariant ? ca_family_of_invariant(p, &ctx->device) : NULL};
     clattn_status status = CLATTN_SUCCESS;
     struct ca_candidate candidate;
 

@@ -76,7 +76,7 @@ struct ca_candidate ca_candidate_carried(const struct ca_candidate *found,
     struct ca_candidate carried = *found;
     char reason[CA_REASON_BYTES];
 
-    if (family->unsupported(there, dev) || family->unsupported(here, dev))
+    if (ca_family_unsupported(family, there, dev) || ca_family_unsupported(family, here, dev))
         return *found;
     ca_family_suggest(family, there, dev, suggested_there);
     ca_family_suggest(family, here, dev, suggested_here);

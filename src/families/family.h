@@ -137,7 +137,10 @@ struct ca_family {
     size_t num_tunables;
     struct ca_stage stages[CA_MAX_STAGES];
     size_t num_stages;
-    /* NULL if the family can compute p on dev, else why not. */
+    /* Whether a query's bits depend on its own keys alone where the problem is invariant. */
+    int keeps_invariant;
+    /* NULL if the family can compute p on dev, else why not; an invariant p only where
+     * keeps_invariant is set (ca_family_unsupported()). */
     const char *(*unsupported)(const struct ca_problem *p, const clattn_device_info *dev);
     /* values holds the .def's defaults; adjusts them to the problem and the device. */
     void (*adapt)(const struct ca_problem *p, const clattn_device_info *dev, size_t *values);

@@ -58,6 +58,40 @@ const struct ca_family *ca_family_find(const char *name)
     return count == 1 ? found : NULL;
 }
 
+const char *ca_family_unsupported(const struct ca_family *family, const struct ca_problem *p,
+                                  const clattn_device_info *dev)
+{
+    if (p->normal.invariant && !family->keeps_invariant)
+        return "where its tiles of keys begin and end, and so the order of its sums, depends on "
+               "other "
+               "queries and sizes than an invariant problem allows";
+    return family->unsupported(p, dev);
+}
+
+const struct ca_family *ca_family_of_invariant(const struct ca_problem *p,
+                                               const clattn_device_info *dev)
+{
+    enum { QUERIES = 512, KEYS = 4096 };
+    const struct ca_family *family, *best = NULL;
+    struct ca_problem alone = *p;
+    int most = CA_ONLY_IF_FORCED;
+
+    alone.normal.batch = 1;
+    alone.normal.seq_q = p->normal.seq_q <= CLATTN_INVARIANT_QUERIES ? 1 : QUERIES;
+    alone.normal.seq_kv = KEYS;
+    alone.normal.total_q = alone.normal.total_kv = 0;
+    for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
+        if (family->operation != p->normal.operation || ca_family_unsupported(family, &alone, dev))
+            continue;
+        const int preference = family->preference(&alone, dev);
+        if (preference > most) {
+            most = preference;
+            best = family;
+        }
+    }
+    return best;
+}
+
 /* Finds "UNIT=word" in a text of tunables: the word and its length; NULL if there is none. */
 static const char *unit_in(const char *text, size_t *length)
 {
@@ -111,7 +145,8 @@ const struct ca_family *ca_family_of(const char *name, const char *tunables,
             return family;
         if (unit || !p)
             continue;
-        const int suits = family->preference(p, dev) + (family->unsupported(p, dev) ? 0 : 1000);
+        const int suits =
+            family->preference(p, dev) + (ca_family_unsupported(family, p, dev) ? 0 : 1000);
         if (!best || suits > most) {
             best = family;
             most = suits;
@@ -155,7 +190,7 @@ const char *ca_family_refusal(const struct ca_family *family, const struct ca_pr
         return only[family->operation];
     if (!ca_tunables_check(family->tunables, family->num_tunables, values, reason, reason_bytes))
         return reason;
-    const char *why = family->unsupported(p, dev);
+    const char *why = ca_family_unsupported(family, p, dev);
     if (!why)
         why = family->reject(p, dev, values);
     return why ? why : ca_limits_refusal(family, p, dev, values, reason, reason_bytes);

@@ -28,8 +28,18 @@ const struct ca_family *ca_family_of(const char *name, const char *tunables,
 /* 1 shifted by its ca_family_at() index, for sets of families. */
 unsigned ca_family_bit(const struct ca_family *family);
 
+/* Returns NULL if the family can compute p on dev with some values, else why not. */
+const char *ca_family_unsupported(const struct ca_family *family, const struct ca_problem *p,
+                                  const clattn_device_info *dev);
+
+/* The one family that plans of an invariant problem take unless the caller forces another: sizes that
+ * a query's neighbours decide do not count, but for seq_q up to CLATTN_INVARIANT_QUERIES. NULL if no
+ * family can compute it. */
+const struct ca_family *ca_family_of_invariant(const struct ca_problem *p,
+                                               const clattn_device_info *dev);
+
 /* Returns NULL if the family with these values can compute p on dev, else why not. It checks
- * candidate lists, unsupported(), reject() and the limits of all kernels (src/families/limits.h),
+ * candidate lists, ca_family_unsupported(), reject() and the limits of all kernels (src/families/limits.h),
  * in that order. reason is the buffer for composed texts. */
 const char *ca_family_refusal(const struct ca_family *family, const struct ca_problem *p,
                               const clattn_device_info *dev, const size_t *values, char *reason,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "families/split.h"
+#include "base/sizes.h"
 #include "device/capacity.h"
+#include "families/invariant_sizes.h"
 
 size_t ca_split_divide(size_t n, size_t by)
 {
@@ -38,6 +40,13 @@ size_t ca_split_groups(const struct ca_problem *p, size_t group_rows, size_t gro
     const size_t heads = ca_split_divide(p->normal.kv_heads, group_heads);
 
     return product((const size_t[]){blocks, heads, p->normal.batch, splits}, 4);
+}
+
+size_t ca_split_parts(const struct ca_problem *p, size_t split_k)
+{
+    return p->normal.invariant
+               ? ca_larger(ca_split_divide(p->normal.seq_kv, INVARIANT_PART_KEYS), 1)
+               : split_k;
 }
 
 int ca_is_for_split(const struct ca_problem *p)

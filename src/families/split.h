@@ -20,6 +20,9 @@ size_t ca_split_rows(const struct ca_problem *p);
 size_t ca_split_groups(const struct ca_problem *p, size_t group_rows, size_t group_heads,
                        size_t splits);
 
+/* The ranges that the keys are divided into: split_k, of an invariant problem as many as seq_kv fills. */
+size_t ca_split_parts(const struct ca_problem *p, size_t split_k);
+
 /* Returns whether rows are few and keys many, for CPUs. Where SIMD lanes are queries, few
  * queries of a head leave most lanes idle, however many heads share keys. */
 int ca_is_for_split(const struct ca_problem *p);

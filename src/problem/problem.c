@@ -295,6 +295,13 @@ static clattn_status check_outputs(const clattn_problem *p, char *reason, size_t
         {"dslopes is wanted, but there is no alibi", p->dslopes && !p->alibi},
         {"alibi_symmetric is given, but there is no alibi", p->alibi_symmetric && !p->alibi},
         {"dsinks is wanted, but there are no sinks", p->dsinks && !p->sinks},
+        {"invariant is an option of forward only", p->invariant && backward},
+        {"invariant excludes dropout, whose decisions follow a query's number in its batch",
+         p->invariant && p->dropout > 0.0f},
+        {"invariant excludes block lists and mask_keys, which divide the keys into other tiles",
+         p->invariant && (p->block_q || p->mask_keys)},
+        {"invariant excludes scores and key_sums, which other programs compute",
+         p->invariant && (p->scores != CLATTN_SCORES_NONE || p->key_sums)},
     };
 
     if (p->heads % p->kv_heads != 0)

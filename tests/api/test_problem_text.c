@@ -50,9 +50,9 @@ static int same(const clattn_problem *a, const clattn_problem *b)
            a->alibi == b->alibi && a->alibi_symmetric == b->alibi_symmetric &&
            a->sinks == b->sinks && a->q_lengths == b->q_lengths && a->kv_lengths == b->kv_lengths &&
            a->lse == b->lse && x.o_f32 == y.o_f32 && x.strict == y.strict &&
-           a->scores == b->scores && x.k_cache == y.k_cache && x.v_cache == y.v_cache &&
-           a->mask_keys == b->mask_keys && a->page_size == b->page_size && a->pages == b->pages &&
-           a->total_q == b->total_q && a->total_kv == b->total_kv &&
+           a->invariant == b->invariant && a->scores == b->scores && x.k_cache == y.k_cache &&
+           x.v_cache == y.v_cache && a->mask_keys == b->mask_keys && a->page_size == b->page_size &&
+           a->pages == b->pages && a->total_q == b->total_q && a->total_kv == b->total_kv &&
            a->score_function == b->score_function && a->mask_function == b->mask_function;
 }
 
@@ -72,6 +72,7 @@ Test(problem_text, what_is_printed) {
         "bwd bf16 b2 h3 q5 k7 d64 odtype=f32",
         "fwd bf16 b1 h3 q5 k7 d64 lse strict",
         "bwd f16 b1 h3 q5 k7 d64 strict",
+        "fwd bf16 b1 h3 q5 k7 d64 invariant lse strict",
         "fwd f16 b2 h8/2 q4 k4096 d128 mask=bqk klen lse maskkeys=4",
         "fwd f32 b2 h3 q5 k7 d3 diagonal=17 window=*,0 bias=f32:0.0.0.0 mask=bhqk scores=weights",
     };

@@ -77,7 +77,7 @@ static void check(const struct ca_family *family, const clattn_device_info *dev,
     size_t values[CA_MAX_TUNABLES] = {0};
     const struct ca_problem p[] = {ca_problem_own(small), ca_problem_own(large)};
 
-    if (!family->workspace_bytes || family->unsupported(&p[1], dev))
+    if (!family->workspace_bytes || ca_family_unsupported(family, &p[1], dev))
         return;
     ca_family_suggest(family, &p[1], dev, values);
     const size_t bytes[] = {family->workspace_bytes(&p[0], values),

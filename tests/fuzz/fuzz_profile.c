@@ -59,7 +59,7 @@ static void choose(const clattn_device_info *dev)
         for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
             char reason[CA_REASON_BYTES];
             size_t values[CA_MAX_TUNABLES] = {0};
-            if (family->operation != p.operation || family->unsupported(&made, dev))
+            if (family->operation != p.operation || ca_family_unsupported(family, &made, dev))
                 continue;
             ca_family_suggest(family, &made, dev, values);
             const char *why = ca_family_refusal(family, &made, dev, values, reason, sizeof reason);

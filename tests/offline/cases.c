@@ -261,7 +261,8 @@ static void write_defaults(struct output *out, const struct device *d, size_t f)
             ca_family_refusal(family, &made, &d->info, c.values, reason, sizeof reason);
         if (!why)
             write_case(out, d, &c, &made, "default");
-        else if (p.operation == family->operation && !family->unsupported(&made, &d->info))
+        else if (p.operation == family->operation &&
+                 !ca_family_unsupported(family, &made, &d->info))
             fprintf(stderr, "%s on %s: %s is refused: %s\n", family->full_name, d->target->name,
                     problems[n].text, why);
     }

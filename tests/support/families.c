@@ -24,7 +24,7 @@ static int takes_dtype(const struct ca_family *family, const clattn_dtype dtype)
         p.dim_qk = p.dim_v = 16;
     }
     const struct ca_problem made = {p, p}; /* it has no sizes, so that it cannot be made normal */
-    return family->unsupported(&made, &dev) == NULL;
+    return ca_family_unsupported(family, &made, &dev) == NULL;
 }
 
 /* Returns whether tests of f32 are the family's. Emulated matrix instructions multiply f32 in six
@@ -51,7 +51,7 @@ int family_takes(const char *name, const char *problem)
     const clattn_device_info dev = cpu_described(0);
     const struct ca_problem p = fixture_checked(problem);
 
-    return ca_family_find(name)->unsupported(&p, &dev) == NULL;
+    return ca_family_unsupported(ca_family_find(name), &p, &dev) == NULL;
 }
 
 int family_takes_any_dims(const char *name)

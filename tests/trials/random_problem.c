@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/random_problem.h"
+#include "families/registry.h"
 #include "problem/problem.h"
 
 #include <math.h>
@@ -67,6 +68,8 @@ static void draw_results(struct rng *r, clattn_problem *p)
             p->key_sums = !may_show || rng_one_in(r, 2);
             p->scores = p->key_sums ? p->scores : CLATTN_SCORES_MEAN;
         }
+        p->invariant = p->dropout == 0.0f && !p->block_q && !p->mask_keys && !p->scores &&
+                       !p->key_sums && rng_one_in(r, 3);
     }
 }
 
@@ -118,7 +121,7 @@ static int takes(const struct ca_family *family, const clattn_problem *base,
 {
     const struct ca_problem given = drawn(base), p = ca_problem_chosen(&given);
 
-    return family->unsupported(&p, device) == NULL;
+    return ca_family_unsupported(family, &p, device) == NULL;
 }
 
 /* Some of the tunables changed at random; values are left alone where nothing passes. */

@@ -142,7 +142,7 @@ Test(tune_space, what_a_family_suggests_fits) {
             if (family->operation != p->operation)
                 continue;
             ca_family_suggest(family, &made, &dev, candidate.values);
-            if (family->unsupported(&made, &dev))
+            if (ca_family_unsupported(family, &made, &dev))
                 continue;
             fitting++;
             cr_assert(ca_tunables_check(family->tunables, family->num_tunables, candidate.values,
@@ -170,7 +170,7 @@ static const struct ca_family *preferred(const struct ca_problem *p, const clatt
     const struct ca_family *family, *best = NULL;
 
     for (size_t f = 0; (family = ca_family_at(f)) != NULL; f++)
-        if (family->operation == p->normal.operation && !family->unsupported(p, dev) &&
+        if (family->operation == p->normal.operation && !ca_family_unsupported(family, p, dev) &&
             (!best || family->preference(p, dev) > best->preference(p, dev)))
             best = family;
     return best;

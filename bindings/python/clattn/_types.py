@@ -77,6 +77,7 @@ class Options(TypedDict, total=False):
 class ForwardOptions(Options, total=False):
     """Those of attention() alone."""
 
+    invariant: bool
     page_table: Optional[Array]
     cache: Union[None, str, Tuple[Optional[str], Optional[str]]]
     check_tables: bool

@@ -217,6 +217,7 @@ class Arguments:
         p, given = self.problem, self.given
         self.seed = 0 if given("seed") is None else whole("seed", given("seed"))
         p.strict = int(truth("strict", given("strict")))
+        p.invariant = int(truth("invariant", given("invariant")))
         p.alibi_symmetric = int(truth("alibi_symmetric", given("alibi_symmetric")))
         causal, diagonal = given("causal"), given("diagonal")
         causal = bool(causal) if isinstance(causal, np.bool_) else causal
@@ -340,7 +341,7 @@ def _shown(options: Any) -> Callable[[Any], Any]:
     def show(function: Any) -> Any:
         signature = inspect.signature(function)
         own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        defaults: dict[str, Any] = dict(dropout=0.0, seed=0, strict=False, check_tables=False,
+        defaults: dict[str, Any] = dict(dropout=0.0, seed=0, strict=False, invariant=False, check_tables=False,
                                         alibi_symmetric=False, version=0)
         further = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name))
                    for name in options.__annotations__]
@@ -403,6 +404,8 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, return_key_su
     dropout       probability that a weight is dropped; `seed`, which changes nothing else, says which (dropout_mask()
                   shows them)
     strict        no weight is rounded to float16 or bfloat16 on the way ("Precision" in clattn/problem.h)
+    invariant     a query's results have the same bits whatever stands beside it in a call, how large the cache is, and in
+                  which pieces a prompt comes ("Batch invariance" in clattn/problem.h says what else must be the same)
     score_mod     a function (s, b, h, q, kv) that makes scores of scores after softcap, and what hides a pair by -inf: one
                   of Python, which is traced, or of function() or score_mod(), which describe it
     mask_mod      a function (b, h, q, kv) that says whether a query sees a key; likewise

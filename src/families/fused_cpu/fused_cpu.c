@@ -9,6 +9,8 @@
 #include "families/pair_marks.h"
 #include "families/registry.h"
 
+enum { INVARIANT_KEYS = 96 }; /* keys in a tile of any invariant problem: each QK_KEYS divides it */
+
 static int reads_in_place(const struct ca_problem *p);
 static int has_rows_apart(const struct ca_problem *p);
 
@@ -53,9 +55,12 @@ static size_t groups(const struct ca_problem *p, const size_t *values)
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     /* The least private memory that any choice of tunables needs. */
-    static const size_t least[NUM_TUNABLES] = {
-        [SIMD_WIDTH_INDEX] = 4, [BLOCK_VECTORS_INDEX] = 1, [QK_KEYS_INDEX] = 8,
-        [PV_COLUMNS_INDEX] = 8, [BLOCK_N_INDEX] = 24,      [BLOCKS_PER_TILE_INDEX] = 1};
+    const size_t least[NUM_TUNABLES] = {[SIMD_WIDTH_INDEX] = 4,
+                                        [BLOCK_VECTORS_INDEX] = 1,
+                                        [QK_KEYS_INDEX] = 8,
+                                        [PV_COLUMNS_INDEX] = 8,
+                                        [BLOCK_N_INDEX] = p->normal.invariant ? INVARIANT_KEYS : 24,
+                                        [BLOCKS_PER_TILE_INDEX] = 1};
 
     if (p->normal.block_q && p->normal.page_size)
         return "this family does not walk block lists of keys in pages";
@@ -176,6 +181,8 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
         values[BLOCK_N_INDEX] = 192;
         values[QK_KEYS_INDEX] = values[QK_KEYS_INDEX] > 8 ? 8 : values[QK_KEYS_INDEX];
     }
+    if (p->normal.invariant)
+        values[BLOCK_N_INDEX] = INVARIANT_KEYS;
     values[BALANCE_CAUSAL_INDEX] = p->normal.causal && p->normal.window_left == CLATTN_UNLIMITED;
     /* The first tile of a band begins with the first key that its blocks see. A single block shares
      * no tiles: where tiles are copied, that takes an eighth of its time. Rows of pairs lie in as
@@ -200,7 +207,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
         values[SIMD_WIDTH_INDEX] = 4;
         block_registers(1, 0, values);
-        values[BLOCK_N_INDEX] = 24;
+        values[BLOCK_N_INDEX] = p->normal.invariant ? INVARIANT_KEYS : 24;
     }
 }
 
@@ -208,10 +215,15 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
 #include "families/fused_stages.h"
 
 const struct ca_family ca_fused_cpu_vector = {
-    CA_UNIT_OF("fused_cpu", "vector"),    .operation = CLATTN_FORWARD,
-    .source = ca_source_fused_cpu,        OWN_MEMBERS,
-    CA_STAGES(FUSED_STAGES("fused_cpu")), .workspace_bytes = workspace_bytes,
-    .private_bytes = private_bytes,       .preference = ca_vector_preference,
+    CA_UNIT_OF("fused_cpu", "vector"),
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_fused_cpu,
+    OWN_MEMBERS,
+    CA_STAGES(FUSED_STAGES("fused_cpu")),
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .preference = ca_vector_preference,
+    .keeps_invariant = 1,
 };
 
 /* ---- fused_cpu UNIT=pairs ------------------------------------------------------------------------------- */

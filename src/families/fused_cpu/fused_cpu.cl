@@ -19,6 +19,8 @@
  * Masked     The product of a weight of 0 and a value that is not finite is NaN. So a chunk with
  *            sums that are not finite is computed again. This time the values of each tile of partial
  *            visibility are tested, and masked pairs are skipped where one is not finite.
+ * Invariant  With HAS_INVARIANT tiles end at multiples of BLOCK_N, which the host fixes, and blocks divide none.
+ *            A key that a query does not see changes none of its sums: each adds its keys in turn.
  * Ragged     Nothing outside the tensors is read: lanes beyond the last query repeat it, scores
  *            beyond the last key repeat its and are ignored. A block of few queries is computed
  *            with half of its vectors.
@@ -329,9 +331,12 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
             for (long j = with_whole_operand(j0, block_begin); j < block_end; j = stop) {
                 const source keys = tile_k + (j - j0) * k_row;
                 const source values = tile_v + OPERANDS_BEFORE(j - j0) * v_row;
-                /* A few keys that all queries see do not pay for a tile of their own. */
-                const bool full = !HIDES_ANYWHERE && j >= all_begin &&
-                                  (all_end >= block_end || all_end - j >= BLOCK_N / 2);
+                /* A few keys that all queries see do not pay for a tile of their own. In an invariant problem none
+                 * does: the largest score of a whole tile scales a query's sums. */
+                const bool pays = HAS_INVARIANT
+                                      ? all_end >= block_end
+                                      : all_end >= block_end || all_end - j >= BLOCK_N / 2;
+                const bool full = !HIDES_ANYWHERE && j >= all_begin && pays;
                 stop = full && all_end < block_end ? with_whole_operand(j0, all_end) : block_end;
 #if HAS_MASK_KEYS
                 if (j < block.e.mask_begin) /* no tile is partly within the mask's columns */

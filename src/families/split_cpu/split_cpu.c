@@ -12,6 +12,13 @@
 /* The size counts converted keys. */
 enum { STAGES_K = 1 };
 
+enum { INVARIANT_KEYS = 32 }; /* keys in a tile of any invariant problem */
+
+static size_t widest_vector(const clattn_device_info *dev)
+{
+    return dev->vector_width_float >= 16 ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+}
+
 #define TUNABLES_DEF "families/split_cpu/split_cpu.def"
 #define TUNABLES_UNIT UNIT_VECTOR
 #include "families/expand.h"
@@ -23,11 +30,15 @@ enum { TILE_BYTES = 32 << 10 }; /* the largest number of bytes for a tile's keys
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     /* The least memory that any choice of tunables needs. */
-    static const size_t least[NUM_TUNABLES] = {
-        [SIMD_WIDTH_INDEX] = 4, [BLOCK_M_INDEX] = 1,  [QK_ROWS_INDEX] = 1,
-        [QK_DEPTH_INDEX] = 4,   [STAGE_K_INDEX] = 1,  [PV_ROWS_INDEX] = 1,
-        [PV_VECTORS_INDEX] = 8, [BLOCK_N_INDEX] = 16, [PREFETCH_TILES_INDEX] = 0,
-        [SPLIT_K_INDEX] = 1,    [KV_HEADS_INDEX] = 1};
+    const int invariant = p->normal.invariant;
+    const size_t width = invariant ? widest_vector(dev) : 4;
+    const size_t least[NUM_TUNABLES] = {
+        [SIMD_WIDTH_INDEX] = width, [BLOCK_M_INDEX] = 1,
+        [QK_ROWS_INDEX] = 1,        [QK_DEPTH_INDEX] = width,
+        [STAGE_K_INDEX] = 1,        [PV_ROWS_INDEX] = 1,
+        [PV_VECTORS_INDEX] = 8,     [BLOCK_N_INDEX] = invariant ? INVARIANT_KEYS : 16,
+        [PREFETCH_TILES_INDEX] = 0, [SPLIT_K_INDEX] = 1,
+        [KV_HEADS_INDEX] = 1};
 
     if (p->normal.scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which this family never forms";
@@ -72,7 +83,7 @@ static void block_registers(const struct ca_problem *p, size_t *values)
     const int quantized = is_quantized(p);
     const int converts_k = ca_problem_converts(&p->normal, CA_K);
     const int staged = converts_k || ca_problem_converts(&p->normal, CA_V);
-    const int few_columns = width > 4 && rows >= width;
+    const int few_columns = width > 4 && rows >= width && !p->normal.invariant;
     const int square = rows >= 4 && (staged || width < 16);
     /* Returns whether many rows are multiplied by few vectors of values at a time. */
     const int tall = width == 16 && staged && rows >= width;
@@ -85,7 +96,8 @@ static void block_registers(const struct ca_problem *p, size_t *values)
     values[PV_VECTORS_INDEX] = width < 16 ? 8 / values[PV_ROWS_INDEX] : tall ? 2 : square ? 4 : 8;
     if (width < 16 && rows == 1 && !whole)
         values[PV_VECTORS_INDEX] = 4;
-    values[BLOCK_N_INDEX] = tile_keys(p, width, rows, staged, quantized, tall);
+    values[BLOCK_N_INDEX] =
+        p->normal.invariant ? INVARIANT_KEYS : tile_keys(p, width, rows, staged, quantized, tall);
     /* Returns whether memory rather than arithmetic limits the speed. */
     const int waits = rows < 16 && (width == 16 || !values[STAGE_K_INDEX]);
     const int in_order = rows == 1 && !staged && p->normal.page_size % values[BLOCK_N_INDEX] == 0;
@@ -128,9 +140,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
 {
     const size_t rows = ca_split_rows_per_kv_head(p);
 
-    values[SIMD_WIDTH_INDEX] = dev->vector_width_float >= 16  ? 16
-                               : dev->vector_width_float >= 8 ? 8
-                                                              : 4;
+    values[SIMD_WIDTH_INDEX] = widest_vector(dev);
     values[BLOCK_M_INDEX] = 1;
     while (values[BLOCK_M_INDEX] < rows && values[BLOCK_M_INDEX] < 32)
         values[BLOCK_M_INDEX] *= 2;
@@ -141,22 +151,25 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
         values[PREFETCH_TILES_INDEX] = 1;
     }
     values[SPLIT_K_INDEX] = 1;
-    while (values[SPLIT_K_INDEX] < 128 && groups(p, values) < (size_t)8 * dev->compute_units &&
+    while (!p->normal.invariant && values[SPLIT_K_INDEX] < 128 &&
+           groups(p, values) < (size_t)8 * dev->compute_units &&
            p->normal.seq_kv / values[SPLIT_K_INDEX] >= LEAST_PART)
         values[SPLIT_K_INDEX] *= 2;
     if (reject(p, dev, values))
         values[KV_HEADS_INDEX] = 1;
     while (reject(p, dev, values) && values[SPLIT_K_INDEX] > 1)
         values[SPLIT_K_INDEX] /= 2;
-    while (reject(p, dev, values) && values[BLOCK_N_INDEX] > 16)
+    while (!p->normal.invariant && reject(p, dev, values) && values[BLOCK_N_INDEX] > 16)
         values[BLOCK_N_INDEX] /= 2;
     while (reject(p, dev, values) && values[BLOCK_M_INDEX] > 4) {
         values[BLOCK_M_INDEX] /= 2;
         block_registers(p, values);
-        values[BLOCK_N_INDEX] = 16;
+        if (!p->normal.invariant)
+            values[BLOCK_N_INDEX] = 16;
     }
     if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
-        values[SIMD_WIDTH_INDEX] = values[QK_DEPTH_INDEX] = 4;
+        values[SIMD_WIDTH_INDEX] = values[QK_DEPTH_INDEX] =
+            p->normal.invariant ? widest_vector(dev) : 4;
         values[BLOCK_M_INDEX] = values[QK_ROWS_INDEX] = values[PV_ROWS_INDEX] = 1;
         values[STAGE_K_INDEX] = 1;
     }
@@ -187,10 +200,15 @@ static int preference(const struct ca_problem *p, const clattn_device_info *dev)
 }
 
 const struct ca_family ca_split_cpu_vector = {
-    CA_UNIT_OF("split_cpu", "vector"), .operation = CLATTN_FORWARD,
-    .source = ca_source_split_cpu,     OWN_MEMBERS,
-    CA_STAGES(SPLIT_STAGES),           .workspace_bytes = workspace_bytes,
-    .private_bytes = private_bytes,    .preference = preference,
+    CA_UNIT_OF("split_cpu", "vector"),
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_split_cpu,
+    OWN_MEMBERS,
+    CA_STAGES(SPLIT_STAGES),
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .preference = preference,
+    .keeps_invariant = 1,
 };
 
 const struct ca_family *const ca_split_cpu[] = {&ca_split_cpu_vector, &ca_split_cpu_pairs,

@@ -7,7 +7,7 @@
  *
  * Rows       are the queries of all query heads that share a kv head, so that K and V are read once
  *            for BLOCK_M of them.
- * NDRange    local (1, 1, 1); split: global (batch, kv_heads / KV_HEADS, SPLIT_K * blocks of BLOCK_M rows), so
+ * NDRange    local (1, 1, 1); split: global (batch, kv_heads / KV_HEADS, parts * blocks of BLOCK_M rows), so
  *            that neighbours are of batches of any length; combine: global (seq_q, heads, batch).
  * SIMD lanes of o and v are columns, of scores and weights keys, of row_max rows; of the
  *            accumulators of Q K^T: cl/cpu/split_qk.h.
@@ -20,7 +20,9 @@
  *            are added, so that memory and arithmetic work at the same time.
  * Quantized  A tile's scales are converted first, as vectors: those of K multiply the elements that are
  *            read, those of V the weights, which are fewer.
- * Workspace  (SPLIT_K, batch, heads, seq_q) results of PART floats: o, row_max, row_sum.
+ * Parts      SPLIT_K, or of INVARIANT_PART_KEYS keys with HAS_INVARIANT: then a key that a query does not see
+ *            changes none of its sums, whose tiles begin at multiples of BLOCK_N, which the host fixes.
+ * Workspace  (parts, batch, heads, seq_q) results of PART floats: o, row_max, row_sum.
  * Dropout    comes after row_sum.
  * Ragged     Nothing outside the tensors is read: the last vector of columns overlaps the one
  *            before, scores beyond the last key repeat its and are ignored, as are rows beyond the
@@ -58,9 +60,17 @@
 #include "score/split_softmax.h"
 #include "cpu/split_seen.h"
 
+/* The number of ranges that the keys are divided into. */
+INLINE long count_parts(const struct arguments *args)
+{
+    return HAS_INVARIANT
+               ? max((longest_kv(args) + INVARIANT_PART_KEYS - 1) / INVARIANT_PART_KEYS, 1L)
+               : SPLIT_K;
+}
+
 #define PART (ROUNDED(DIM_V) + 2)
 #define MARKS_BEGIN(args)                                                                          \
-    (SPLIT_K * (args)->shape->batch * (args)->shape->heads * longest_q(args) * PART)
+    (count_parts(args) * (args)->shape->batch * (args)->shape->heads * longest_q(args) * PART)
 #include "score/mark_blocks.h"
 /* 1 if any tile may have masked pairs: a mask of the last keys masks none before these. */
 #define ALL_TILES_PARTIAL                                                                          \
@@ -220,14 +230,14 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split(PARAMETERS_sp
     struct row_block block;
 
     block.b = get_global_id(0);
-    LEAVE_IF_BEYOND(group / SPLIT_K * BLOCK_M, args->shape->group * args->shape->seq_q);
+    LEAVE_IF_BEYOND(group / count_parts(args) * BLOCK_M, args->shape->group * args->shape->seq_q);
     block.kv_head = get_global_id(1) * KV_HEADS;
     block.e = extent_of(args, block.b);
 #if HAS_BLOCKS
     block.bits = args->workspace + MARKS_BEGIN(args);
 #endif
     CONFIGURE_TILES();
-    compute_part(args, block, group / SPLIT_K, group % SPLIT_K);
+    compute_part(args, block, group / count_parts(args), group % count_parts(args));
     RELEASE_TILES();
 }
 
@@ -242,21 +252,28 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
     const long step = args->shape->batch * args->shape->heads * longest_q(args) * PART;
     const __global float *parts = args->workspace + row * PART;
     __global o_storage *to = args->o + row_offset(args->shape->o_stride, b, h, i);
-    float row_max = -INFINITY, seen = 0.0f, row_sum = 0.0f, rescale[SPLIT_K];
+    float row_max = -INFINITY, seen = 0.0f, row_sum = 0.0f;
+    lanes o[VECTORS(DIM_V)];
+    const long all = count_parts(args);
 
 #if HAS_SINKS
     const float sink = args->sinks[h] * SCORE_UNIT;
     row_max = sink > row_max ? sink : row_max;
 #endif
-    for (int n = 0; n < SPLIT_K; n++)
+    for (int n = 0; n < all; n++)
         row_max = max_lanes((lanes)(parts[n * step + PART - 2]), row_max);
     const float base = row_max == -INFINITY ? 0.0f : row_max;
-    for (int n = 0; n < SPLIT_K; n++) {
-        const float part_sum = parts[n * step + PART - 1];
-        const lanes x = EXPONENTIAL((lanes)(parts[n * step + PART - 2] - base));
-        rescale[n] = part_sum == 0.0f ? 0.0f : x.s0;
+    for (int c = 0; c < VECTORS(DIM_V); c++)
+        o[c] = 0.0f;
+    for (int n = 0; n < all; n++) {
+        const __global float *one = parts + n * step;
+        const float part_sum = one[PART - 1];
+        const lanes x = EXPONENTIAL((lanes)(one[PART - 2] - base));
+        const float rescale = part_sum == 0.0f ? 0.0f : x.s0;
         seen += part_sum;
-        row_sum = fma(part_sum, rescale[n], row_sum);
+        row_sum = fma(part_sum, rescale, row_sum);
+        for (int c = 0; c < VECTORS(DIM_V) && part_sum != 0.0f; c++)
+            o[c] = fma(VECTOR(vload)(c, one), (lanes)(rescale), o[c]);
     }
     const bool sees_none = seen == 0.0f; /* beside a large sink the row_sum may be 0 too */
 #if HAS_SINKS
@@ -265,11 +282,7 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
     const float scale = sees_none ? 0.0f : 1.0f / row_sum;
     for (int c = 0; c < VECTORS(DIM_V); c++) {
         const int d = column_of(c, DIM_V);
-        lanes x = 0.0f;
-        for (int n = 0; n < SPLIT_K; n++)
-            if (parts[n * step + PART - 1] != 0.0f)
-                x = fma(VECTOR(vload)(c, parts + n * step), (lanes)(rescale[n]), x);
-        store_row(x * scale, to + d * o_step(args), o_step(args), DIM_V - d);
+        store_row(o[c] * scale, to + d * o_step(args), o_step(args), DIM_V - d);
     }
 #if HAS_LSE
     args->lse[lse_head(args, b * args->shape->heads + h, h) + i] =

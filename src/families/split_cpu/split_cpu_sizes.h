@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of split_cpu's arrays, for the kernels and, with the names of families/names.h, for the host. */
+#include "families/invariant_sizes.h"
 #include "families/operand_sizes.h"
 
 /* The operands of a key, where pairs are multiplied: whole tiles. */

@@ -12,7 +12,7 @@
 static size_t groups(const struct ca_problem *p, const size_t *values)
 {
 #include "families/names.h"
-    return ca_split_groups(p, BLOCK_M, KV_HEADS, SPLIT_K);
+    return ca_split_groups(p, BLOCK_M, KV_HEADS, ca_split_parts(p, SPLIT_K));
 }
 
 static struct ca_ndrange split_ndrange(const struct ca_problem *p, const size_t *values)
@@ -21,7 +21,7 @@ static struct ca_ndrange split_ndrange(const struct ca_problem *p, const size_t 
     const size_t blocks = ca_split_divide(ca_split_rows_per_kv_head(p), BLOCK_M);
 
     return ca_single_items(p->normal.batch, ca_split_divide(p->normal.kv_heads, KV_HEADS),
-                           blocks * SPLIT_K);
+                           blocks * ca_split_parts(p, SPLIT_K));
 }
 
 static struct ca_ndrange combine_ndrange(const struct ca_problem *p, const size_t *values)
@@ -36,7 +36,8 @@ static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 #include "families/names.h"
     const size_t columns = ca_split_divide(p->normal.dim_v, SIMD_WIDTH) * SIMD_WIDTH;
 
-    return ca_split_rows(p) * SPLIT_K * (columns + 2) * sizeof(cl_float) + ca_block_bits_bytes(p);
+    return ca_split_rows(p) * ca_split_parts(p, SPLIT_K) * (columns + 2) * sizeof(cl_float) +
+           ca_block_bits_bytes(p);
 }
 
 #define SPLIT_STAGES                                                                               \

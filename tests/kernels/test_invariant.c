@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Batch invariance: the bits of a request alone, in pieces, with a larger cache, among other requests of a batch
+ * or of a packed batch, and with its keys in pages. A run draws the request and its options (CLATTN_TEST_SEED). */
+#include "tests/support/families.h"
+#include "tests/support/fixture.h"
+#include "tests/support/problems.h"
+#include "tests/support/rng.h"
+#include "tests/support/unoptimised.h"
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
+
+TestSuite(invariant, .init = unoptimised, .timeout = 600);
+
+enum { BATCH = 3, HEADS = 4, KV_HEADS = 2, QUERIES = 70, CAPACITY = 800, DIM = 32, PAGE = 16 };
+enum { PAGES = CAPACITY / PAGE, ROWS = BATCH * QUERIES };
+
+/* A row of keys is DIM floats, or one block of q8_0. */
+enum { MOST_ROW_BYTES = DIM * sizeof(float), BLOCK_BYTES = 34 };
+
+static float q[BATCH][HEADS][QUERIES][DIM], packed_q[HEADS][ROWS][DIM];
+static unsigned char k[BATCH * KV_HEADS * CAPACITY * MOST_ROW_BYTES], v[sizeof k];
+static unsigned char pool_k[PAGES * KV_HEADS * PAGE * MOST_ROW_BYTES], pool_v[sizeof pool_k];
+static const float slopes[HEADS] = {0.5f, 0.25f, 0.125f, 0.0625f}, sinks[HEADS] = {1, -1, 0, 2};
+
+/* The request is batch 1: its queries are the last of its keys. */
+struct request {
+    struct fixture f;
+    const char *family;
+    char options[160];
+    size_t queries, keys, row_bytes;
+};
+
+struct results {
+    float o[HEADS][QUERIES][DIM], lse[HEADS][QUERIES];
+};
+
+static unsigned char *row_of(unsigned char *rows, const struct request *r, size_t head, size_t key)
+{
+    return rows + (head * CAPACITY + key) * r->row_bytes;
+}
+
+static void fill_row(struct rng *rng, size_t bytes, unsigned char *row)
+{
+    if (bytes == BLOCK_BYTES) { /* a scale from 2^-7 on as f16, and the codes */
+        const cl_half scale = (cl_half)(0x2000 + rng_below(rng, 1024));
+        memcpy(row, &scale, sizeof scale);
+        for (size_t n = sizeof scale; n < bytes; n++)
+            row[n] = (unsigned char)rng_below(rng, 256);
+        return;
+    }
+    for (size_t n = 0; n < DIM; n++) {
+        const float x = (float)rng_uniform(rng, -2, 2);
+        memcpy(row + n * sizeof x, &x, sizeof x);
+    }
+}
+
+static void fill(struct rng *rng, const struct request *r)
+{
+    memset(k, 0xff, sizeof k); /* keys that nobody has are NaN */
+    memset(v, 0xff, sizeof v);
+    for (size_t n = 0; n < sizeof q / sizeof(float); n++)
+        (&q[0][0][0][0])[n] = (float)rng_uniform(rng, -2, 2);
+    for (size_t head = 0; head < (size_t)BATCH * KV_HEADS; head++) {
+        for (size_t key = 0; key < (head / KV_HEADS == 1 ? r->keys : CAPACITY); key++) {
+            fill_row(rng, r->row_bytes, row_of(k, r, head, key));
+            fill_row(rng, r->row_bytes, row_of(v, r, head, key));
+        }
+    }
+    for (size_t page = 0; page < PAGES; page++) { /* page n holds the keys of page PAGES - 1 - n */
+        for (size_t head = 0; head < KV_HEADS; head++) {
+            const size_t from = (PAGES - 1 - page) * PAGE,
+                         to = (page * KV_HEADS + head) * PAGE * r->row_bytes;
+            memcpy(pool_k + to, row_of(k, r, KV_HEADS + head, from), PAGE * r->row_bytes);
+            memcpy(pool_v + to, row_of(v, r, KV_HEADS + head, from), PAGE * r->row_bytes);
+        }
+    }
+}
+
+/* Computes a problem of the request's options; `sizes` are the words of its text that differ. */
+static void compute(struct request *r, const char *sizes, clattn_host_forward_tensors tensors)
+{
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = r->family};
+    char text[512];
+
+    snprintf(text, sizeof text, "fwd f32 h%d/%d d%d lse causal=br %s %s", HEADS, KV_HEADS, DIM,
+             r->options, sizes);
+    const clattn_problem p = fixture_problem(text);
+    tensors.struct_size = sizeof tensors;
+    tensors.slopes = p.alibi ? slopes : NULL;
+    tensors.sinks = p.sinks ? sinks : NULL;
+    cr_assert(clattn_attention_forward_host(r->f.context, &p, &options, &tensors) == CLATTN_SUCCESS,
+              "%s: '%s': %s", r->family, text, r->f.log.last);
+}
+
+/* Queries [first, end) of the request by a problem of their own, whose cache has room for `room` keys. */
+static void compute_piece(struct request *r, size_t first, size_t end, size_t room,
+                          struct results *results)
+{
+    const size_t rows = end - first, keys = r->keys - r->queries + end;
+    const cl_int queries_in_use = (cl_int)rows, keys_in_use = (cl_int)keys;
+    float lse[HEADS * QUERIES];
+    char sizes[256];
+
+    snprintf(sizes, sizeof sizes,
+             "q%zu k%zu q=0.%d.%d.1 k=0.%d.%d.1 v=0.%d.%d.1 o=%d.%d.%d.1 qlen klen", rows,
+             room ? room : keys, QUERIES * DIM, DIM, CAPACITY * DIM, DIM, CAPACITY * DIM, DIM,
+             HEADS * QUERIES * DIM, QUERIES * DIM, DIM);
+    compute(r, sizes,
+            (clattn_host_forward_tensors){.q = q[1][0][first],
+                                          .k = row_of(k, r, KV_HEADS, 0),
+                                          .v = row_of(v, r, KV_HEADS, 0),
+                                          .o = results->o[0][first],
+                                          .lse = lse,
+                                          .q_lengths = &queries_in_use,
+                                          .kv_lengths = &keys_in_use});
+    for (size_t h = 0; h < HEADS; h++)
+        memcpy(&results->lse[h][first], lse + h * rows, rows * sizeof(float));
+}
+
+static void compute_in_batch(struct request *r, struct results *results)
+{
+    static struct results all[BATCH];
+    static float lse[BATCH][HEADS][QUERIES];
+    const cl_int queries[BATCH] = {QUERIES, (cl_int)r->queries, 3},
+                 keys[BATCH] = {CAPACITY, (cl_int)r->keys, 5};
+    char sizes[64];
+
+    snprintf(sizes, sizeof sizes, "b%d q%d k%d qlen klen", BATCH, QUERIES, CAPACITY);
+    compute(r, sizes,
+            (clattn_host_forward_tensors){.q = q,
+                                          .k = k,
+                                          .v = v,
+                                          .o = memset(all, 0, sizeof all),
+                                          .lse = &lse[0][0][0],
+                                          .q_lengths = queries,
+                                          .kv_lengths = keys});
+    for (size_t h = 0; h < HEADS; h++) { /* o is packed: there is no lse between its batches */
+        memcpy(results->o[h], (float *)all + (HEADS + h) * QUERIES * DIM,
+               r->queries * sizeof *results->o[h]);
+        memcpy(results->lse[h], lse[1][h], r->queries * sizeof(float));
+    }
+}
+
+static void compute_packed(struct request *r, struct results *results)
+{
+    static float o[HEADS][ROWS][DIM], lse[HEADS][ROWS];
+    const cl_int keys[BATCH] = {CAPACITY, (cl_int)r->keys, 5},
+                 starts[BATCH + 1] = {0, 51, 51 + (cl_int)r->queries, 54 + (cl_int)r->queries};
+    char sizes[64];
+
+    for (size_t h = 0; h < HEADS; h++) {
+        for (size_t b = 0; b < BATCH; b++)
+            memcpy(packed_q[h][starts[b]], q[b][h],
+                   (size_t)(starts[b + 1] - starts[b]) * sizeof *q[b][h]);
+    }
+    snprintf(sizes, sizeof sizes, "b%d q%d k%d totalq=%d klen", BATCH, QUERIES, CAPACITY, ROWS);
+    compute(r, sizes,
+            (clattn_host_forward_tensors){.q = packed_q,
+                                          .k = k,
+                                          .v = v,
+                                          .o = o,
+                                          .lse = &lse[0][0],
+                                          .kv_lengths = keys,
+                                          .q_starts = starts});
+    for (size_t h = 0; h < HEADS; h++) {
+        memcpy(results->o[h], o[h][51], r->queries * sizeof *o[h]);
+        memcpy(results->lse[h], &lse[h][51], r->queries * sizeof(float));
+    }
+}
+
+static void compute_paged(struct request *r, struct results *results)
+{
+    cl_int table[PAGES], queries = (cl_int)r->queries, keys = (cl_int)r->keys;
+    char sizes[256];
+
+    for (int n = 0; n < PAGES; n++)
+        table[n] = PAGES - 1 - n;
+    snprintf(sizes, sizeof sizes, "q%d k%d q=0.%d.%d.1 page=%d pages=%d qlen klen", QUERIES,
+             CAPACITY, QUERIES * DIM, DIM, PAGE, PAGES);
+    compute(r, sizes,
+            (clattn_host_forward_tensors){.q = q[1],
+                                          .k = pool_k,
+                                          .v = pool_v,
+                                          .o = results->o,
+                                          .lse = &results->lse[0][0],
+                                          .page_table = table,
+                                          .q_lengths = &queries,
+                                          .kv_lengths = &keys});
+}
+
+/* Compares the request's rows and clears them. */
+static void expect_same(const struct request *r, const struct results *alone, struct results *other,
+                        const char *how)
+{
+    for (size_t h = 0; h < HEADS; h++)
+        cr_expect(memcmp(alone->o[h], other->o[h], r->queries * sizeof *alone->o[h]) == 0 &&
+                      memcmp(alone->lse[h], other->lse[h], r->queries * sizeof(float)) == 0,
+                  "%s: head %zu of %zu queries and %zu keys with '%s' has other bits %s, seed %llu",
+                  r->family, h, r->queries, r->keys, r->options, how,
+                  (unsigned long long)run_seed());
+    memset(other, 0, sizeof *other);
+}
+
+static void draw_request(struct rng *rng, struct request *r)
+{
+    const int quantized = rng_one_in(rng, 3);
+
+    r->queries = 30 + rng_below(rng, QUERIES - 30);
+    r->keys = 530 + rng_below(rng, CAPACITY - 530);
+    r->row_bytes = quantized ? BLOCK_BYTES : DIM * sizeof(float);
+    snprintf(r->options, sizeof r->options, "invariant%s%s%s%s",
+             quantized ? " kcache=q8_0 vcache=q8_0" : "", rng_one_in(rng, 2) ? " window=300,*" : "",
+             rng_one_in(rng, 2) ? " softcap=3" : "", rng_one_in(rng, 2) ? " alibi sinks" : "");
+}
+
+static int keeps_invariant(const char *family)
+{
+    return family_takes(family, "fwd f32 b3 h4/2 q70 k800 d32 causal=br qlen klen lse invariant");
+}
+
+FAMILY_TEST(invariant, bits_are_those_of_the_request_alone, CLATTN_FORWARD, keeps_invariant, 1)
+{
+    static struct results alone, other;
+    struct request r = {.family = clattn_family_name(CLATTN_FORWARD, *family)};
+    struct rng rng = rng_seed(run_seed());
+
+    fixture_open(&r.f);
+    draw_request(&rng, &r);
+    fill(&rng, &r);
+    compute_piece(&r, 0, r.queries, 0, &alone);
+    compute_piece(&r, 0, r.queries, CAPACITY, &other);
+    expect_same(&r, &alone, &other, "with a larger cache");
+    compute_piece(&r, 0, 1, 0, &other);
+    compute_piece(&r, 1, 20, CAPACITY, &other);
+    compute_piece(&r, 20, r.queries, 0, &other);
+    expect_same(&r, &alone, &other, "in pieces");
+    compute_in_batch(&r, &other);
+    expect_same(&r, &alone, &other, "in a batch");
+    compute_packed(&r, &other);
+    expect_same(&r, &alone, &other, "in a packed batch");
+    compute_paged(&r, &other);
+    expect_same(&r, &alone, &other, "in pages");
+    fixture_close(&r.f);
+}
