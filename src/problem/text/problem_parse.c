@@ -53,7 +53,6 @@ static const char blanks[] = " \t\r\n";
     KEY(SLOTS, "slots")                                                                            \
     KEY(ROPE, "rope=")                                                                             \
     KEY(QUERIES, "queries")                                                                        \
-    KEY(QUERIES_AS, "queries=")                                                                    \
     KEY(BLOCKS, "blocks=")                                                                         \
     KEY(PAGE_SIZE, "page=")                                                                        \
     KEY(PAGES, "pages=")                                                                           \
@@ -97,8 +96,7 @@ static const uint64_t FLAG_WORDS =
 #define OF_MERGES                                                                                  \
     (WORD(W_STATES) | WORD(W_PARTS_LAYOUT) | WORD(W_O_LAYOUT) | WORD(W_SINKS) | WORD(W_ACCUMULATE))
 #define ONLY_APPENDS                                                                               \
-    (WORD(W_CACHE_DTYPE) | WORD(W_POSITIONS) | WORD(W_SLOTS) | WORD(W_ROPE) | WORD(W_QUERIES) |    \
-     WORD(W_QUERIES_AS))
+    (WORD(W_CACHE_DTYPE) | WORD(W_POSITIONS) | WORD(W_SLOTS) | WORD(W_ROPE) | WORD(W_QUERIES))
 #define OF_APPENDS                                                                                 \
     (ONLY_APPENDS | WORD(W_SEQ_KV) | WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) | WORD(W_V_LAYOUT) |      \
      WORD(W_O_LAYOUT) | WORD(W_DK_LAYOUT) | WORD(W_DV_LAYOUT) | WORD(W_K_CACHE) |                  \
@@ -136,7 +134,8 @@ static enum word recognise(const char *text, const char **value)
         if (strncmp(text, keys[w], length) != 0)
             continue;
         *value = text + length;
-        const int fits = FLAG_WORDS & WORD(w)         ? **value == '\0'
+        const int fits = w == W_QUERIES               ? **value == '\0' || **value == '='
+                         : FLAG_WORDS & WORD(w)       ? **value == '\0'
                          : keys[w][length - 1] == '=' ? 1
                                                       : isdigit((unsigned char)**value);
         if (fits)
@@ -181,11 +180,8 @@ static int parse_append_word(enum word word, const char *value, clattn_append_pr
     case W_ROPE:
         return ca_parse_rope(value, p);
     case W_QUERIES:
-        p->queries = CLATTN_QUERIES_ROTATED;
-        return 1;
-    case W_QUERIES_AS:
-        p->queries = CLATTN_QUERIES_IN_PLACE;
-        return strcmp(value, "inplace") == 0;
+        p->queries = *value ? CLATTN_QUERIES_IN_PLACE : CLATTN_QUERIES_ROTATED;
+        return !*value || strcmp(value, "=inplace") == 0;
     default:
         return 1;
     }
@@ -496,10 +492,6 @@ static clattn_status check_words(uint64_t seen, clattn_operation operation, char
     if (diagonals & (diagonals - 1))
         return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
                               "causal= and diagonal= exclude each other");
-    if (seen & WORD(W_QUERIES) && seen & WORD(W_QUERIES_AS)) {
-        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
-                              "queries and queries= exclude each other");
-    }
     return check_operation(seen, operation, reason, reason_bytes);
 }
 
