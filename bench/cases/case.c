@@ -10,7 +10,7 @@
 enum layout { STRIDED, BROADCAST, OF_BIAS, PACKED };
 
 /* The operations whose operands have a list of their own. */
-enum owner { OF_ATTENTION, OF_PROJECTION, OF_MERGE, OF_APPEND };
+enum owner { OF_ATTENTION, OF_PROJECTION, OF_MERGE, OF_APPEND, OF_DOUBLE_BACKWARD };
 
 /* An operand as the lists in src/problem describe it. */
 struct operand {
@@ -42,6 +42,12 @@ static const struct operand inputs[INPUT_X] = {
     CASE_IF_INPUT(role, [INPUT_APPEND_##ID] = {OF_APPEND, CA_APPEND_##ID, LAYOUT, false}, )
                 CA_APPEND_OPERANDS(OPERAND)
 #undef OPERAND
+#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
+    CASE_IF_INPUT(role,                                                                            \
+                  [INPUT_DOUBLE_BACKWARD_##                                                        \
+                      ID] = {OF_DOUBLE_BACKWARD, CA_DOUBLE_BACKWARD_##ID, LAYOUT, false}, )
+                    CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
+#undef OPERAND
 };
 
 static const struct operand outputs[OUTPUT_Y] = {
@@ -62,14 +68,21 @@ static const struct operand outputs[OUTPUT_Y] = {
     CASE_IF_OUTPUT(role, [OUTPUT_APPEND_##ID] = {OF_APPEND, CA_APPEND_##ID, LAYOUT, false}, )
                 CA_APPEND_OPERANDS(OPERAND)
 #undef OPERAND
+#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
+    CASE_IF_OUTPUT(role,                                                                           \
+                   [OUTPUT_DOUBLE_BACKWARD_##                                                      \
+                       ID] = {OF_DOUBLE_BACKWARD, CA_DOUBLE_BACKWARD_##ID, LAYOUT, false}, )
+                    CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
+#undef OPERAND
 };
 
 static enum owner owner_of(const clattn_problem *p)
 {
-    return p->operation == CLATTN_PROJECTION ? OF_PROJECTION
-           : p->operation == CLATTN_MERGE    ? OF_MERGE
-           : p->operation == CLATTN_APPEND   ? OF_APPEND
-                                             : OF_ATTENTION;
+    return p->operation == CLATTN_PROJECTION        ? OF_PROJECTION
+           : p->operation == CLATTN_MERGE           ? OF_MERGE
+           : p->operation == CLATTN_APPEND          ? OF_APPEND
+           : p->operation == CLATTN_DOUBLE_BACKWARD ? OF_DOUBLE_BACKWARD
+                                                    : OF_ATTENTION;
 }
 
 static bool has_operand(const struct job *job, const struct operand *operand, bool written)
@@ -100,6 +113,8 @@ static bool is_few(const struct operand *operand)
         return operand->argument == CA_MERGE_SINKS;
     case OF_APPEND:
         return operand->layout == PACKED && operand->argument != CA_APPEND_POSITIONS;
+    case OF_DOUBLE_BACKWARD:
+        return operand->layout == PACKED;
     default:
         return false;
     }

@@ -220,6 +220,12 @@ static void fill(void *data, const struct job *job, enum input input, const stru
     case INPUT_KV_LENGTHS:
         fill_lengths(data, view, p->seq_kv, state);
         break;
+    case INPUT_DOUBLE_BACKWARD_Q_LENGTHS:
+        fill_lengths(data, view, p->double_backward.seq_q, state);
+        break;
+    case INPUT_DOUBLE_BACKWARD_KV_LENGTHS:
+        fill_lengths(data, view, p->double_backward.seq_kv, state);
+        break;
     case INPUT_BLOCK_OFFSETS:
         fill_lists(p, view, data, NULL, state);
         break;

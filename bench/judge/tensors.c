@@ -291,6 +291,16 @@ static void describe_append(struct tensor_shape *s, const clattn_append_problem 
         break;
     }
 }
+
+static void describe_double_backward(struct tensor_shape *s,
+                                     const clattn_double_backward_problem *p, int id)
+{
+    switch (id) {
+        DOUBLE_BACKWARD_TENSORS(TENSOR)
+    default:
+        break;
+    }
+}
 #undef TENSOR
 
 struct tensor_shape tensor_shape_of(const clattn_problem *p, int id)
@@ -304,6 +314,8 @@ struct tensor_shape tensor_shape_of(const clattn_problem *p, int id)
         describe_projection(&s, &p->projection, id);
     else if (p->operation == CLATTN_MERGE)
         describe_merge(&s, &p->merge, id);
+    else if (p->operation == CLATTN_DOUBLE_BACKWARD)
+        describe_double_backward(&s, &p->double_backward, id);
     else
         describe_append(&s, &p->append, id);
     /* an int's bytes are a float's */

@@ -25,6 +25,7 @@ enum projection_tensor {
 };
 enum merge_tensor { MERGE_TENSORS(TENSOR) NUM_MERGE_TENSORS };
 enum append_tensor { APPEND_TENSORS(TENSOR) NUM_APPEND_TENSORS };
+enum double_backward_tensor { DOUBLE_BACKWARD_TENSORS(TENSOR) NUM_DOUBLE_BACKWARD_TENSORS };
 #undef TENSOR
 
 struct tensor_shape {

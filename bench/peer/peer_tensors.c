@@ -38,6 +38,8 @@ static const char *stored_name(enum input input, const struct view *view)
     case INPUT_APPEND_PAGE_TABLE:
     case INPUT_APPEND_POSITIONS:
     case INPUT_APPEND_SLOTS:
+    case INPUT_DOUBLE_BACKWARD_Q_LENGTHS:
+    case INPUT_DOUBLE_BACKWARD_KV_LENGTHS:
         return "I32";
     default:
         return view->cache != CLATTN_CACHE_PLAIN ? "U8" : stored_names[view->dtype];
@@ -144,6 +146,7 @@ size_t peer_results_list(const struct job *job, struct peer_result results[PEER_
         [JOB_PROJECTION] = {OUTPUT_PROJECTION_Y, OUTPUT_PROJECTION_Y},
         [JOB_MERGE] = {OUTPUT_MERGE_O, OUTPUT_MERGE_LSE},
         [JOB_APPEND] = {OUTPUT_APPEND_Q_OUT, OUTPUT_APPEND_V_CACHE},
+        [JOB_DOUBLE_BACKWARD] = {OUTPUT_DOUBLE_BACKWARD_GQ, OUTPUT_DOUBLE_BACKWARD_GDO},
         [JOB_LAYER_FORWARD] = {OUTPUT_Y, OUTPUT_Y},
         [JOB_LAYER_BACKWARD] = {OUTPUT_DX, OUTPUT_DB_O},
     };

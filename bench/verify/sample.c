@@ -20,6 +20,9 @@ struct tensor_view sample_inputs(const struct attention_case *attention)
     case CLATTN_APPEND:
         APPEND_TENSORS(TENSOR)
         break;
+    case CLATTN_DOUBLE_BACKWARD:
+        DOUBLE_BACKWARD_TENSORS(TENSOR)
+        break;
 #undef TENSOR
     default:
 #define OPERAND(ID, member, GIVEN, WRITER, ...)                                                    \
@@ -38,6 +41,7 @@ enum output sample_output(clattn_operation operation, int id)
         PROJECTION_TENSORS(TENSOR)};
     static const enum output merged[] = {MERGE_TENSORS(TENSOR)};
     static const enum output appended[] = {APPEND_TENSORS(TENSOR)};
+    static const enum output derived[] = {DOUBLE_BACKWARD_TENSORS(TENSOR)};
 #undef TENSOR
     static const enum output attended[] = {
 #define OPERAND(ID, member, GIVEN, WRITER, ...)                                                    \
@@ -46,10 +50,11 @@ enum output sample_output(clattn_operation operation, int id)
 #undef OPERAND
     };
 
-    return operation == CLATTN_PROJECTION ? projected[id]
-           : operation == CLATTN_MERGE    ? merged[id]
-           : operation == CLATTN_APPEND   ? appended[id]
-                                          : attended[id];
+    return operation == CLATTN_PROJECTION        ? projected[id]
+           : operation == CLATTN_MERGE           ? merged[id]
+           : operation == CLATTN_APPEND          ? appended[id]
+           : operation == CLATTN_DOUBLE_BACKWARD ? derived[id]
+                                                 : attended[id];
 }
 
 bool sample_held(const struct attention_case *attention, const struct tensor_shape *shape, int id,

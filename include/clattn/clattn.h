@@ -8,6 +8,7 @@
 #include <clattn/blocks.h>
 #include <clattn/context.h>
 #include <clattn/device.h>
+#include <clattn/double_backward.h>
 #include <clattn/dropout.h>
 #include <clattn/family.h>
 #include <clattn/function.h>

@@ -210,6 +210,22 @@
  * (position, i) of given tables, (rotary_length, rotary_dim / 2) floats, the position within them: others
  * count as the first or last. q is rotated at its token's position, of all heads, wherever k goes.
  *
+ * Double backward. The gradients of gradients, for gradient penalties and products with a Hessian. A loss
+ * L depends on dq, dk and dv of backward (without dropout, bias, masks by bytes, sinks, softcap and functions); given its
+ * gradients ggq, ggk and ggv with respect to these three, each of which may be absent and is 0 then, it writes
+ * those with respect to q, k, v and do. With S = scale q k^T, P the weights, dP = do v^T, D = sum_j P dP and
+ * dS = P (dP - D), for each batch and head, as matrices of queries by keys:
+ *
+ *     t   = scale (ggq k^T + q ggk^T)            r   = sum_j P t
+ *     u   = do ggv^T                             c   = sum_j P (u + (t - r) (dP - D))
+ *     gP' = P (t - r)                            gS  = P (u + (t - r) (dP - D) - c)
+ *     gq  = scale (gS k + dS ggk)                gk  = scale (gS^T q + dS^T ggq)
+ *     gdo = P ggv + gP' v                        gv  = gP'^T do
+ *
+ * gk and gv are sums over the query heads of a kv head. P, D, r and c are computed anew: neither o nor lse is
+ * read. What is masked by causality, a window or a length contributes nothing and is not looked at; rows that see nothing and keys that nobody sees get 0. All is
+ * strict ("Precision" below): sums in f32, rounded once when stored.
+ *
  * Paged caches. With page_size > 0 k and v are pools of pages, (pages, kv_heads, page_size, dim)
  * tensors that any number of requests share, in either order by strides: "k=bshd v=bshd" is (pages,
  * page_size, kv_heads, dim). Key j of batch b is row j % page_size of page table[b, j / page_size],
@@ -265,10 +281,11 @@ CLATTN_BEGIN
 /** What is computed. */
 typedef enum clattn_operation {
     CLATTN_FORWARD = 0,
-    CLATTN_BACKWARD = 1,   /**< The gradients of forward; see "Backward" above. */
-    CLATTN_PROJECTION = 2, /**< See "Projection" above, and clattn/projection.h. */
-    CLATTN_MERGE = 3,      /**< See "Merge" above, and clattn/merge.h. */
-    CLATTN_APPEND = 4      /**< See "Append" above, and clattn/append.h. */
+    CLATTN_BACKWARD = 1,       /**< The gradients of forward; see "Backward" above. */
+    CLATTN_PROJECTION = 2,     /**< See "Projection" above, and clattn/projection.h. */
+    CLATTN_MERGE = 3,          /**< See "Merge" above, and clattn/merge.h. */
+    CLATTN_APPEND = 4,         /**< See "Append" above, and clattn/append.h. */
+    CLATTN_DOUBLE_BACKWARD = 5 /**< See "Double backward" above, and clattn/double_backward.h. */
 } clattn_operation;
 
 /** How values are stored; sums are always f32 ("Precision" above). */
@@ -382,6 +399,40 @@ typedef struct clattn_merge_problem {
     int sinks;           /**< Not 0: sinks, heads floats. */
     int accumulate;      /**< Not 0: o and lse are merged with what they hold. */
 } clattn_merge_problem;
+
+/** The gradients of gradients of attention, see "Double backward" above. */
+typedef struct clattn_double_backward_problem {
+    clattn_dtype dtype;       /**< Dtype of all tensors but lengths. */
+    clattn_diagonal diagonal; /**< As in clattn_problem. */
+    size_t batch;             /**< 0 is allowed. */
+    size_t heads;             /**< Query heads, a multiple of kv_heads; at least 1. */
+    size_t kv_heads;          /**< At least 1. */
+    size_t seq_q;             /**< 0 is allowed. */
+    size_t seq_kv;            /**< 0 is allowed. */
+    size_t dim_qk;            /**< At least 1. */
+    size_t dim_v;             /**< At least 1. */
+    int64_t diagonal_offset;  /**< Of CLATTN_OFFSET. */
+    int64_t window_left;      /**< As in clattn_problem. */
+    int64_t window_right;     /**< As in clattn_problem. */
+    float scale;              /**< Finite, or NaN for 1 / sqrt(dim_qk). */
+    int causal;               /**< Not 0: no query sees a key after the diagonal. */
+    int q_lengths;            /**< Not 0: q_lengths, batch int32_t, each clamped to 0..seq_q. */
+    int kv_lengths;           /**< Not 0: kv_lengths, batch int32_t, each clamped to 0..seq_kv. */
+    int no_ggq;               /**< Not 0: there is no ggq, which counts as 0. Not all three. */
+    int no_ggk;               /**< Likewise ggk. */
+    int no_ggv;               /**< Likewise ggv. */
+    clattn_layout q;          /**< (batch, heads, seq_q, dim_qk) */
+    clattn_layout k;          /**< (batch, kv_heads, seq_kv, dim_qk) */
+    clattn_layout v;          /**< (batch, kv_heads, seq_kv, dim_v) */
+    clattn_layout d_o;        /**< (batch, heads, seq_q, dim_v) */
+    clattn_layout ggq;        /**< Sizes as of q. */
+    clattn_layout ggk;        /**< Sizes as of k. */
+    clattn_layout ggv;        /**< Sizes as of v. */
+    clattn_layout gq;         /**< Sizes as of q. */
+    clattn_layout gk;         /**< Sizes as of k. */
+    clattn_layout gv;         /**< Sizes as of v. */
+    clattn_layout gdo;        /**< Sizes as of d_o. */
+} clattn_double_backward_problem;
 
 /** An append of new keys and values to caches, see "Append" above. */
 typedef struct clattn_append_problem {
@@ -553,7 +604,9 @@ typedef struct clattn_problem {
         clattn_projection_problem projection; /**< The problem of CLATTN_PROJECTION. */
         clattn_merge_problem merge;           /**< The problem of CLATTN_MERGE. */
         clattn_append_problem append;         /**< The problem of CLATTN_APPEND. */
-        size_t room[64]; /**< Zeros where no operation has members; room for these to grow. */
+        clattn_double_backward_problem
+            double_backward; /**< The problem of CLATTN_DOUBLE_BACKWARD. */
+        size_t room[64];     /**< Zeros where no operation has members; room for these to grow. */
     };
 } clattn_problem;
 
@@ -666,7 +719,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
 /**
  * The text form, one line: "fwd f16 b1 h32/8 q1024 k4096 d128 causal=br". In this order:
  *
- *     fwd|bwd                operation (proj, merge, append: below)
+ *     fwd|bwd                operation (proj, merge, append, bwd2: below)
  *     f32|f16|bf16           dtype
  *     bN                     batch
  *     hN or hN/M             heads, kv_heads if different
@@ -724,6 +777,14 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     rope=R:N:X             pairs or halves, rotary_dim, rotary_base printed by %.9g
  *     rope=R:N:tables:M      ... with tables of M rows instead
  *     queries queries=inplace
+ *
+ * A double backward is "bwd2 f32 b2 h8/2 q512 d64 causal=tl": operation, dtype, b, h, q, k and d as of attention;
+ * then
+ *
+ *     q=L k=L v=L o=L        layouts of q, k, v, and as o of gdo
+ *     do=L dq=L dk=L dv=L    layouts of d_o, and as dq, dk and dv of gq, gk and gv
+ *     ggq=L ggk=L ggv=L      layouts of these; none: there is no such tensor
+ *     scale=X causal=A diagonal=A window=L,R qlen klen
  *
  * When it is read, "layout=bshd", an order, stands for the layouts of all of q, k, v, o, do, dq, dk and
  * dv (of a projection x and y, of a merge parts and o) that have no word of their own: printed are those words.

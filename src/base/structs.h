@@ -9,6 +9,7 @@
 
 #include <clattn/append.h>
 #include <clattn/attention.h>
+#include <clattn/double_backward.h>
 #include <clattn/merge.h>
 #include <clattn/multihead.h>
 #include <clattn/projection.h>
@@ -37,6 +38,8 @@
     STRUCT(clattn_host_backward_tensors, dv)                                                       \
     STRUCT(clattn_append_tensors, v_cache)                                                         \
     STRUCT(clattn_host_append_tensors, v_cache)                                                    \
+    STRUCT(clattn_double_backward_tensors, gdo)                                                    \
+    STRUCT(clattn_host_double_backward_tensors, gdo)                                               \
     STRUCT(clattn_merge_tensors, lse)                                                              \
     STRUCT(clattn_host_merge_tensors, lse)                                                         \
     STRUCT(clattn_projection_tensors, y)                                                           \

@@ -20,6 +20,7 @@ const char *job_kind_name(enum job_kind kind)
         [JOB_PROJECTION] = "proj",
         [JOB_MERGE] = "merge",
         [JOB_APPEND] = "append",
+        [JOB_DOUBLE_BACKWARD] = "bwd2",
         [JOB_LAYER_FORWARD] = "layer fwd",
         [JOB_LAYER_BACKWARD] = "layer bwd",
     };

@@ -118,6 +118,27 @@ static size_t append_shape_of(const clattn_problem *problem, union ca_shape *sha
     CA_APPEND_OPERANDS(OPERAND)
     return sizeof *a;
 }
+
+static size_t double_backward_shape_of(const clattn_problem *problem, union ca_shape *shape)
+{
+    const clattn_double_backward_problem *p = &problem->double_backward;
+    struct double_backward_shape *a = &shape->double_backward;
+
+    *a = (struct double_backward_shape){
+        .batch = (cl_long)p->batch,
+        .heads = (cl_long)p->heads,
+        .kv_heads = (cl_long)p->kv_heads,
+        .seq_q = (cl_long)p->seq_q,
+        .seq_kv = (cl_long)p->seq_kv,
+        .diagonal = ca_double_backward_diagonal(p),
+        .window_left = p->window_left,
+        .window_right = p->window_right,
+        .group = (cl_int)(p->heads / p->kv_heads),
+        .scale = p->scale,
+    };
+    CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
+    return sizeof *a;
+}
 #undef OPERAND
 
 size_t ca_shape_of(const clattn_problem *p, union ca_shape *shape)
@@ -164,6 +185,14 @@ size_t ca_offsets_of(const clattn_problem *p, const struct ca_tensors *tensors,
 #undef OPERAND
         };
         return sizeof offsets->append;
+    case CLATTN_DOUBLE_BACKWARD:
+        offsets->double_backward = (struct double_backward_offsets){
+#define OPERAND(ID, member, ...) .member = (cl_long)at[CA_DOUBLE_BACKWARD_##ID].offset,
+            CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
+#undef OPERAND
+                .workspace = (cl_long)at[CA_WORKSPACE].offset,
+        };
+        return sizeof offsets->double_backward;
     default:
         values = ca_function_values(p, tensors->function_values);
         offsets->attention = (struct attention_offsets){

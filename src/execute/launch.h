@@ -5,6 +5,7 @@
 #define CA_LAUNCH_H
 
 #include "cl/common/arguments.h"
+#include "cl/common/double_backward_arguments.h"
 #include "cl/common/projection_arguments.h"
 #include "cl/elementwise/append_arguments.h"
 #include "cl/elementwise/merge_arguments.h"
@@ -26,6 +27,7 @@ union ca_shape {
     struct projection_shape projection;
     struct merge_shape merge;
     struct append_shape append;
+    struct double_backward_shape double_backward;
 };
 
 union ca_offsets {
@@ -33,6 +35,7 @@ union ca_offsets {
     struct projection_offsets projection;
     struct merge_offsets merge;
     struct append_offsets append;
+    struct double_backward_offsets double_backward;
 };
 
 /* Fill in the struct of a normal problem's operation, and return its size. */

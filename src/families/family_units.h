@@ -12,6 +12,7 @@ extern const char *const ca_source_backward_cpu[];
 extern const char *const ca_source_backward_gpu_item[];
 extern const char *const ca_source_backward_gpu_mma[];
 extern const char *const ca_source_backward_gpu_warpgroup[];
+extern const char *const ca_source_double_backward[];
 extern const char *const ca_source_fused_cpu[];
 extern const char *const ca_source_fused_gpu_item[];
 extern const char *const ca_source_fused_gpu_mma[];

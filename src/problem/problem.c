@@ -42,6 +42,19 @@ void clattn_problem_init_operation(clattn_problem *problem, clattn_operation ope
                                                   .dim_qk = 1,
                                                   .dim_v = 1};
         break;
+    case CLATTN_DOUBLE_BACKWARD:
+        problem->double_backward =
+            (clattn_double_backward_problem){.batch = 1,
+                                             .heads = 1,
+                                             .kv_heads = 1,
+                                             .seq_q = 1,
+                                             .seq_kv = 1,
+                                             .dim_qk = 1,
+                                             .dim_v = 1,
+                                             .window_left = CLATTN_UNLIMITED,
+                                             .window_right = CLATTN_UNLIMITED,
+                                             .scale = NAN};
+        break;
     default:
         break;
     }
@@ -86,6 +99,8 @@ clattn_problem ca_problem_normal(const clattn_problem *p)
     }
     if (p->operation == CLATTN_PROJECTION)
         ca_projection_join_axes(&normal);
+    if (p->operation == CLATTN_DOUBLE_BACKWARD)
+        ca_double_backward_normal(&normal.double_backward);
     if (!ca_is_attention(p))
         return normal;
     ca_problem_simplify(&normal);
@@ -353,6 +368,7 @@ static clattn_status check_others(const clattn_problem *p, char *reason, size_t 
 #define BYTES_projection sizeof(clattn_projection_problem)
 #define BYTES_merge sizeof(clattn_merge_problem)
 #define BYTES_append sizeof(clattn_append_problem)
+#define BYTES_double_backward sizeof(clattn_double_backward_problem)
 #define OPERATION(ID, name, word, noun, call) [CLATTN_##ID] = {call, BYTES_##name},
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
@@ -374,7 +390,7 @@ static clattn_status check_others(const clattn_problem *p, char *reason, size_t 
     for (size_t n = of[p->operation].bytes; n < sizeof p->room; n++) {
         if (((const unsigned char *)p->room)[n] != 0)
             return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
-                                  "%s has no members of projections, merges or appends but its own",
+                                  "%s has no members of other operations but its own",
                                   of[p->operation].call);
     }
     return CLATTN_SUCCESS;
@@ -383,6 +399,8 @@ static clattn_status check_others(const clattn_problem *p, char *reason, size_t 
 _Static_assert(sizeof(((const clattn_problem *)NULL)->append) <=
                        sizeof(((const clattn_problem *)NULL)->room) &&
                    sizeof(((const clattn_problem *)NULL)->projection) <=
+                       sizeof(((const clattn_problem *)NULL)->room) &&
+                   sizeof(((const clattn_problem *)NULL)->double_backward) <=
                        sizeof(((const clattn_problem *)NULL)->room) &&
                    sizeof(((const clattn_problem *)NULL)->merge) <=
                        sizeof(((const clattn_problem *)NULL)->room),

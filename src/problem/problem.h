@@ -46,6 +46,12 @@ clattn_problem ca_problem_normal(const clattn_problem *p);
  * the same order. */
 void ca_projection_join_axes(clattn_problem *p);
 
+/* Makes the scale and the window of a double backward explicit. */
+void ca_double_backward_normal(clattn_double_backward_problem *p);
+
+/* Returns the diagonal of a double backward that does not depend on lengths. */
+int64_t ca_double_backward_diagonal(const clattn_double_backward_problem *p);
+
 /* Returns whether each execution adds to what the results held before. */
 int ca_problem_accumulates(const clattn_problem *p);
 

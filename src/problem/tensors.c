@@ -59,6 +59,8 @@ clattn_dtype ca_problem_own_dtype(const clattn_problem *p)
         return p->merge.dtype;
     case CLATTN_APPEND:
         return p->append.dtype;
+    case CLATTN_DOUBLE_BACKWARD:
+        return p->double_backward.dtype;
     default:
         return p->dtype;
     }

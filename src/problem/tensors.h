@@ -5,6 +5,7 @@
 #define CA_TENSORS_H
 
 #include "problem/append_tensors.def"
+#include "problem/double_backward_tensors.def"
 #include "problem/formats.h"
 #include "problem/merge_tensors.def"
 #include "problem/projection_tensors.def"
@@ -35,8 +36,12 @@ enum ca_merge_argument { CA_MERGE_OPERANDS(OPERAND) CA_MERGE_COUNT };
 #define OPERAND(ID, ...) CA_APPEND_##ID,
 enum ca_append_argument { CA_APPEND_OPERANDS(OPERAND) CA_APPEND_COUNT };
 #undef OPERAND
+#define OPERAND(ID, ...) CA_DOUBLE_BACKWARD_##ID,
+enum ca_double_backward_argument { CA_DOUBLE_BACKWARD_OPERANDS(OPERAND) CA_DOUBLE_BACKWARD_COUNT };
+#undef OPERAND
 _Static_assert((int)CA_PROJECTION_COUNT <= CA_WORKSPACE && (int)CA_MERGE_COUNT <= CA_WORKSPACE &&
-                   (int)CA_APPEND_COUNT <= CA_WORKSPACE,
+                   (int)CA_APPEND_COUNT <= CA_WORKSPACE &&
+                   (int)CA_DOUBLE_BACKWARD_COUNT <= CA_WORKSPACE,
                "the workspace comes behind the operands of every operation");
 #define CA_BIT(argument) (UINT64_C(1) << (argument))
 

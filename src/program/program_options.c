@@ -76,6 +76,40 @@ static void put_append_options(struct ca_writer *writer, const clattn_problem *p
     PUT_DEFINES(writer, defines);
 }
 
+/* Options of a double backward (see src/families/double_backward/double_backward.cl). */
+static void put_double_backward_options(struct ca_writer *writer, const clattn_problem *problem)
+{
+    const clattn_double_backward_problem *p = &problem->double_backward;
+    const clattn_layout *read[] = {&p->q, &p->k, &p->v, &p->d_o, &p->ggq, &p->ggk, &p->ggv};
+    const clattn_layout *written[] = {&p->gq, &p->gk, &p->gv, &p->gdo};
+    const int lengths = p->q_lengths || p->kv_lengths;
+    const int absent[] = {0, 0, 0, 0, p->no_ggq, p->no_ggk, p->no_ggv};
+    int unit_in = 1, unit_out = 1;
+
+    for (size_t n = 0; n < 7; n++)
+        unit_in = unit_in && (absent[n] || read[n]->stride[3] == 1);
+    for (size_t n = 0; n < 4; n++)
+        unit_out = unit_out && written[n]->stride[3] == 1;
+    const struct define defines[] = {
+        {"DTYPE", (size_t)p->dtype},
+        {"BIAS_DTYPE", 0},
+        {"DIM_QK", p->dim_qk},
+        {"DIM_V", p->dim_v},
+        {"UNIT_IN", (size_t)unit_in},
+        {"UNIT_OUT", (size_t)unit_out},
+        {"HAS_GGQ", !p->no_ggq},
+        {"HAS_GGK", !p->no_ggk},
+        {"HAS_GGV", !p->no_ggv},
+        {"HAS_Q_LENGTHS", p->q_lengths != 0},
+        {"HAS_KV_LENGTHS", p->kv_lengths != 0},
+        {"HAS_WINDOW_LEFT", p->window_left != CLATTN_UNLIMITED},
+        {"HAS_WINDOW_RIGHT", p->window_right != CLATTN_UNLIMITED},
+        {"DIAGONAL_FOLLOWS_LENGTHS", p->diagonal == CLATTN_BOTTOM_RIGHT && lengths},
+    };
+
+    PUT_DEFINES(writer, defines);
+}
+
 /* Options of attention (see cl/common/common.h and cl/common/backward.h). */
 static void put_attention_options(struct ca_writer *writer, const clattn_problem *p)
 {

@@ -40,7 +40,7 @@ Test(append_problem, words_that_are_refused) {
         {"append f32 q1 k8 d8 rope=halves:10:10", "rotary_dim must be even"},
         {"append f32 q1 k8 d8 queries", "there is no rotary that they need"},
         {"append f32 q1 k8 d8 pos", "there is no rotary that needs them"},
-        {"append f32 q1 k8 d8 rope=pairs:8:10 queries queries=inplace", "exclude each other"},
+        {"append f32 q1 k8 d8 rope=pairs:8:10 queries queries=inplace", "'queries' is given twice"},
         {"append f32 q1 k8 d8 rope=pairs:8:10 queries=there", "cannot be read"},
         {"append f32 h3/2 q1 k8 d8", "heads (3) must be a multiple of kv_heads (2)"},
         {"append f32 q1 k8 d40 kcache=q8_0", "k_cache is quantized: its dim must be a multiple"},
@@ -64,7 +64,7 @@ Test(append_problem, members_that_are_refused) {
     REFUSED(p.append.kv_heads = 0, "kv_heads is 0");
     REFUSED(p.append.pages = 1, "pages is 1 but must be from 0 to 0");
     REFUSED(p.append.rotary_length = CA_MAX_SIZE + 1, "rotary_length is");
-    REFUSED(p.room[63] = 1, "members of projections, merges or appends but its own");
+    REFUSED(p.room[63] = 1, "members of other operations but its own");
 }
 
 /* An operation's members are refused in problems of every other one. */

@@ -75,6 +75,7 @@ CALL_WITH_HOST(backward, clattn_attention_backward)
 CALL_WITH_HOST(project, clattn_project)
 CALL_WITH_HOST(merge, clattn_merge)
 CALL_WITH_HOST(append, clattn_append)
+CALL_WITH_HOST(double_backward, clattn_double_backward)
 #define LAYER_FORWARD(...) layer_execute(CLATTN_FORWARD, __VA_ARGS__)
 #define LAYER_BACKWARD(...) layer_execute(CLATTN_BACKWARD, __VA_ARGS__)
 CALL(execute_layer, LAYER_FORWARD)
@@ -115,11 +116,15 @@ struct member {
     CA_OF_BACKWARD(GIVEN, MEMBER(CA_##ID, member, backward_tensors))
 #define OF_PROJECTION(ID, member, ...) MEMBER(CA_PROJECTION_##ID, member, projection_tensors)
 #define OF_MERGE(ID, member, ...) MEMBER(CA_MERGE_##ID, member, merge_tensors)
+#define OF_DOUBLE_BACKWARD(ID, member, ...)                                                        \
+    MEMBER(CA_DOUBLE_BACKWARD_##ID, member, double_backward_tensors)
 #define OF_APPEND(ID, member, ...) MEMBER(CA_APPEND_##ID, member, append_tensors)
 static const struct member of_forward[CA_WORKSPACE] = {CA_OPERANDS(OF_FORWARD)};
 static const struct member of_backward[CA_WORKSPACE] = {CA_OPERANDS(OF_BACKWARD)};
 static const struct member of_projection[CA_WORKSPACE] = {CA_PROJECTION_OPERANDS(OF_PROJECTION)};
 static const struct member of_merge[CA_WORKSPACE] = {CA_MERGE_OPERANDS(OF_MERGE)};
+static const struct member of_double_backward[CA_WORKSPACE] = {
+    CA_DOUBLE_BACKWARD_OPERANDS(OF_DOUBLE_BACKWARD)};
 static const struct member of_append[CA_WORKSPACE] = {CA_APPEND_OPERANDS(OF_APPEND)};
 
 static void open_problem(struct call *c, const char *text)
@@ -229,6 +234,9 @@ static const struct operation operations[] = {
     {"append", "not an append",
      "append f32 b2 h4/2 q2 k8 d32 kcache=q8_0 klen pos slots rope=halves:16:tables:9 queries",
      "append f32 q1 k4 d4", NULL, STRUCTS(append, append_tensors, of_append)},
+    {"double backward", "not double backward", "bwd2 f32 h4/2 b2 q4 k7 d8/4 qlen klen",
+     "bwd2 f32 q4 k7 d8 ggk=none", NULL,
+     STRUCTS(double_backward, double_backward_tensors, of_double_backward)},
     {"layer", NULL, LAYER OF_LAYER " weights=heads", "layer fwd f32 b2 h2 q3 d8 model=5 packed",
      NULL, open_layer, execute_layer, .workspace = offsetof(struct layer_arguments, workspace)},
     {"layer's gradients", NULL, LAYER OF_LAYER, "layer fwd f32 b2 h2 q3 d8 model=5 packed training",

@@ -222,7 +222,7 @@ Test(multihead_text, rules) {
     SPOIL(attention.o_f32 = 1, "o_f32");
     SPOIL(attention.scores = CLATTN_SCORES_RAW, "scores");
     SPOIL(attention.heads = 3, "heads (3)");
-    SPOIL(attention.merge.accumulate = 1, "members of projections, merges or appends");
+    SPOIL(attention.merge.accumulate = 1, "members of other operations");
     SPOIL(source = CLATTN_SELF, "seq_kv must be seq_q");
     SPOIL(model = 0, "model must be");
     SPOIL(output = 0, "output must be");

@@ -141,7 +141,7 @@ Test(projection_problem, fields_that_are_refused) {
     REFUSED(p.projection.x.stride[0] = (size_t)1 << 60, "x");
     REFUSED(p.projection.w.stride[0] = (size_t)1 << 60, "w");
     REFUSED(p.operation = (clattn_operation)99, "operation");
-    REFUSED(p.operation = CLATTN_FORWARD, "attention has no members of projections");
+    REFUSED(p.operation = CLATTN_FORWARD, "attention has no members of other operations");
 }
 
 Test(projection_problem, operations) {

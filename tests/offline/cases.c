@@ -94,6 +94,8 @@ static const struct {
     {NULL, "merge f32 b1 h32 q512 d128 n4"},
     {NULL, "merge f16 b1 h32 q512 d128 n1 accumulate"},
     {NULL, "append f16 b16 h32/8 q1 k4096 d128 klen rope=halves:128:10000 queries"},
+    {NULL, "bwd2 f32 b2 h8/2 q512 d64 causal=tl"},
+    {NULL, "bwd2 f16 b1 h8 q512 d128"},
     {NULL, "append f16 b16 h32/8 q1 k4096 d128 kcache=q8_0 vcache=q4_0 slots"},
 };
 

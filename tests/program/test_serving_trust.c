@@ -84,6 +84,14 @@ Test(serving_trust, appends) {
         expect_found(appends[n / 2], n % 2, outputs, 3);
 }
 
+Test(serving_trust, double_backward) {
+    static const unsigned outputs[] = {CA_DOUBLE_BACKWARD_GQ, CA_DOUBLE_BACKWARD_GK,
+                                       CA_DOUBLE_BACKWARD_GV, CA_DOUBLE_BACKWARD_GDO};
+
+    expect_found("bwd2 f32 b2 h4/2 q9 k11 d8/5 causal=br qlen klen", 1, outputs, 4);
+    expect_found("bwd2 f16 b1 h2 q9 k11 d8 window=3,2 ggk=none", 0, outputs, 2);
+}
+
 Test(serving_trust, merges) {
     static const unsigned outputs[] = {CA_MERGE_O, CA_MERGE_LSE};
 

@@ -284,6 +284,8 @@ static const struct item items[] = {
      "merge f32 h3 q5 d37 n3 accumulate"},
     {"merge_rows", "SIMD_WIDTH=8 ITEM_VECTORS=2 ROW_ITEMS=1 GROUP_ROWS=1 ITEM_ROWS=4",
      "merge f16 h3 q5 d37 n9 parts=bshd sinks"},
+    {"double_backward", "SIMD_WIDTH=4 OWNED=2 ROW_ITEMS=8 GROUP_TILES=2",
+     "bwd2 f32 h4/2 q9 k21 d35/9 causal=br"},
     {"append_tokens", "SIMD_WIDTH=4 GROUP_ITEMS=32 HEAD_GROUPS=2",
      "append f32 b2 h4/2 q3 k9 d40 cache=f16 klen rope=halves:30:10000 queries=inplace"},
     {"append_tokens", "SIMD_WIDTH=8 GROUP_ITEMS=1 HEAD_GROUPS=1",

@@ -37,6 +37,14 @@ static struct drawn draw(struct rng *r, const struct ca_family *family,
         clattn_problem_parse(bases[rng_below(r, 2)], &base, NULL, 0);
         drawn.problem = random_append(r, &base);
         drawn.tunables[0] = '\0';
+    } else if (family->operation == CLATTN_DOUBLE_BACKWARD) {
+        static const char *const bases[] = {"bwd2 f32 h4/2 q1 k1 d19/9 causal=br qlen klen",
+                                            "bwd2 f16 h2 q1 k1 d40/16 window=5,3 ggk=none",
+                                            "bwd2 bf16 q1 k1 d16/33 ggq=none"};
+        clattn_problem base;
+        clattn_problem_parse(bases[rng_below(r, 3)], &base, NULL, 0);
+        drawn.problem = random_double_backward(r, &base);
+        drawn.tunables[0] = '\0';
     } else if (family->operation == CLATTN_MERGE) {
         clattn_problem base;
         clattn_problem_parse("merge f32 q1 d8 n2", &base, NULL, 0);

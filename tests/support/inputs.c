@@ -133,6 +133,43 @@ static void fill_append(const clattn_problem *p, unsigned char *const bytes[NUM_
     fill_places(&p->append, &cache, bytes, r, hostile);
 }
 
+/* Rows that lengths hide are NaN. */
+static void hide_rows(const struct tensor_shape *s, unsigned char *bytes, size_t b, size_t first)
+{
+    for (size_t n = 0; s->present && n < tensor_count(s); n++)
+        if (n / s->size[3] / s->size[2] / s->size[1] == b && n / s->size[3] % s->size[2] >= first)
+            value_set(s->dtype, bytes, tensor_nth(s, n), NAN);
+}
+
+static void fill_double_backward(const clattn_problem *p, unsigned char *const bytes[NUM_TENSORS],
+                                 struct rng *r)
+{
+    static const int of_queries[] = {DOUBLE_BACKWARD_Q, DOUBLE_BACKWARD_GGQ, DOUBLE_BACKWARD_DO};
+    static const int of_keys[] = {DOUBLE_BACKWARD_K, DOUBLE_BACKWARD_GGK, DOUBLE_BACKWARD_V,
+                                  DOUBLE_BACKWARD_GGV};
+    const clattn_double_backward_problem *d = &p->double_backward;
+    const double spread = RNG_PICK(r, 1, 1, 3);
+
+    for (int id = 0; id < NUM_DOUBLE_BACKWARD_TENSORS; id++) {
+        const struct tensor_shape s = tensor_shape_of(p, id);
+        if (!s.written && id != DOUBLE_BACKWARD_Q_LENGTHS && id != DOUBLE_BACKWARD_KV_LENGTHS)
+            fill_numbers(&s, bytes[id], r, spread);
+    }
+    for (size_t b = 0; b < d->batch; b++) {
+        const size_t queries = rng_below(r, d->seq_q + 2), keys = rng_below(r, d->seq_kv + 2);
+        set_entry(bytes[DOUBLE_BACKWARD_Q_LENGTHS], b, (cl_int)queries);
+        set_entry(bytes[DOUBLE_BACKWARD_KV_LENGTHS], b, (cl_int)keys);
+        for (size_t n = 0; n < 3 && d->q_lengths; n++) {
+            const struct tensor_shape s = tensor_shape_of(p, of_queries[n]);
+            hide_rows(&s, bytes[of_queries[n]], b, queries);
+        }
+        for (size_t n = 0; n < 4 && d->kv_lengths; n++) {
+            const struct tensor_shape s = tensor_shape_of(p, of_keys[n]);
+            hide_rows(&s, bytes[of_keys[n]], b, keys);
+        }
+    }
+}
+
 void fill_operation(const clattn_problem *p, unsigned char *const bytes[NUM_TENSORS], struct rng *r,
                     int hostile)
 {
@@ -140,6 +177,8 @@ void fill_operation(const clattn_problem *p, unsigned char *const bytes[NUM_TENS
         fill_projection(p, bytes, r, hostile);
     else if (p->operation == CLATTN_MERGE)
         fill_merge(p, bytes, r);
+    else if (p->operation == CLATTN_DOUBLE_BACKWARD)
+        fill_double_backward(p, bytes, r);
     else
         fill_append(p, bytes, r, hostile);
 }

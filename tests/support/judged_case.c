@@ -37,12 +37,14 @@ static unsigned argument_of(const clattn_operation operation, const int id)
 {
 #define TENSOR(ID, ...) [ID] = CA_##ID,
     static const unsigned projected[] = {PROJECTION_TENSORS(TENSOR)},
-                          merged[] = {MERGE_TENSORS(TENSOR)}, appended[] = {APPEND_TENSORS(TENSOR)};
+                          merged[] = {MERGE_TENSORS(TENSOR)}, appended[] = {APPEND_TENSORS(TENSOR)},
+                          derived[] = {DOUBLE_BACKWARD_TENSORS(TENSOR)};
 #undef TENSOR
 
-    return operation == CLATTN_PROJECTION ? projected[id]
-           : operation == CLATTN_MERGE    ? merged[id]
-                                          : appended[id];
+    return operation == CLATTN_PROJECTION        ? projected[id]
+           : operation == CLATTN_MERGE           ? merged[id]
+           : operation == CLATTN_DOUBLE_BACKWARD ? derived[id]
+                                                 : appended[id];
 }
 
 static unsigned char *tensor_of(const struct ca_trust_case *c, int id)

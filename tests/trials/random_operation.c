@@ -52,3 +52,30 @@ clattn_problem random_append(struct rng *r, const clattn_problem *base)
                                p->v_format ? VALUE_BLOCK : 1);
     return made;
 }
+
+/* Packed in either order, or with gaps after each axis but the last. */
+static clattn_layout layout_of_units(struct rng *r, size_t heads, size_t rows, size_t dim)
+{
+    const size_t gap = RNG_PICK(r, 0, 0, 3), row = dim + gap;
+    const clattn_layout by_heads = {{heads * (rows * row + gap), rows * row + gap, row, 1}};
+    const clattn_layout by_rows = {{rows * (heads * row + gap), row, heads * row + gap, 1}};
+
+    return rng_one_in(r, 2) ? by_heads : by_rows;
+}
+
+clattn_problem random_double_backward(struct rng *r, const clattn_problem *base)
+{
+    clattn_problem made = *base;
+    clattn_double_backward_problem *p = &made.double_backward;
+    clattn_layout *const of_queries[] = {&p->q, &p->ggq, &p->gq, &p->d_o, &p->gdo};
+    clattn_layout *const of_keys[] = {&p->k, &p->ggk, &p->gk, &p->v, &p->ggv, &p->gv};
+
+    p->batch = RNG_PICK(r, 1, 1, 2, 3);
+    p->seq_q = RNG_PICK(r, 0, 1, 2, 5, 9, 17, 33);
+    p->seq_kv = RNG_PICK(r, 0, 1, 3, 9, 16, 17, 40);
+    for (size_t n = 0; n < 5; n++)
+        *of_queries[n] = layout_of_units(r, p->heads, p->seq_q, n < 3 ? p->dim_qk : p->dim_v);
+    for (size_t n = 0; n < 6; n++)
+        *of_keys[n] = layout_of_units(r, p->kv_heads, p->seq_kv, n < 3 ? p->dim_qk : p->dim_v);
+    return made;
+}

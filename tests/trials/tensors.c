@@ -80,6 +80,13 @@ clattn_status tensor_execute(const clattn_operation operation, const clattn_plan
                                                       .workspace = tensors->workspace,
                                                       APPEND_TENSORS(TENSOR)},
                              num_wait, wait, done);
+    if (operation == CLATTN_DOUBLE_BACKWARD)
+        return clattn_double_backward(
+            plan, queue,
+            &(clattn_double_backward_tensors){.struct_size = sizeof(clattn_double_backward_tensors),
+                                              .workspace = tensors->workspace,
+                                              DOUBLE_BACKWARD_TENSORS(TENSOR)},
+            num_wait, wait, done);
 #undef TENSOR
     return attend(operation, plan, queue, tensors, num_wait, wait, done);
 }
@@ -139,6 +146,12 @@ clattn_status tensor_execute_host(clattn_context *context, const clattn_problem 
             context, p, options,
             &(clattn_host_merge_tensors){.struct_size = sizeof(clattn_host_merge_tensors),
                                          MERGE_TENSORS(TENSOR)});
+    case CLATTN_DOUBLE_BACKWARD:
+        return clattn_double_backward_host(
+            context, p, options,
+            &(clattn_host_double_backward_tensors){.struct_size =
+                                                       sizeof(clattn_host_double_backward_tensors),
+                                                   DOUBLE_BACKWARD_TENSORS(TENSOR)});
     default:
         return clattn_append_host(
             context, p, options,

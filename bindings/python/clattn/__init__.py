@@ -16,6 +16,7 @@ from ._types import Blocks
 from .attention import attention, attention_backward
 from .blocks import blocks_documents, blocks_mask, blocks_strided, blocks_window, function_blocks
 from .context import Context, default_context
+from .double_backward import attention_double_backward
 from .dropout import dropout_mask
 from .errors import (BufferTooSmall, BuildFailed, Error, FileError, InvalidArgument, InvalidProblem, Miscompiled,
                      NoCompiler, NoDevice, NotTuned, OpenCLError, OutOfMemory, Unsupported)
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from . import torch as torch
 
 __all__ = ["Blocks", "BufferTooSmall", "BuildFailed", "Context", "Error", "FileError", "Function", "InvalidArgument", "InvalidProblem",
-           "Miscompiled", "Multihead", "NoCompiler", "NoDevice", "NotTuned", "OpenCLError", "OutOfMemory", "Plan", "Unsupported", "attention", "attention_backward", "blocks_documents",
+           "Miscompiled", "Multihead", "NoCompiler", "NoDevice", "NotTuned", "OpenCLError", "OutOfMemory", "Plan", "Unsupported", "attention", "attention_backward", "attention_double_backward", "blocks_documents",
            "blocks_mask", "blocks_strided", "blocks_window", "default_context", "dropout_mask", "function", "function_blocks", "mask_mod", "quantize",
            "quantize_host", "quantized_bytes", "score_mod", "tune", "version"]
 

@@ -11,6 +11,7 @@ from torch.utils.flop_counter import register_flop_formula, sdpa_backward_flop_c
 
 from . import _torch_execute as execution
 from . import errors
+from .double_backward import attention_double_backward
 from ._torch_tally import say, tally
 
 
@@ -205,12 +206,30 @@ def _keep_backward(ctx, inputs, output):
     ctx.set_materialize_grads(False)
 
 
+def _second_by_kernels(d_o, q, k, v, further, given, causal, scale):
+    """(gq, gk, gv, gdo) where clattn has kernels for them; None where PyTorch's operations compute them: with further
+    options, and where they are to be derived once more."""
+    given = given[:3]
+    if (any(one is not None for one in further) or torch.is_grad_enabled() or is_transformed() or
+            is_watched(d_o, q, k, v, *given) or all(g is None for g in given)):
+        return None
+    d_o, q, k, v, *given = (None if x is None else (x if any(x.stride()) else x.contiguous()).detach() for x in (d_o, q, k, v, *given))
+    try:
+        return attention_double_backward(d_o, q, k, v, *given, causal=causal, scale=scale)
+    except errors.Error as error:  # a driver that fails
+        say(f"PyTorch's operations compute gradients of gradients of clattn's attention: {error}", 2)
+        return None
+
+
 def _derive_backward(ctx, *given):
     """Gradients of gradients: what the formula's gradients have as theirs."""
     d_o, q, k, v, dlse, mask, bias, sinks = ctx.saved_tensors
     causal, scale, softcap, dropout, dbias, dsinks = ctx.options
     if dropout:
         raise Refused("query, key or value: gradients of gradients are wanted, which clattn does not compute with dropout")
+    second = _second_by_kernels(d_o, q, k, v, (dlse, mask, bias, sinks, softcap or None), given, causal, scale)
+    if second is not None:
+        return (second[3], *second[:3], *(None,) * 13)
     with torch.enable_grad():
         inputs = [x for x in (d_o, q, k, v, dlse, bias, sinks) if x is not None]
         inputs = [x.view_as(x) if x.requires_grad else x.detach().requires_grad_() for x in inputs]  # not what they came from

@@ -26,6 +26,7 @@ _EXECUTIONS = {
     c.PROJECTION: ("clattn_project", c.clattn_projection_tensors, "projection"),
     c.MERGE: ("clattn_merge", c.clattn_merge_tensors, "merge"),
     c.APPEND: ("clattn_append", c.clattn_append_tensors, "append"),
+    c.DOUBLE_BACKWARD: ("clattn_double_backward", c.clattn_double_backward_tensors, "double_backward"),
 }
 
 
@@ -169,7 +170,7 @@ class Plan:
                 dropout_place: Mapping[str, int] = {}, score_mod: Any = None, mask_mod: Any = None, version: int = 0,
                 **tensors: Any) -> Any:
         """Executes on the tensors that the operation's struct names: q, k, v, o, lse, d_o, dq, ... of
-        clattn/attention.h, parts of clattn/merge.h, k_cache of clattn/append.h. Results are written to the arrays
+        clattn/attention.h, parts of clattn/merge.h, k_cache of clattn/append.h, ggq of clattn/double_backward.h. Results are written to the arrays
         given for them. Returns None, or on pyopencl arrays the event of the work.
 
         Shapes, dtypes and strides must be those of the problem, which the text form tells (q=bshd); axes of one may be

@@ -71,7 +71,10 @@
     FACT(ROTARY_TABLES, 1, 0.5, 0) /* loads in place of powers */                                  \
     FACT(QUERIES, 1, 1, 0)         /* a launch of its own */                                       \
     FACT(SLOTS, 1, 0.5, 0)         /* the place of each token is read */                           \
-    FACT(POSITIONS, 1, 0.25, 0)    /* the position of each token is read */
+    FACT(POSITIONS, 1, 0.25, 0)    /* the position of each token is read */                        \
+    FACT(NO_GGQ, 1, 0.25, 0)       /* double backward from here on: one product less */            \
+    FACT(NO_GGK, 1, 0.25, 0)       /* likewise */                                                  \
+    FACT(NO_GGV, 1, 0.25, 0)       /* likewise */
 
 #define FLAG(ID, member, word, OF, difference) ID,
 #define FACT(ID, exact, difference, doubling) ID,
@@ -188,6 +191,37 @@ static void examine_append(const clattn_problem *problem, size_t facts[NUM_FACTS
     facts[SLOTS] = p->slots != 0;
     facts[POSITIONS] = p->positions != 0;
     examine_rows(p->tokens, facts);
+}
+
+static void examine_double_backward(const clattn_problem *problem, size_t facts[NUM_FACTS])
+{
+    const clattn_double_backward_problem *p = &problem->double_backward;
+
+    facts[DIM_QK] = p->dim_qk;
+    facts[DIM_V] = p->dim_v;
+    facts[UNIT_Q] = p->q.stride[3] <= 1; /* 0 in a packed layout */
+    facts[UNIT_K] = p->k.stride[3] <= 1;
+    facts[UNIT_V] = p->v.stride[3] <= 1;
+    facts[UNIT_DO] = p->d_o.stride[3] <= 1;
+    facts[UNIT_O] = p->gdo.stride[3] <= 1;
+    facts[UNIT_DQ] = p->gq.stride[3] <= 1;
+    facts[UNIT_DK] = p->gk.stride[3] <= 1;
+    facts[UNIT_DV] = p->gv.stride[3] <= 1;
+    facts[NO_GGQ] = p->no_ggq != 0;
+    facts[NO_GGK] = p->no_ggk != 0;
+    facts[NO_GGV] = p->no_ggv != 0;
+    facts[SEQ_KV] = p->seq_kv;
+    facts[HEADS] = p->heads;
+    facts[RATIO] = p->heads / p->kv_heads;
+    facts[LIMIT_LEFT] = p->window_left != CLATTN_UNLIMITED;
+    facts[LIMIT_RIGHT] = p->causal || p->window_right != CLATTN_UNLIMITED;
+    facts[CAUSAL] = p->causal != 0;
+    facts[WINDOW_LEFT] = window_share(p->window_left, p->seq_kv);
+    facts[WINDOW_RIGHT] = window_share(p->window_right, p->seq_kv);
+    facts[FOLLOWS_LENGTHS] = (p->q_lengths || p->kv_lengths) && p->diagonal == CLATTN_BOTTOM_RIGHT;
+    facts[Q_LENGTHS] = p->q_lengths != 0;
+    facts[KV_LENGTHS] = p->kv_lengths != 0;
+    examine_rows(p->seq_q, facts);
 }
 
 static void examine_attention(const clattn_problem *p, size_t facts[NUM_FACTS])

@@ -39,6 +39,9 @@ static const char blanks[] = " \t\r\n";
     KEY(SCORES, "scores=")                                                                         \
     KEY(STATES, "n")                                                                               \
     KEY(PARTS_LAYOUT, "parts=")                                                                    \
+    KEY(GGQ_LAYOUT, "ggq=")                                                                        \
+    KEY(GGK_LAYOUT, "ggk=")                                                                        \
+    KEY(GGV_LAYOUT, "ggv=")                                                                        \
     KEY(X_LAYOUT, "x=")                                                                            \
     KEY(W_LAYOUT, "w=")                                                                            \
     KEY(Y_LAYOUT, "y=")                                                                            \
@@ -50,7 +53,6 @@ static const char blanks[] = " \t\r\n";
     KEY(SLOTS, "slots")                                                                            \
     KEY(ROPE, "rope=")                                                                             \
     KEY(QUERIES, "queries")                                                                        \
-    KEY(QUERIES_AS, "queries=")                                                                    \
     KEY(BLOCKS, "blocks=")                                                                         \
     KEY(PAGE_SIZE, "page=")                                                                        \
     KEY(PAGES, "pages=")                                                                           \
@@ -80,7 +82,8 @@ static const uint64_t FLAG_WORDS =
     (WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) | WORD(W_V_LAYOUT) | WORD(W_O_LAYOUT) |                   \
      WORD(W_DO_LAYOUT) | WORD(W_DQ_LAYOUT) | WORD(W_DK_LAYOUT) | WORD(W_DV_LAYOUT) |               \
      WORD(W_BIAS) | WORD(W_MASK) | WORD(W_X_LAYOUT) | WORD(W_W_LAYOUT) | WORD(W_Y_LAYOUT) |        \
-     WORD(W_PARTS_LAYOUT) | WORD(W_LAYOUT))
+     WORD(W_PARTS_LAYOUT) | WORD(W_GGQ_LAYOUT) | WORD(W_GGK_LAYOUT) | WORD(W_GGV_LAYOUT) |         \
+     WORD(W_LAYOUT))
 #define EXCLUSIVE_DIAGONAL (WORD(W_CAUSAL) | WORD(W_DIAGONAL))
 
 /* Words that all operations have, that each has besides, and that each but attention must have
@@ -93,18 +96,27 @@ static const uint64_t FLAG_WORDS =
 #define OF_MERGES                                                                                  \
     (WORD(W_STATES) | WORD(W_PARTS_LAYOUT) | WORD(W_O_LAYOUT) | WORD(W_SINKS) | WORD(W_ACCUMULATE))
 #define ONLY_APPENDS                                                                               \
-    (WORD(W_CACHE_DTYPE) | WORD(W_POSITIONS) | WORD(W_SLOTS) | WORD(W_ROPE) | WORD(W_QUERIES) |    \
-     WORD(W_QUERIES_AS))
+    (WORD(W_CACHE_DTYPE) | WORD(W_POSITIONS) | WORD(W_SLOTS) | WORD(W_ROPE) | WORD(W_QUERIES))
 #define OF_APPENDS                                                                                 \
     (ONLY_APPENDS | WORD(W_SEQ_KV) | WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) | WORD(W_V_LAYOUT) |      \
      WORD(W_O_LAYOUT) | WORD(W_DK_LAYOUT) | WORD(W_DV_LAYOUT) | WORD(W_K_CACHE) |                  \
      WORD(W_V_CACHE) | WORD(W_KV_LENGTHS) | WORD(W_PAGE_SIZE) | WORD(W_PAGES))
+#define ONLY_DOUBLE_BACKWARD (WORD(W_GGQ_LAYOUT) | WORD(W_GGK_LAYOUT) | WORD(W_GGV_LAYOUT))
+#define OF_DOUBLE_BACKWARD                                                                         \
+    (ONLY_DOUBLE_BACKWARD | WORD(W_SEQ_KV) | WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) |                 \
+     WORD(W_V_LAYOUT) | WORD(W_O_LAYOUT) | WORD(W_DO_LAYOUT) | WORD(W_DQ_LAYOUT) |                 \
+     WORD(W_DK_LAYOUT) | WORD(W_DV_LAYOUT) | WORD(W_SCALE) | WORD(W_CAUSAL) | WORD(W_DIAGONAL) |   \
+     WORD(W_WINDOW) | WORD(W_Q_LENGTHS) | WORD(W_KV_LENGTHS))
 #define OF_ATTENTION                                                                               \
-    (~(OF_PROJECTIONS | OF_MERGES | ONLY_APPENDS) | WORD(W_BIAS) | WORD(W_O_LAYOUT) | WORD(W_SINKS))
+    (~(OF_PROJECTIONS | OF_MERGES | ONLY_APPENDS | ONLY_DOUBLE_BACKWARD) | WORD(W_BIAS) |          \
+     WORD(W_O_LAYOUT) | WORD(W_SINKS))
 static const uint64_t words_of[CA_NUM_OPERATIONS] = {
-    [CLATTN_FORWARD] = OF_ALL | OF_ATTENTION,      [CLATTN_BACKWARD] = OF_ALL | OF_ATTENTION,
-    [CLATTN_PROJECTION] = OF_ALL | OF_PROJECTIONS, [CLATTN_MERGE] = OF_ALL | OF_MERGES,
+    [CLATTN_FORWARD] = OF_ALL | OF_ATTENTION,
+    [CLATTN_BACKWARD] = OF_ALL | OF_ATTENTION,
+    [CLATTN_PROJECTION] = OF_ALL | OF_PROJECTIONS,
+    [CLATTN_MERGE] = OF_ALL | OF_MERGES,
     [CLATTN_APPEND] = OF_ALL | OF_APPENDS,
+    [CLATTN_DOUBLE_BACKWARD] = OF_ALL | OF_DOUBLE_BACKWARD,
 };
 
 /* The word that text starts with, and the text after its key. */
@@ -122,7 +134,8 @@ static enum word recognise(const char *text, const char **value)
         if (strncmp(text, keys[w], length) != 0)
             continue;
         *value = text + length;
-        const int fits = FLAG_WORDS & WORD(w)         ? **value == '\0'
+        const int fits = w == W_QUERIES               ? **value == '\0' || **value == '='
+                         : FLAG_WORDS & WORD(w)       ? **value == '\0'
                          : keys[w][length - 1] == '=' ? 1
                                                       : isdigit((unsigned char)**value);
         if (fits)
@@ -167,11 +180,56 @@ static int parse_append_word(enum word word, const char *value, clattn_append_pr
     case W_ROPE:
         return ca_parse_rope(value, p);
     case W_QUERIES:
-        p->queries = CLATTN_QUERIES_ROTATED;
+        p->queries = *value ? CLATTN_QUERIES_IN_PLACE : CLATTN_QUERIES_ROTATED;
+        return !*value || strcmp(value, "=inplace") == 0;
+    default:
         return 1;
-    case W_QUERIES_AS:
-        p->queries = CLATTN_QUERIES_IN_PLACE;
-        return strcmp(value, "inplace") == 0;
+    }
+}
+
+static int parse_window(const char *value, int64_t *left, int64_t *right)
+{
+    return ca_parse_step(&value, left) && *value++ == ',' && ca_parse_step(&value, right) &&
+           *value == '\0';
+}
+
+/* Returns whether the word says that there is no such tensor. */
+static int is_none(const char *value)
+{
+    return strcmp(value, "none") == 0;
+}
+
+static int parse_double_backward_word(enum word word, const char *value,
+                                      clattn_double_backward_problem *p)
+{
+    clattn_problem of_attention = {.operation = CLATTN_FORWARD};
+
+    switch (word) {
+    case W_SCALE:
+        return ca_parse_float(value, &p->scale);
+    case W_CAUSAL:
+    case W_DIAGONAL:
+        if (!ca_parse_diagonal(value, &of_attention))
+            return 0;
+        p->causal = word == W_CAUSAL;
+        p->diagonal = of_attention.diagonal;
+        p->diagonal_offset = of_attention.diagonal_offset;
+        return 1;
+    case W_WINDOW:
+        return parse_window(value, &p->window_left, &p->window_right);
+    case W_Q_LENGTHS:
+        return p->q_lengths = 1;
+    case W_KV_LENGTHS:
+        return p->kv_lengths = 1;
+    case W_GGQ_LAYOUT:
+        p->no_ggq = is_none(value);
+        return 1;
+    case W_GGK_LAYOUT:
+        p->no_ggk = is_none(value);
+        return 1;
+    case W_GGV_LAYOUT:
+        p->no_ggv = is_none(value);
+        return 1;
     default:
         return 1;
     }
@@ -204,8 +262,7 @@ static int parse_attention_word(enum word word, const char *value, clattn_proble
     case W_DIAGONAL:
         return ca_parse_diagonal(value, p);
     case W_WINDOW:
-        return ca_parse_step(&value, &p->window_left) && *value++ == ',' &&
-               ca_parse_step(&value, &p->window_right) && *value == '\0';
+        return parse_window(value, &p->window_left, &p->window_right);
     case W_SCORE_FUNCTION:
         return ca_function_of_name(value, &p->score_function, NULL, 0) == CLATTN_SUCCESS;
     case W_MASK_FUNCTION:
@@ -266,6 +323,8 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
         return parse_merge_word(word, &p->merge);
     case CLATTN_APPEND:
         return parse_append_word(word, value, &p->append);
+    case CLATTN_DOUBLE_BACKWARD:
+        return parse_double_backward_word(word, value, &p->double_backward);
     default:
         return parse_attention_word(word, value, p);
     }
@@ -276,26 +335,30 @@ static unsigned laid_by(clattn_operation operation, enum word word)
 {
     static const struct {
         enum word word;
-        int attention, projection, merge, append; /* -1: none */
+        int attention, projection, merge, append, double_backward; /* -1: none */
     } words[] = {
-        {W_Q_LAYOUT, CA_Q, -1, -1, CA_APPEND_Q},
-        {W_K_LAYOUT, CA_K, -1, -1, CA_APPEND_K},
-        {W_V_LAYOUT, CA_V, -1, -1, CA_APPEND_V},
-        {W_O_LAYOUT, CA_O, -1, CA_MERGE_O, CA_APPEND_Q_OUT},
-        {W_DO_LAYOUT, CA_DO, -1, -1, -1},
-        {W_DQ_LAYOUT, CA_DQ, -1, -1, -1},
-        {W_DK_LAYOUT, CA_DK, -1, -1, CA_APPEND_K_CACHE},
-        {W_DV_LAYOUT, CA_DV, -1, -1, CA_APPEND_V_CACHE},
-        {W_X_LAYOUT, -1, CA_PROJECTION_X, -1, -1},
-        {W_Y_LAYOUT, -1, CA_PROJECTION_Y, -1, -1},
-        {W_PARTS_LAYOUT, -1, -1, CA_MERGE_PARTS, -1},
+        {W_Q_LAYOUT, CA_Q, -1, -1, CA_APPEND_Q, CA_DOUBLE_BACKWARD_Q},
+        {W_K_LAYOUT, CA_K, -1, -1, CA_APPEND_K, CA_DOUBLE_BACKWARD_K},
+        {W_V_LAYOUT, CA_V, -1, -1, CA_APPEND_V, CA_DOUBLE_BACKWARD_V},
+        {W_O_LAYOUT, CA_O, -1, CA_MERGE_O, CA_APPEND_Q_OUT, CA_DOUBLE_BACKWARD_GDO},
+        {W_DO_LAYOUT, CA_DO, -1, -1, -1, CA_DOUBLE_BACKWARD_DO},
+        {W_DQ_LAYOUT, CA_DQ, -1, -1, -1, CA_DOUBLE_BACKWARD_GQ},
+        {W_DK_LAYOUT, CA_DK, -1, -1, CA_APPEND_K_CACHE, CA_DOUBLE_BACKWARD_GK},
+        {W_DV_LAYOUT, CA_DV, -1, -1, CA_APPEND_V_CACHE, CA_DOUBLE_BACKWARD_GV},
+        {W_X_LAYOUT, -1, CA_PROJECTION_X, -1, -1, -1},
+        {W_Y_LAYOUT, -1, CA_PROJECTION_Y, -1, -1, -1},
+        {W_PARTS_LAYOUT, -1, -1, CA_MERGE_PARTS, -1, -1},
+        {W_GGQ_LAYOUT, -1, -1, -1, -1, CA_DOUBLE_BACKWARD_GGQ},
+        {W_GGK_LAYOUT, -1, -1, -1, -1, CA_DOUBLE_BACKWARD_GGK},
+        {W_GGV_LAYOUT, -1, -1, -1, -1, CA_DOUBLE_BACKWARD_GGV},
     };
 
     for (size_t n = 0; n < sizeof words / sizeof *words; n++) {
-        const int argument = operation == CLATTN_PROJECTION ? words[n].projection
-                             : operation == CLATTN_MERGE    ? words[n].merge
-                             : operation == CLATTN_APPEND   ? words[n].append
-                                                            : words[n].attention;
+        const int argument = operation == CLATTN_PROJECTION        ? words[n].projection
+                             : operation == CLATTN_MERGE           ? words[n].merge
+                             : operation == CLATTN_APPEND          ? words[n].append
+                             : operation == CLATTN_DOUBLE_BACKWARD ? words[n].double_backward
+                                                                   : words[n].attention;
         if (words[n].word == word && argument >= 0)
             return (unsigned)argument;
     }
@@ -324,6 +387,8 @@ static int parse_layout_word(enum word word, const char *value, uint64_t seen, c
     char dtype[8] = "";
 
     if (argument != CA_WORKSPACE) {
+        if (ONLY_DOUBLE_BACKWARD & WORD(word) && is_none(value))
+            return 1;
         ca_problem_tensors(p, tensors);
         return ca_parse_layout(value, tensors[argument].sizes,
                                ca_tensor_layout(p, &tensors[argument]));
@@ -411,7 +476,7 @@ static clattn_status check_words(uint64_t seen, clattn_operation operation, char
         int needed;
         const char *what;
     } words[] = {
-        {W_OPERATION, 1, "the operation, fwd, bwd, proj, merge or append,"},
+        {W_OPERATION, 1, "the operation, fwd, bwd, proj, merge, append or bwd2,"},
         {W_DTYPE, 1, "a dtype, f32, f16 or bf16,"},
         {W_SEQ_Q, 1, "qN"},
         {W_DIM, 1, "dN"},
@@ -427,10 +492,6 @@ static clattn_status check_words(uint64_t seen, clattn_operation operation, char
     if (diagonals & (diagonals - 1))
         return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
                               "causal= and diagonal= exclude each other");
-    if (seen & WORD(W_QUERIES) && seen & WORD(W_QUERIES_AS)) {
-        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
-                              "queries and queries= exclude each other");
-    }
     return check_operation(seen, operation, reason, reason_bytes);
 }
 
@@ -449,6 +510,8 @@ static void complete(clattn_problem *p, uint64_t seen)
 {
     clattn_append_problem *a = &p->append;
 
+    if (p->operation == CLATTN_DOUBLE_BACKWARD && !(seen & WORD(W_SEQ_KV)))
+        p->double_backward.seq_kv = p->double_backward.seq_q;
     if (ca_is_attention(p)) {
         if (!(seen & WORD(W_SEQ_KV)))
             p->seq_kv = p->seq_q;

@@ -88,14 +88,14 @@ static void put_spanning(struct ca_writer *w, const clattn_problem *p, size_t co
     put_strides(w, layout);
 }
 
-static void put_diagonal(struct ca_writer *w, const clattn_problem *p)
+static void put_diagonal(struct ca_writer *w, int causal, clattn_diagonal diagonal, int64_t offset)
 {
-    const char *name = p->causal ? "causal" : "diagonal";
+    const char *name = causal ? "causal" : "diagonal";
 
-    if (p->diagonal == CLATTN_OFFSET)
-        ca_put(w, " %s=%lld", name, (long long)p->diagonal_offset);
-    else if (p->causal || p->diagonal != CLATTN_TOP_LEFT)
-        ca_put(w, " %s=%s", name, p->diagonal == CLATTN_TOP_LEFT ? "tl" : "br");
+    if (diagonal == CLATTN_OFFSET)
+        ca_put(w, " %s=%lld", name, (long long)offset);
+    else if (causal || diagonal != CLATTN_TOP_LEFT)
+        ca_put(w, " %s=%s", name, diagonal == CLATTN_TOP_LEFT ? "tl" : "br");
 }
 
 static void put_step(struct ca_writer *w, char before, int64_t step)
@@ -104,6 +104,15 @@ static void put_step(struct ca_writer *w, char before, int64_t step)
         ca_put(w, "%c*", before);
     else
         ca_put(w, "%c%lld", before, (long long)step);
+}
+
+static void put_window(struct ca_writer *w, int64_t left, int64_t right)
+{
+    if (left == CLATTN_UNLIMITED && right == CLATTN_UNLIMITED)
+        return;
+    ca_put(w, " window");
+    put_step(w, '=', left);
+    put_step(w, ',', right);
 }
 
 /* The name at an index, or "?" for a value that clattn_problem_check() would refuse. */
@@ -194,6 +203,44 @@ static void print_append(struct ca_writer *w, const clattn_problem *problem)
     ca_put(w, "%s", name_at(queries, 3, (int)p->queries));
 }
 
+static void print_double_backward(struct ca_writer *w, const clattn_problem *problem)
+{
+    const clattn_double_backward_problem *p = &problem->double_backward;
+    const struct {
+        unsigned argument;
+        const char *word;
+        int none;
+    } layouts[] = {
+        {CA_DOUBLE_BACKWARD_Q, "q", 0},
+        {CA_DOUBLE_BACKWARD_K, "k", 0},
+        {CA_DOUBLE_BACKWARD_V, "v", 0},
+        {CA_DOUBLE_BACKWARD_GDO, "o", 0},
+        {CA_DOUBLE_BACKWARD_DO, "do", 0},
+        {CA_DOUBLE_BACKWARD_GQ, "dq", 0},
+        {CA_DOUBLE_BACKWARD_GK, "dk", 0},
+        {CA_DOUBLE_BACKWARD_GV, "dv", 0},
+        {CA_DOUBLE_BACKWARD_GGQ, "ggq", p->no_ggq},
+        {CA_DOUBLE_BACKWARD_GGK, "ggk", p->no_ggk},
+        {CA_DOUBLE_BACKWARD_GGV, "ggv", p->no_ggv},
+    };
+    struct ca_tensor tensors[CA_WORKSPACE];
+    clattn_problem copy = *problem;
+
+    ca_problem_tensors(problem, tensors);
+    for (size_t n = 0; n < sizeof layouts / sizeof *layouts; n++) {
+        const struct ca_tensor *t = &tensors[layouts[n].argument];
+        if (layouts[n].none)
+            ca_put(w, " %s=none", layouts[n].word);
+        else
+            put_layout(w, layouts[n].word, ca_tensor_layout(&copy, t), t->sizes);
+    }
+    if (!isnan(p->scale))
+        put_float(w, "scale", p->scale);
+    put_diagonal(w, p->causal, p->diagonal, p->diagonal_offset);
+    put_window(w, p->window_left, p->window_right);
+    ca_put(w, "%s%s", p->q_lengths ? " qlen" : "", p->kv_lengths ? " klen" : "");
+}
+
 static void print_attention(struct ca_writer *w, const clattn_problem *p)
 {
     put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O));
@@ -203,12 +250,8 @@ static void print_attention(struct ca_writer *w, const clattn_problem *p)
         put_float(w, "scale", p->scale);
     if (p->softcap != 0.0f)
         put_float(w, "softcap", p->softcap);
-    put_diagonal(w, p);
-    if (p->window_left != CLATTN_UNLIMITED || p->window_right != CLATTN_UNLIMITED) {
-        ca_put(w, " window");
-        put_step(w, '=', p->window_left);
-        put_step(w, ',', p->window_right);
-    }
+    put_diagonal(w, p->causal, p->diagonal, p->diagonal_offset);
+    put_window(w, p->window_left, p->window_right);
     if (p->bias) {
         ca_put(w, " bias=%s:", name_at(ca_dtype_names, CA_NUM_DTYPES, (int)p->bias_dtype));
         put_spanning(w, p, p->seq_kv, &p->bias_layout);

@@ -33,6 +33,7 @@ struct ca_size_words ca_size_words(clattn_problem *p)
     clattn_projection_problem *y = &p->projection;
     clattn_merge_problem *m = &p->merge;
     clattn_append_problem *a = &p->append;
+    clattn_double_backward_problem *g = &p->double_backward;
 
     switch (p->operation) {
     case CLATTN_PROJECTION:
@@ -59,6 +60,15 @@ struct ca_size_words ca_size_words(clattn_problem *p)
                                       .k = &a->capacity,
                                       .d = &a->dim_qk,
                                       .second_d = &a->dim_v};
+    case CLATTN_DOUBLE_BACKWARD:
+        return (struct ca_size_words){.dtype = &g->dtype,
+                                      .b = &g->batch,
+                                      .h = &g->heads,
+                                      .second_h = &g->kv_heads,
+                                      .q = &g->seq_q,
+                                      .k = &g->seq_kv,
+                                      .d = &g->dim_qk,
+                                      .second_d = &g->dim_v};
     default:
         return (struct ca_size_words){.dtype = &p->dtype,
                                       .b = &p->batch,

@@ -213,6 +213,34 @@ def test_gradients_of_gradients_by_transforms():
     torch.testing.assert_close(second(ours), want, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype, heads, causal", [(torch.float32, 2, True), (torch.float32, 4, False), (torch.float16, 2, True)])
+def test_gradients_of_gradients_by_kernels(monkeypatch, dtype, heads, causal):
+    from clattn import _torch_operators as operators
+    calls = []
+
+    def counted(*arguments, **options):
+        calls.append(options)
+        return attention_double_backward(*arguments, **options)
+
+    attention_double_backward = operators.attention_double_backward
+    monkeypatch.setattr(operators, "attention_double_backward", counted)
+    inputs = [rand(2, n, s, 16).to(dtype).requires_grad_() for n, s in ((heads, 6), (2, 9), (2, 9))]
+    weights = [rand(*x.shape).to(dtype) for x in inputs]
+
+    def twice(attention, q, k, v):
+        o = attention(q, k, v, is_causal=causal, enable_gqa=True)
+        first = torch.autograd.grad(o.square().sum(), (q, k, v), create_graph=True)
+        return torch.autograd.grad(sum((x * w.to(x.dtype)).sum() for x, w in zip(first, weights)), (q, k, v))
+
+    got = twice(ours, *inputs)
+    assert len(calls) == 1  # no operation of PyTorch's computed it
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        want = twice(theirs, *(x.detach().double().requires_grad_() for x in inputs))
+    for one, other in zip(got, want):
+        atol = 1e-4 if dtype == torch.float32 else 4e-2
+        torch.testing.assert_close(one.double(), other, rtol=1e-4 if dtype == torch.float32 else 2e-2, atol=atol)
+
+
 def test_the_operators_keep_the_rules_of_torch_library():
     q, k, v = (rand(2, 3, n, 16, grad=True) for n in (6, 9, 9))
     torch.library.opcheck(torch.ops.clattn.attention, 

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Problems of operation CLATTN_DOUBLE_BACKWARD: the functions that problem.c and problem_class.c call
+ * for them. */
+#include "base/log.h"
+#include "base/sizes.h"
+#include "problem/classes/class_size.h"
+#include "problem/operations.h"
+#include "problem/problem.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Sizes in a representative. */
+enum { MOST_HEADS = 1024, MOST_ROWS = 1 << 20 };
+
+void ca_double_backward_tensors(const clattn_problem *problem, struct ca_tensor *tensors)
+{
+    const clattn_double_backward_problem *p = &problem->double_backward;
+
+#define OPERAND(ID, member, LAYOUT, role, type, present, written, bytes, s0, s1, s2, s3)           \
+    CA_TENSOR(CA_DOUBLE_BACKWARD_##ID, member, LAYOUT, type, present, written, bytes, s0, s1, s2,  \
+              s3)
+    CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
+#undef OPERAND
+}
+
+clattn_dtype ca_double_backward_dtype(const clattn_problem *p, unsigned argument)
+{
+    (void)argument; /* lengths are no floating-point numbers */
+    return p->double_backward.dtype;
+}
+
+static clattn_status check_steps(const clattn_double_backward_problem *p, char *reason,
+                                 size_t bytes)
+{
+    const int64_t most = (int64_t)CA_MAX_SIZE;
+    const struct {
+        const char *name;
+        int64_t value, least;
+    } steps[] = {
+        {"window_left", p->window_left, CLATTN_UNLIMITED},
+        {"window_right", p->window_right, CLATTN_UNLIMITED},
+        {"diagonal_offset", p->diagonal == CLATTN_OFFSET ? p->diagonal_offset : 0, -most},
+    };
+
+    for (size_t n = 0; n < sizeof steps / sizeof *steps; n++) {
+        if (steps[n].value < steps[n].least || steps[n].value > most)
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                                  "%s is %lld but must be from %lld to %lld", steps[n].name,
+                                  (long long)steps[n].value, (long long)steps[n].least,
+                                  (long long)most);
+    }
+    return CLATTN_SUCCESS;
+}
+
+clattn_status ca_double_backward_check(const clattn_problem *problem, char *reason, size_t bytes)
+{
+    const clattn_double_backward_problem *p = &problem->double_backward;
+    const struct ca_choice choices[] = {{"dtype", (int)p->dtype, CA_NUM_DTYPES - 1},
+                                        {"diagonal", (int)p->diagonal, CLATTN_OFFSET}};
+    const struct ca_size sizes[] = {
+        {"batch", p->batch, 0}, {"heads", p->heads, 1},   {"kv_heads", p->kv_heads, 1},
+        {"seq_q", p->seq_q, 0}, {"seq_kv", p->seq_kv, 0}, {"dim_qk", p->dim_qk, 1},
+        {"dim_v", p->dim_v, 1},
+    };
+    const struct ca_rule rules[] = {
+        {"scale must be finite, or NaN for the default", isinf(p->scale)},
+        {"no_ggq, no_ggk and no_ggv exclude each other all three: nothing would be derived",
+         p->no_ggq && p->no_ggk && p->no_ggv},
+    };
+    clattn_status status =
+        ca_check_choices(choices, sizeof choices / sizeof *choices, reason, bytes);
+
+    if (status == CLATTN_SUCCESS)
+        status = ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes);
+    if (status == CLATTN_SUCCESS)
+        status = check_steps(p, reason, bytes);
+    if (status == CLATTN_SUCCESS && p->heads % p->kv_heads != 0)
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                              "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,
+                              p->kv_heads);
+    return status == CLATTN_SUCCESS
+               ? ca_keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes)
+               : status;
+}
+
+void ca_double_backward_normal(clattn_double_backward_problem *p)
+{
+    if (isnan(p->scale))
+        p->scale = (float)(1.0 / sqrt((double)p->dim_qk));
+    if (p->causal)
+        p->window_right = 0;
+}
+
+int64_t ca_double_backward_diagonal(const clattn_double_backward_problem *p)
+{
+    return p->diagonal == CLATTN_BOTTOM_RIGHT ? (int64_t)p->seq_kv - (int64_t)p->seq_q
+           : p->diagonal == CLATTN_OFFSET     ? p->diagonal_offset
+                                              : 0;
+}
+
+/* The pairs of forward's problem with these sizes and masks. */
+double ca_double_backward_flops(const clattn_problem *problem)
+{
+    const clattn_double_backward_problem *p = &problem->double_backward;
+    clattn_problem one;
+
+    clattn_problem_init(&one);
+    one.batch = p->batch;
+    one.heads = one.kv_heads = p->heads;
+    one.seq_q = p->seq_q;
+    one.seq_kv = p->seq_kv;
+    one.causal = p->causal;
+    one.diagonal = p->diagonal;
+    one.diagonal_offset = p->diagonal_offset;
+    one.window_left = p->window_left;
+    one.window_right = p->window_right;
+    const double pairs = ca_attention_flops(&one) / 4.0; /* which counts 2 for each of 2 dims */
+    /* Products of pairs: S, two of t, four of gq and gk; dP, u, gv and two of gdo. */
+    return pairs * (14.0 * (double)p->dim_qk + 10.0 * (double)p->dim_v);
+}
+
+/* Packed, as one that is not given; if dim is not innermost, with a gap after each element. */
+static clattn_layout simple_layout(const clattn_layout *given, size_t heads, size_t rows,
+                                   size_t dim)
+{
+    const clattn_layout none = {{0}};
+    clattn_layout layout = {{0}};
+
+    if (memcmp(given, &none, sizeof none) != 0 && given->stride[3] != 1 && dim > 1)
+        layout = (clattn_layout){{2 * heads * rows * dim, 2 * rows * dim, 2 * dim, 2}};
+    return layout;
+}
+
+/* A side of a window, rounded. */
+static int64_t rounded_step(int64_t step)
+{
+    return step > 0 ? (int64_t)ca_size_rounded((size_t)step, MOST_ROWS) : step;
+}
+
+static void set_layouts(clattn_double_backward_problem *r, const clattn_double_backward_problem *p)
+{
+    r->q = simple_layout(&p->q, r->heads, r->seq_q, r->dim_qk);
+    r->ggq = simple_layout(&p->ggq, r->heads, r->seq_q, r->dim_qk);
+    r->gq = simple_layout(&p->gq, r->heads, r->seq_q, r->dim_qk);
+    r->d_o = simple_layout(&p->d_o, r->heads, r->seq_q, r->dim_v);
+    r->gdo = simple_layout(&p->gdo, r->heads, r->seq_q, r->dim_v);
+    r->k = simple_layout(&p->k, r->kv_heads, r->seq_kv, r->dim_qk);
+    r->ggk = simple_layout(&p->ggk, r->kv_heads, r->seq_kv, r->dim_qk);
+    r->gk = simple_layout(&p->gk, r->kv_heads, r->seq_kv, r->dim_qk);
+    r->v = simple_layout(&p->v, r->kv_heads, r->seq_kv, r->dim_v);
+    r->ggv = simple_layout(&p->ggv, r->kv_heads, r->seq_kv, r->dim_v);
+    r->gv = simple_layout(&p->gv, r->kv_heads, r->seq_kv, r->dim_v);
+}
+
+clattn_problem ca_double_backward_representative(const clattn_problem *problem)
+{
+    const clattn_double_backward_problem *p = &problem->double_backward;
+    const size_t ratio = ca_size_rounded(p->heads / p->kv_heads, MOST_HEADS);
+    clattn_problem made;
+    clattn_double_backward_problem *r = &made.double_backward;
+
+    clattn_problem_init_operation(&made, CLATTN_DOUBLE_BACKWARD);
+    r->dtype = p->dtype;
+    r->dim_qk = p->dim_qk;
+    r->dim_v = p->dim_v;
+    r->no_ggq = p->no_ggq != 0;
+    r->no_ggk = p->no_ggk != 0;
+    r->no_ggv = p->no_ggv != 0;
+    r->q_lengths = p->q_lengths != 0;
+    r->kv_lengths = p->kv_lengths != 0;
+    r->causal = p->window_right == 0;
+    r->window_left = rounded_step(p->window_left);
+    r->window_right = r->causal ? CLATTN_UNLIMITED : rounded_step(p->window_right);
+    r->diagonal = p->diagonal == CLATTN_BOTTOM_RIGHT ? CLATTN_BOTTOM_RIGHT : CLATTN_TOP_LEFT;
+    r->heads =
+        ca_size_rounded(ca_smaller(p->batch ? p->batch : 1, MOST_HEADS) * p->heads, MOST_HEADS);
+    r->seq_q = ca_size_rounded(p->seq_q, MOST_ROWS);
+    r->seq_kv = ca_size_rounded(p->seq_kv, MOST_ROWS);
+    for (;;) {
+        r->kv_heads = r->heads / ca_smaller(ratio, r->heads);
+        set_layouts(r, p);
+        /* Rounding up may take huge dims past the limits of indexing. */
+        if ((r->heads == 1 && r->seq_q == 1 && r->seq_kv == 1) ||
+            clattn_problem_check(&made, NULL, 0) == CLATTN_SUCCESS)
+            return made;
+        size_t *largest = r->seq_q > r->seq_kv ? &r->seq_q : &r->seq_kv;
+        largest = *largest > r->heads ? largest : &r->heads;
+        *largest /= 2;
+    }
+}
