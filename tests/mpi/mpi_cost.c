@@ -222,6 +222,9 @@ static void choose(void)
 
 static void refuse(void)
 {
+    static const char *const of_one_device[] = {
+        "fwd f32 h2 q64 k64 d8 lse keysums", "fwd f32 h2 q64 k64 d8 invariant",
+        "fwd f32 h2 q64 k64 d8 score=softcap", "bwd f32 h2 q64 k64 d8 dlse"};
     clattn_mpi_prediction prediction = {.struct_size = sizeof prediction};
     clattn_mpi_rates rates = rates_of_one_node();
     clattn_mpi_options options = {.struct_size = sizeof options, .rates = &rates};
@@ -241,6 +244,14 @@ static void refuse(void)
           clattn_mpi_predict(&p, 2, &options, &prediction) == CLATTN_INVALID_ARGUMENT);
     options.rates = NULL;
     claim("no rates", clattn_mpi_predict(&p, 2, &options, &prediction) == CLATTN_INVALID_ARGUMENT);
+    rates = rates_of_one_node();
+    options.rates = &rates;
+    for (size_t n = 0; n < sizeof of_one_device / sizeof *of_one_device; n++) {
+        claim(of_one_device[n],
+              clattn_problem_parse(of_one_device[n], &p, NULL, 0) == CLATTN_SUCCESS);
+        claim(of_one_device[n],
+              clattn_mpi_predict(&p, 2, &options, &prediction) == CLATTN_UNSUPPORTED);
+    }
     claim("nothing was written", prediction.seconds == 0);
 }
 
