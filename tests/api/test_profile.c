@@ -322,9 +322,9 @@ static int decide(clattn_context *context, const struct log *log, const clattn_p
               info.work_group_size);
     cr_expect(info.local_bytes <= device->local_memory_bytes, "'%s': %zu", text, info.local_bytes);
     cr_expect(info.workspace_bytes <= device->max_allocation_bytes, "'%s'", text);
-    /* Block lists, packed batches backward and some problems with pages have no family for GPUs yet. */
+    /* Block lists, packed batches backward, some problems with pages and invariant ones have no family for GPUs yet. */
     const int is_packed = problem->total_q || problem->total_kv;
-    const int may_have_none = problem->block_q || problem->page_size ||
+    const int may_have_none = problem->block_q || problem->page_size || problem->invariant ||
                               (problem->operation == CLATTN_BACKWARD && is_packed);
     cr_expect(device->type & CL_DEVICE_TYPE_CPU ||
                   !(strstr(info.family, "_cpu") || strstr(info.family, "lanes")) || may_have_none,

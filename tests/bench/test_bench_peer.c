@@ -320,7 +320,7 @@ Test(bench_peer, an_answer_from_a_file_is_not_what_a_peer_is_compared_with) {
 }
 
 struct refused {
-    char text[96], why[80];
+    char text[96], why[96];
 };
 
 ParameterizedTestParameters(bench_peer, what_a_peer_does_not_know_is_not_asked) {
@@ -335,7 +335,7 @@ ParameterizedTestParameters(bench_peer, what_a_peer_does_not_know_is_not_asked) 
         {SMALL " dropout=0.1", "Fake: other libraries drop other weights"},
         {"bwd f32 b1 h2 q3 k5 d4", "Fake: it computes no gradients"},
         {"bwd f32 b1 h2 q3 k5 d4 sinks dsinks",
-         "Fake: gradients of bias, slopes and sinks are not asked of other libraries"},
+         "Fake: gradients of bias, slopes, sinks and functions are not asked of other libraries"},
         {"proj f32 b1 h2/3 q3 d4", "Fake: it computes no projections"},
         {"proj f32 b1 h2/3 q3 d4 accumulate",
          "Fake: what adds to its output is not asked of other libraries"},

@@ -119,7 +119,8 @@ Test(program_parameters, are_as_many_as_arguments) {
          "dslopes "
          "dsinks"),
         "proj f32 q8 d8 bias=f32 accumulate", "merge f32 q8 d8 n2 accumulate",
-        "append f32 q8 k8 d8 klen slots pos rope=pairs:8:tables:9 queries"};
+        "append f32 q8 k8 d8 klen slots pos rope=pairs:8:tables:9 queries",
+        "bwd2 f32 q9 k9 d8 qlen klen"};
 
     for (size_t f = 0; ca_family_at(f); f++) {
         const struct ca_family *family = ca_family_at(f);

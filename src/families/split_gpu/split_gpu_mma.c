@@ -124,14 +124,14 @@ static const char *unsupported(const struct ca_problem *p, const clattn_device_i
 {
     const char *reason = ca_mma_refusal(p);
 
-    (void)dev;
     if (reason)
         return reason;
     if (p->normal.dropout > 0.0f)
         return "this family draws no dropout, which is for training";
     if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX || p->normal.seq_kv > CL_INT_MAX)
         return "more rows or keys of a kv head than 32 bits count";
-    return NULL;
+    return p->normal.dim_v > 256 ? refusal_of_suggested(p, dev)
+                                 : NULL; /* sums of a row fill registers */
 }
 
 static int fits(const struct ca_problem *p, const clattn_device_info *dev, const size_t *values)
