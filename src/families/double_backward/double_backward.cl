@@ -77,7 +77,7 @@ struct extent {
     long queries, keys, diagonal;
 };
 
-INLINE struct extent extent_of(const struct double_backward_arguments *args, const long b)
+INLINE struct extent batch_extent(const struct double_backward_arguments *args, const long b)
 {
     struct extent e = {args->shape->seq_q, args->shape->seq_kv, args->shape->diagonal};
 
@@ -92,8 +92,8 @@ INLINE struct extent extent_of(const struct double_backward_arguments *args, con
     return e;
 }
 
-INLINE bool is_seen(const struct double_backward_arguments *args, const struct extent e,
-                    const long i, const long j)
+INLINE bool pair_is_seen(const struct double_backward_arguments *args, const struct extent e,
+                         const long i, const long j)
 {
     const bool left = HAS_WINDOW_LEFT ? j >= i + e.diagonal - args->shape->window_left : true;
     const bool right = HAS_WINDOW_RIGHT ? j <= i + e.diagonal + args->shape->window_right : true;
@@ -118,8 +118,8 @@ INLINE struct range keys_of(const struct double_backward_arguments *args, const 
     return r;
 }
 
-INLINE struct range queries_of(const struct double_backward_arguments *args, const struct extent e,
-                               const long a, const long b)
+INLINE struct range queries_of_group(const struct double_backward_arguments *args,
+                                     const struct extent e, const long a, const long b)
 {
     struct range r = {0, a < e.keys ? e.queries : 0};
 
@@ -165,8 +165,8 @@ INLINE lanes load_block(const struct rows *rows, const long row, const int block
 #define TILE_STEP NOINLINE
 #endif
 
-TILE_STEP void load_owned(const struct rows *rows, const long first, const int blocks,
-                          const int dim, lanes *to)
+TILE_STEP void load_owned_rows(const struct rows *rows, const long first, const int blocks,
+                               const int dim, lanes *to)
 {
     for (int o = 0; o < OWNED; o++)
         for (int n = 0; n < blocks; n++)
@@ -199,7 +199,7 @@ TILE_STEP void add_products(const lanes *owned, const struct rows *rows, const l
         sums[n] = sum[n];
 }
 
-INLINE void clear_rows(lanes *rows, const int count)
+INLINE void zero_row_sums(lanes *rows, const int count)
 {
     for (int n = 0; n < count; n++)
         rows[n] = (lanes)(0.0f);
@@ -213,7 +213,7 @@ TILE_STEP void keep_products(SHARED struct area *area, const int product, const 
     for (int s = 0; s < PART; s++)
         area->parts[((product * OWNED + o) * ROW_ITEMS + COLUMN) * SIMD_WIDTH + at + s] =
             sum_lanes(sums[o * PART + s]);
-    clear_rows(sums, OWNED * PART);
+    zero_row_sums(sums, OWNED * PART);
 }
 
 /* What products are formed of, on the owned side or the streamed one: q or k, do or v, and the
@@ -233,7 +233,7 @@ INLINE void form_products(SHARED struct area *area, const struct owned_rows *own
 {
     lanes sums[OWNED * PART];
 
-    clear_rows(sums, OWNED * PART);
+    zero_row_sums(sums, OWNED * PART);
     for (int at = 0; at < SIMD_WIDTH; at += PART) {
         add_products(own->x, &rows->x, first + at, QK_BLOCKS, DIM_QK, sums);
         keep_products(area, SCORE, at, sums);
@@ -293,7 +293,7 @@ INLINE ints seen_keys(const struct double_backward_arguments *args, const struct
     int seen[SIMD_WIDTH];
 
     for (int s = 0; s < SIMD_WIDTH; s++)
-        seen[s] = is_seen(args, e, i, j + s) ? -1 : 0;
+        seen[s] = pair_is_seen(args, e, i, j + s) ? -1 : 0;
     return VECTOR(vload)(0, seen);
 }
 
@@ -303,7 +303,7 @@ INLINE ints seen_queries(const struct double_backward_arguments *args, const str
     int seen[SIMD_WIDTH];
 
     for (int s = 0; s < SIMD_WIDTH; s++)
-        seen[s] = is_seen(args, e, i + s, j) ? -1 : 0;
+        seen[s] = pair_is_seen(args, e, i + s, j) ? -1 : 0;
     return VECTOR(vload)(0, seen);
 }
 
@@ -362,8 +362,8 @@ TILE_STEP void add_pairs(struct row_sums *r, const struct pairs *p)
 }
 
 /* Stores the numbers of row `row` of `rows`. */
-TILE_STEP void store_sums(const struct row_sums *r, __global float *sums, const long row,
-                          const long rows)
+TILE_STEP void store_row_sums(const struct row_sums *r, __global float *sums, const long row,
+                              const long rows)
 {
     const float most = max_lanes(r->most, -INFINITY);
     const float base = most == -INFINITY ? 0.0f : most;
@@ -447,8 +447,9 @@ INLINE bool is_whole(const SHARED struct area *area)
 #endif
 
 /* Stores the sums of owned rows below `count`. */
-TILE_STEP void store_rows(__global storage *p, const long stride, const long step, const long first,
-                          const long count, const int blocks, const int dim, const lanes *sums)
+TILE_STEP void store_gradient_rows(__global storage *p, const long stride, const long step,
+                                   const long first, const long count, const int blocks,
+                                   const int dim, const lanes *sums)
 {
     for (int o = 0; o < OWNED && first + o < count; o++)
         for (int n = 0; n < blocks; n++) {
@@ -493,7 +494,7 @@ TILE_STEP void store_rows(__global storage *p, const long stride, const long ste
     const long first = ((long)get_group_id(1) * GROUP_TILES + get_local_id(1)) * OWNED;            \
     const long group_first = (long)get_group_id(1) * (GROUP_TILES * OWNED);                        \
     const long kv_head = h / args->shape->group;                                                   \
-    const struct extent e = extent_of(args, b);                                                    \
+    const struct extent e = batch_extent(args, b);                                                 \
     const struct range range = keys_of(args, e, group_first, group_first + GROUP_TILES * OWNED);   \
     const struct rows q_rows = ROWS_OF(q, b, h, seq_q), do_rows = ROWS_OF(d_o, b, h, seq_q);       \
     const struct rows ggq_rows = GGQ_ROWS(b, h, seq_q);                                            \
@@ -506,10 +507,10 @@ TILE_STEP void store_rows(__global storage *p, const long stride, const long ste
     lanes own_q[OWNED * QK_BLOCKS], own_do[OWNED * V_BLOCKS];                                      \
     lanes own_ggq[HAS_GGQ ? OWNED * QK_BLOCKS : 1];                                                \
     const struct owned_rows own = {own_q, own_ggq, own_do, 0};                                     \
-    load_owned(&q_rows, first, QK_BLOCKS, DIM_QK, own_q);                                          \
-    load_owned(&do_rows, first, V_BLOCKS, DIM_V, own_do);                                          \
+    load_owned_rows(&q_rows, first, QK_BLOCKS, DIM_QK, own_q);                                     \
+    load_owned_rows(&do_rows, first, V_BLOCKS, DIM_V, own_do);                                     \
     if (HAS_GGQ)                                                                                   \
-    load_owned(&ggq_rows, first, QK_BLOCKS, DIM_QK, own_ggq)
+    load_owned_rows(&ggq_rows, first, QK_BLOCKS, DIM_QK, own_ggq)
 
 /* Owned rows whose pairs an item weighs. */
 #define ITEM_ROWS ((OWNED + ROW_ITEMS - 1) / ROW_ITEMS)
@@ -546,8 +547,8 @@ double_backward_rows(PARAMETERS_double_backward_rows)
     FOR_ITEM_ROWS(n, o)
     {
         if (first + o < seq_q)
-            store_sums(&sums[n], args->workspace, bh * seq_q + first + o,
-                       args->shape->batch * args->shape->heads * seq_q);
+            store_row_sums(&sums[n], args->workspace, bh * seq_q + first + o,
+                           args->shape->batch * args->shape->heads * seq_q);
     }
 }
 
@@ -560,8 +561,8 @@ double_backward_queries(PARAMETERS_double_backward_queries)
     lanes sum_q[OWNED * QK_BLOCKS], sum_do[OWNED * V_BLOCKS];
     BEGIN_QUERIES;
 
-    clear_rows(sum_q, OWNED * QK_BLOCKS);
-    clear_rows(sum_do, OWNED * V_BLOCKS);
+    zero_row_sums(sum_q, OWNED * QK_BLOCKS);
+    zero_row_sums(sum_do, OWNED * V_BLOCKS);
     for (long j = range.first; j < range.end; j += SIMD_WIDTH) {
         form_products(area, &own, HAS_GGQ, false, &rows, j);
         FOR_ITEM_ROWS(n, o)
@@ -582,10 +583,12 @@ double_backward_queries(PARAMETERS_double_backward_queries)
         if (HAS_GGV)
             add_weighted(area, OF_VALUE, &rows.ggy, j, V_BLOCKS, DIM_V, whole, sum_do);
     }
-    store_rows(args->gq + head_offset(args->shape->gq_stride, b, h), args->shape->gq_stride[2],
-               RESULT_STEP(gq), first, seq_q, QK_BLOCKS, DIM_QK, sum_q);
-    store_rows(args->gdo + head_offset(args->shape->gdo_stride, b, h), args->shape->gdo_stride[2],
-               RESULT_STEP(gdo), first, seq_q, V_BLOCKS, DIM_V, sum_do);
+    store_gradient_rows(args->gq + head_offset(args->shape->gq_stride, b, h),
+                        args->shape->gq_stride[2], RESULT_STEP(gq), first, seq_q, QK_BLOCKS, DIM_QK,
+                        sum_q);
+    store_gradient_rows(args->gdo + head_offset(args->shape->gdo_stride, b, h),
+                        args->shape->gdo_stride[2], RESULT_STEP(gdo), first, seq_q, V_BLOCKS, DIM_V,
+                        sum_do);
 }
 
 /* The numbers of queries i, i + 1, ... of a head; those behind the last have the last one's. */
@@ -612,8 +615,9 @@ double_backward_keys(PARAMETERS_double_backward_keys)
                kv_head = bh - b * args->shape->kv_heads;
     const long first = ((long)get_group_id(1) * GROUP_TILES + get_local_id(1)) * OWNED;
     const long group_first = (long)get_group_id(1) * (GROUP_TILES * OWNED);
-    const struct extent e = extent_of(args, b);
-    const struct range range = queries_of(args, e, group_first, group_first + GROUP_TILES * OWNED);
+    const struct extent e = batch_extent(args, b);
+    const struct range range =
+        queries_of_group(args, e, group_first, group_first + GROUP_TILES * OWNED);
     const struct rows k_rows = ROWS_OF(k, b, kv_head, seq_kv),
                       v_rows = ROWS_OF(v, b, kv_head, seq_kv);
     const struct rows ggk_rows = GGK_ROWS(b, kv_head, seq_kv),
@@ -623,14 +627,14 @@ double_backward_keys(PARAMETERS_double_backward_keys)
     lanes sum_k[OWNED * QK_BLOCKS], sum_v[OWNED * V_BLOCKS];
     const struct owned_rows own = {own_k, own_ggk, own_v, own_ggv};
 
-    load_owned(&k_rows, first, QK_BLOCKS, DIM_QK, own_k);
-    load_owned(&v_rows, first, V_BLOCKS, DIM_V, own_v);
+    load_owned_rows(&k_rows, first, QK_BLOCKS, DIM_QK, own_k);
+    load_owned_rows(&v_rows, first, V_BLOCKS, DIM_V, own_v);
     if (HAS_GGK)
-        load_owned(&ggk_rows, first, QK_BLOCKS, DIM_QK, own_ggk);
+        load_owned_rows(&ggk_rows, first, QK_BLOCKS, DIM_QK, own_ggk);
     if (HAS_GGV)
-        load_owned(&ggv_rows, first, V_BLOCKS, DIM_V, own_ggv);
-    clear_rows(sum_k, OWNED * QK_BLOCKS);
-    clear_rows(sum_v, OWNED * V_BLOCKS);
+        load_owned_rows(&ggv_rows, first, V_BLOCKS, DIM_V, own_ggv);
+    zero_row_sums(sum_k, OWNED * QK_BLOCKS);
+    zero_row_sums(sum_v, OWNED * V_BLOCKS);
     for (long h = kv_head * args->shape->group; h < (kv_head + 1) * args->shape->group; h++) {
         const struct streamed_rows rows = {ROWS_OF(q, b, h, seq_q),
                                            GGQ_ROWS(b, h, seq_q),
@@ -656,8 +660,10 @@ double_backward_keys(PARAMETERS_double_backward_keys)
             add_weighted(area, OF_VALUE_GRADIENT, &rows.y, i, V_BLOCKS, DIM_V, whole, sum_v);
         }
     }
-    store_rows(args->gk + head_offset(args->shape->gk_stride, b, kv_head),
-               args->shape->gk_stride[2], RESULT_STEP(gk), first, seq_kv, QK_BLOCKS, DIM_QK, sum_k);
-    store_rows(args->gv + head_offset(args->shape->gv_stride, b, kv_head),
-               args->shape->gv_stride[2], RESULT_STEP(gv), first, seq_kv, V_BLOCKS, DIM_V, sum_v);
+    store_gradient_rows(args->gk + head_offset(args->shape->gk_stride, b, kv_head),
+                        args->shape->gk_stride[2], RESULT_STEP(gk), first, seq_kv, QK_BLOCKS,
+                        DIM_QK, sum_k);
+    store_gradient_rows(args->gv + head_offset(args->shape->gv_stride, b, kv_head),
+                        args->shape->gv_stride[2], RESULT_STEP(gv), first, seq_kv, V_BLOCKS, DIM_V,
+                        sum_v);
 }
