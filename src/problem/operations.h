@@ -53,6 +53,10 @@ struct ca_size {
 };
 clattn_status ca_check_sizes(const struct ca_size *sizes, size_t count, char *reason, size_t bytes);
 
+/* Checks a window's sides and the offset of its diagonal, 0 where it has none; on failure `reason` names the member. */
+clattn_status ca_check_window(int64_t left, int64_t right, int64_t offset, char *reason,
+                              size_t bytes);
+
 /* The value of an enum, from 0 to last. */
 struct ca_choice {
     const char *name;

@@ -191,18 +191,31 @@ static clattn_status check_choices(const clattn_problem *p, char *reason, size_t
     return ca_check_choices(choices, sizeof choices / sizeof *choices, reason, bytes);
 }
 
-static clattn_status check_values(const clattn_problem *p, char *reason, size_t bytes)
+clattn_status ca_check_window(int64_t left, int64_t right, int64_t offset, char *reason,
+                              size_t bytes)
 {
     const int64_t most = (int64_t)CA_MAX_SIZE;
     const struct {
         const char *name;
         int64_t value, least;
     } steps[] = {
-        {"window_left", p->window_left, CLATTN_UNLIMITED},
-        {"window_right", p->window_right, CLATTN_UNLIMITED},
-        {"diagonal_offset", p->diagonal == CLATTN_OFFSET ? p->diagonal_offset : 0, -most},
+        {"window_left", left, CLATTN_UNLIMITED},
+        {"window_right", right, CLATTN_UNLIMITED},
+        {"diagonal_offset", offset, -most},
     };
 
+    for (size_t n = 0; n < sizeof steps / sizeof *steps; n++) {
+        if (steps[n].value < steps[n].least || steps[n].value > most)
+            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                                  "%s is %lld but must be from %lld to %lld", steps[n].name,
+                                  (long long)steps[n].value, (long long)steps[n].least,
+                                  (long long)most);
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_values(const clattn_problem *p, char *reason, size_t bytes)
+{
     if (isinf(p->scale))
         return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
                               "scale must be finite, or NaN for the default");
@@ -214,14 +227,8 @@ static clattn_status check_values(const clattn_problem *p, char *reason, size_t 
     if (!(p->dropout >= 0.0f && p->dropout < 1.0f))
         return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
                               "dropout is %g but must be from 0 to below 1", (double)p->dropout);
-    for (size_t n = 0; n < sizeof steps / sizeof *steps; n++) {
-        if (steps[n].value < steps[n].least || steps[n].value > most)
-            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
-                                  "%s is %lld but must be from %lld to %lld", steps[n].name,
-                                  (long long)steps[n].value, (long long)steps[n].least,
-                                  (long long)most);
-    }
-    return CLATTN_SUCCESS;
+    return ca_check_window(p->window_left, p->window_right,
+                           p->diagonal == CLATTN_OFFSET ? p->diagonal_offset : 0, reason, bytes);
 }
 
 static clattn_status check_blocks(const clattn_problem *p, char *reason, size_t bytes)

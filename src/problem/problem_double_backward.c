@@ -30,29 +30,6 @@ clattn_dtype ca_double_backward_dtype(const clattn_problem *p, unsigned argument
     return p->double_backward.dtype;
 }
 
-static clattn_status check_steps(const clattn_double_backward_problem *p, char *reason,
-                                 size_t bytes)
-{
-    const int64_t most = (int64_t)CA_MAX_SIZE;
-    const struct {
-        const char *name;
-        int64_t value, least;
-    } steps[] = {
-        {"window_left", p->window_left, CLATTN_UNLIMITED},
-        {"window_right", p->window_right, CLATTN_UNLIMITED},
-        {"diagonal_offset", p->diagonal == CLATTN_OFFSET ? p->diagonal_offset : 0, -most},
-    };
-
-    for (size_t n = 0; n < sizeof steps / sizeof *steps; n++) {
-        if (steps[n].value < steps[n].least || steps[n].value > most)
-            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
-                                  "%s is %lld but must be from %lld to %lld", steps[n].name,
-                                  (long long)steps[n].value, (long long)steps[n].least,
-                                  (long long)most);
-    }
-    return CLATTN_SUCCESS;
-}
-
 clattn_status ca_double_backward_check(const clattn_problem *problem, char *reason, size_t bytes)
 {
     const clattn_double_backward_problem *p = &problem->double_backward;
@@ -74,7 +51,9 @@ clattn_status ca_double_backward_check(const clattn_problem *problem, char *reas
     if (status == CLATTN_SUCCESS)
         status = ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes);
     if (status == CLATTN_SUCCESS)
-        status = check_steps(p, reason, bytes);
+        status =
+            ca_check_window(p->window_left, p->window_right,
+                            p->diagonal == CLATTN_OFFSET ? p->diagonal_offset : 0, reason, bytes);
     if (status == CLATTN_SUCCESS && p->heads % p->kv_heads != 0)
         return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
                               "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,

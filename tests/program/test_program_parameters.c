@@ -118,7 +118,8 @@ Test(program_parameters, are_as_many_as_arguments) {
         ("bwd bf16 q9 k9 d8 bias=f16:qk mask=qk alibi sinks qlen klen blocks=2x3:4:bh dbias "
          "dslopes "
          "dsinks"),
-        "proj f32 q8 d8 bias=f32 accumulate", "merge f32 q8 d8 n2 accumulate",
+        "proj f32 q8 d8 bias=f32 accumulate",
+        "merge f32 q8 d8 n2 accumulate",
         "append f32 q8 k8 d8 klen slots pos rope=pairs:8:tables:9 queries",
         "bwd2 f32 q9 k9 d8 qlen klen"};
 
