@@ -39,14 +39,14 @@ INLINE void draw_kept_words(const struct arguments *args, const uint bh, const l
                 [4][4];
 #pragma unroll
             for (int four = 0; four < 4; four++)
-                philox_begin_row((uint)(j0 / 4 + first / 4 + four) + (uint)args->at->dropout_j4,
-                                 (uint)(i0 + row) + (uint)args->at->dropout_i, bh,
-                                 (uint)args->at->stream, args->at->seed, drawn[four]);
+                philox_begin_row((uint)(j0 / 4 + first / 4 + four) + (uint)args->call->dropout_j4,
+                                 (uint)(i0 + row) + (uint)args->call->dropout_i, bh,
+                                 (uint)args->call->stream, args->call->seed, drawn[four]);
 #pragma unroll
             for (int round = PHILOX_ROUNDS_OF_ROW; round < 10; round++)
 #pragma unroll
                 for (int four = 0; four < 4; four++)
-                    philox_round(round, drawn[four], args->at->seed);
+                    philox_round(round, drawn[four], args->call->seed);
 #pragma unroll
             for (int c = 0; c < 4; c++) {
                 uint here = 0;

@@ -62,10 +62,15 @@ static cl_int set_arguments(const struct ca_trust_case *c, cl_kernel kernel,
                             const cl_mem buffers[CA_WORKSPACE], cl_mem records)
 {
     struct ca_tensors tensors = ca_trust_case_tensors(c, buffers);
+    const struct ca_problem small = without_layouts(&c->problem);
+    struct ca_tensor operands[CA_WORKSPACE];
     union ca_shape shape;
     union ca_offsets offsets;
-    const size_t shape_bytes = ca_shape_of(&c->problem, &shape);
-    const size_t offset_bytes = ca_offsets_of(&c->problem, &tensors, &offsets);
+
+    ca_problem_tensors(&small.normal, operands);
+    const uint64_t taken = ca_stage_takes(&function_values.stages[0], &small, operands);
+    const size_t shape_bytes = ca_shape_of(&c->problem, &small.normal, &shape);
+    const size_t offset_bytes = ca_offsets_of(&c->problem, taken, &tensors, &offsets);
     cl_uint index = 0;
     cl_int err = clSetKernelArg(kernel, index++, shape_bytes, &shape);
 
