@@ -135,3 +135,7 @@ INLINE bool function_visible(const struct arguments *args, const struct function
     return mask_function(p, mask_operands(args));
 }
 #endif
+
+#if HAS_FUNCTIONS && defined(PARAMETERS_function_values)
+#include "score/function_values.h"
+#endif
