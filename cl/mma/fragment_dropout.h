@@ -6,6 +6,12 @@
 #pragma once
 #include "common/common.h"
 
+/* Counters that a thread draws together, since each product waits for that of the round before; 2 need fewer
+ * registers. */
+#ifndef DRAWN_AT_ONCE
+#define DRAWN_AT_ONCE 4
+#endif
+
 #if HAS_DROPOUT
 #include "common/dropout.h"
 
@@ -28,12 +34,6 @@ INLINE int kept_bit(const int n)
 {
     return (n < 2 ? 8 : 0) + n % 2 * 16;
 }
-
-/* Counters that a thread draws together, since each product waits for that of the round before; 2 need fewer
- * registers. */
-#ifndef DRAWN_AT_ONCE
-#define DRAWN_AT_ONCE 4
-#endif
 
 /* Draws the four words of each counter, of keys 4 * j4 .. and queries i. */
 INLINE void draw_counters(const struct arguments *args, const uint bh, const uint j4[DRAWN_AT_ONCE],
