@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "program/program_parameters.h"
 #include "base/writer.h"
+#include "problem/function.h"
 #include "problem/operations.h"
 #include "problem/tensors.h"
 
@@ -28,6 +29,23 @@ static const char *operation_of(const struct ca_problem *p)
     return operations[p->normal.operation];
 }
 
+const struct ca_stage ca_function_values_stage = {
+    .kernel = "function_values", .arguments = CA_FUNCTION_BITS | CA_BIT(CA_WORKSPACE)};
+
+static void print_offsets(const struct ca_stage *stage, const struct ca_problem *p,
+                          const struct ca_tensor *tensors, struct ca_writer *text)
+{
+    const uint64_t takes = ca_stage_takes(stage, p, tensors);
+
+    if (!ca_stage_exists(stage, p))
+        return;
+    ca_put(text, " struct %s_offsets {", stage->kernel);
+    for (unsigned n = 0; n <= CA_WORKSPACE; n++)
+        if (takes & CA_BIT(n))
+            ca_put(text, "long %s; ", name_of(tensors, n));
+    ca_put(text, "struct attention_call call;};");
+}
+
 /* The strides and offsets of a program of attention. */
 static void print_structs(const struct ca_family *family, const struct ca_problem *p,
                           const struct ca_tensor *tensors, struct ca_writer *text)
@@ -37,17 +55,10 @@ static void print_structs(const struct ca_family *family, const struct ca_proble
         if (tensors[n].present && ca_has_strides(n))
             ca_put(text, " long %s_stride[4];", tensors[n].member);
     ca_put(text, "\n#define OFFSETS_STRUCTS");
-    for (size_t s = 0; s < family->num_stages; s++) {
-        const struct ca_stage *stage = &family->stages[s];
-        const uint64_t takes = ca_stage_takes(stage, p, tensors);
-        if (!ca_stage_exists(stage, p))
-            continue;
-        ca_put(text, " struct %s_offsets {", stage->kernel);
-        for (unsigned n = 0; n <= CA_WORKSPACE; n++)
-            if (takes & CA_BIT(n))
-                ca_put(text, "long %s; ", name_of(tensors, n));
-        ca_put(text, "struct attention_call call;};");
-    }
+    for (size_t s = 0; s < family->num_stages; s++)
+        print_offsets(&family->stages[s], p, tensors, text);
+    if (ca_has_functions(&p->normal))
+        print_offsets(&ca_function_values_stage, p, tensors, text);
     ca_put(text, "\n");
 }
 
@@ -111,6 +122,8 @@ int ca_program_parameters(const struct ca_family *family, const struct ca_proble
         print_structs(family, p, tensors, &all);
     for (size_t s = 0; s < family->num_stages; s++)
         print_stage(&family->stages[s], p, tensors, &all);
+    if (ca_has_functions(&p->normal))
+        print_stage(&ca_function_values_stage, p, tensors, &all);
     print_members(tensors, &all);
     return all.length < text_bytes;
 }
