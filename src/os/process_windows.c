@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <io.h>
+#include <shellapi.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
@@ -499,6 +500,21 @@ void ca_variable_set(const char *name, const char *value)
         _wputenv_s(wide_name, wide_value);
     free(wide_name);
     free(wide_value);
+}
+
+char **ca_arguments(int argc, char **argv)
+{
+    int count = 0;
+    wchar_t **wide = CommandLineToArgvW(GetCommandLineW(), &count);
+    char **own = wide && count == argc ? calloc((size_t)argc + 1, sizeof *own) : NULL;
+
+    for (int n = 0; own && n < argc; n++) {
+        own[n] = ca_windows_narrow(wide[n]);
+        if (!own[n])
+            own[n] = argv[n];
+    }
+    LocalFree(wide);
+    return own ? own : argv;
 }
 
 /* Windows replaces no process: this one waits for the other and ends with its status. */
