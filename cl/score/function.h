@@ -58,6 +58,13 @@ INLINE struct function_pair function_pair_after(struct function_pair p, const in
 }
 #endif
 
+/* 1 if the score function adds what depends on the distance alone (src/problem/function_distance.h). */
+#if HAS_SCORE_FUNCTION && SCORE_OF_DISTANCE
+#define HAS_DISTANCE_FUNCTION 1
+#else
+#define HAS_DISTANCE_FUNCTION 0
+#endif
+
 #if HAS_SCORE_FUNCTION
 /* The operands of the score function. A loop over lanes takes them from here once: its stores might change what
  * `args` points to, as far as compilers know. */
@@ -134,4 +141,8 @@ INLINE bool function_visible(const struct arguments *args, const struct function
 {
     return mask_function(p, mask_operands(args));
 }
+#endif
+
+#if HAS_FUNCTIONS && defined(PARAMETERS_function_values)
+#include "score/function_values.h"
 #endif

@@ -115,7 +115,9 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
 #if HAS_SOFTCAP
     softcap_scores(tile, s);
 #endif
-#if HAS_SCORE_FUNCTION
+#if HAS_DISTANCE_FUNCTION
+    EACH_SCORE(s[n][m] = add_by_distance(tile, n0 + n, m, s[n][m]))
+#elif HAS_SCORE_FUNCTION
     apply_score_function(tile, n0, s);
 #endif
 #if HAS_BIAS || HAS_ALIBI

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "program/program_parameters.h"
 #include "base/writer.h"
+#include "problem/function.h"
 #include "problem/operations.h"
 #include "problem/tensors.h"
 
@@ -64,6 +65,10 @@ static void print_stage(const struct ca_stage *stage, const struct ca_problem *p
     ca_put(text, "}\n");
 }
 
+/* The kernel of all programs with functions (cl/score/function_values.h). */
+static const struct ca_stage function_values = {
+    .kernel = "function_values", .arguments = CA_FUNCTION_BITS | CA_BIT(CA_WORKSPACE)};
+
 static void print_members(const struct ca_tensor *tensors, struct ca_writer *text)
 {
     ca_put(text, "#define ARGUMENTS_MEMBERS");
@@ -86,6 +91,8 @@ int ca_program_parameters(const struct ca_family *family, const struct ca_proble
     ca_problem_tensors(&p->normal, tensors);
     for (size_t s = 0; s < family->num_stages; s++)
         print_stage(&family->stages[s], p, tensors, &all);
+    if (ca_has_functions(&p->normal))
+        print_stage(&function_values, p, tensors, &all);
     print_members(tensors, &all);
     return all.length < text_bytes;
 }

@@ -7,7 +7,7 @@
 #include "problem/problem.h"
 
 /*
- * A macro PARAMETERS_<kernel> for each of the family's kernels: the shape, the offsets, then the stage's
+ * A macro PARAMETERS_<kernel> for each of the family's kernels, and for function_values of a problem with functions: the shape, the offsets, then the stage's
  * operands that the problem has (NULL: no lists), in the order in which src/execute/execute.c sets them. What the
  * kernel does not write is const; what a problem lacks has no parameter. The names are the members that the
  * operation's list of operands has, such as src/problem/tensors.def; the workspace is the last.
