@@ -80,6 +80,8 @@ static void look(const struct reference *r, const struct query *query, struct re
         row->scores[j] = p->scores == CLATTN_SCORES_RAW       ? score.raw
                          : p->scores == CLATTN_SCORES_SOFTCAP ? score.capped
                                                               : score.s;
+        if (r->score_function && score.mapped.value == -(double)INFINITY) /* which hides the pair */
+            row->key[j].seen = false;
         if (seen)
             row->s[j] = score.s;
     }

@@ -14,7 +14,46 @@ INLINE struct function_pair function_pair_at(const struct function_pairs pairs, 
 }
 #endif
 
-#if HAS_SCORE_FUNCTION
+#if HAS_DISTANCE_FUNCTION
+/* What the function adds for each difference of a query and a key, from the first query and the last key on. */
+#define LAST_DISTANCE_KEY (BLOCK_N + QK_KEYS - 1)
+#define DISTANCE_VECTORS ((BLOCK_M + LAST_DISTANCE_KEY + SIMD_WIDTH - 1) / SIMD_WIDTH)
+
+/* Computes the function once for each difference between the queries of the block and `count` keys. Scores of keys behind them are
+ * not used. */
+NOINLINE void find_distances(const struct score_tile *restrict tile, const int count,
+                             lanes *by_distance)
+{
+    const struct score_function_operands o = score_operands(tile->args);
+    const struct function_pairs pairs = tile->pairs;
+
+    for (int n = (LAST_DISTANCE_KEY + 1 - count) / SIMD_WIDTH; n < DISTANCE_VECTORS; n++) {
+        lanes x;
+        float *const each = (float *)&x;
+        EACH_LANE
+        for (int c = 0; c < SIMD_WIDTH; c++) {
+            const int ahead =
+                clamp(n * SIMD_WIDTH + c - LAST_DISTANCE_KEY, 1 - pairs.keys, pairs.queries - 1);
+            each[c] = score_function(
+                0.0f, function_pair_after(pairs.first, max(ahead, 0), max(-ahead, 0)), o);
+        }
+        by_distance[n] = x;
+    }
+}
+
+/* The score x of key n and the queries of vector m after the function. */
+INLINE lanes add_by_distance(const struct score_tile *tile, const int n, const int m, const lanes x)
+{
+    const lanes more = VECTOR(vload)(0, (const float *)tile->by_distance +
+                                            (LAST_DISTANCE_KEY + m * SIMD_WIDTH - n));
+
+#if SCORE_HIDES_DISTANCES
+    return more == -INFINITY ? more : x + more;
+#else
+    return x + more;
+#endif
+}
+#elif HAS_SCORE_FUNCTION
 /* Scores of QK_KEYS keys from n0 on after the function. A function of its own, so that its loop is compiled once. */
 NOINLINE void apply_score_function(const struct score_tile *restrict tile, const int n0,
                                    lanes (*s)[BLOCK_VECTORS])

@@ -115,7 +115,9 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
 #if HAS_SOFTCAP
     softcap_scores(tile, s);
 #endif
-#if HAS_SCORE_FUNCTION
+#if HAS_DISTANCE_FUNCTION
+    EACH_SCORE(s[n][m] = add_by_distance(tile, n0 + n, m, s[n][m]))
+#elif HAS_SCORE_FUNCTION
     apply_score_function(tile, n0, s);
 #endif
 #if HAS_BIAS || HAS_ALIBI
@@ -154,8 +156,8 @@ NOINLINE void drop_block_weights(const struct arguments *restrict args,
     /* The shape is copied once: the compiler must assume that stores to p may change what args
      * points to. */
     const struct attention_shape shape = *args->shape;
-    const struct attention_offsets at = *args->at;
-    const struct arguments own = {&shape, &at};
+    const struct attention_call call = *args->call;
+    const struct arguments own = {&shape, &call};
     const uint first = (uint)block.i;
 
     for (int n = -(int)(j % 4); n < count; n += 4) {

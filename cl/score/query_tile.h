@@ -79,6 +79,9 @@ struct score_tile {
 #if HAS_FUNCTIONS
     const struct arguments *args;
     struct function_pairs pairs; /* those of the block and the tile */
+#if HAS_DISTANCE_FUNCTION
+    const lanes *by_distance; /* see find_distances() */
+#endif
 #if HAS_MARKS
     const __global uchar *marks; /* the marks of the block's queries; null if none were made */
     int key;                     /* key 0 */

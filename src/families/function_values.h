@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The floats of a call of function_values (cl/elementwise/function_values.cl), which kernel and host share. */
+/* The floats of a call of function_values (cl/score/function_values.h), which kernel and host share. */
 #ifndef CA_FUNCTION_VALUES_H
 #define CA_FUNCTION_VALUES_H
 

@@ -58,6 +58,8 @@ struct clattn_function {
     int has_loads;                     /* whether all loads of floats have their functions */
     char *derived_loads;               /* the source of those that the library has made */
     char no_loads[CA_FUNCTION_REASON]; /* why it could not make them */
+    /* Whether score() adds what depends on the distance alone, and hides distances (function_distance.h). */
+    int of_distance, hides_distances;
     char source[];
 };
 

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "os/file.h"
 #include "problem/function_derivative.h"
+#include "problem/function_distance.h"
 #include "problem/function_library.def"
 
 #define XXH_INLINE_ALL
@@ -390,7 +391,7 @@ static clattn_status create(const char *name, const char *source, int own,
     }
     f->kind = defined.score ? CLATTN_SCORE_FUNCTION : CLATTN_MASK_FUNCTION;
     f->has_derivative = defined.derivative;
-    if (defined.score && !ca_function_derive(f)) {
+    if (defined.score && !(ca_function_derive(f) && ca_function_find_distance(f))) {
         discard(f);
         return ca_status_with(CLATTN_OUT_OF_MEMORY, reason, bytes,
                               "no host memory for the derivative of a function");

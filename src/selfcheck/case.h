@@ -33,6 +33,8 @@ struct ca_trust_case {
     size_t sizes[CA_WORKSPACE]; /* bytes of each block; 0 if the problem has no such tensor */
     /* Contents before the execution of outputs that are read as well; else NULL. */
     unsigned char *before[CA_WORKSPACE];
+    cl_program
+        program; /* that computes functions of the caller's; NULL: one that does nothing else */
     struct ca_function_calls *calls; /* of a problem with functions (function_calls.h); else NULL */
     clattn_status failure; /* why it could not be made; CLATTN_SUCCESS: there was no memory */
     int hostile; /* nothing but elements may be written within the outputs' strides either */
@@ -58,9 +60,10 @@ void ca_trust_case_sizes(const clattn_problem *p, size_t sizes[CA_WORKSPACE]);
 /* The hostile case for a normal problem: small and ragged, with all of its options, rows that see
  * nothing, NaN and huge values behind masks. Its memory is bounded, a workspace for the candidate
  * (NULL: none) included, unless ca_trust_refuses() the problem. ctx: whose device computes functions of the
- * caller's; may be NULL without. False, with everything freed but `failure`, if it cannot be made. */
+ * caller's, with the candidate's program; both may be NULL without. False, with everything freed but `failure`, if it
+ * cannot be made. */
 int ca_trust_case_make(struct ca_trust_case *c, clattn_context *ctx, const clattn_problem *p,
-                       const struct ca_candidate *candidate);
+                       const struct ca_candidate *candidate, cl_program program);
 
 /* Returns whether kernels may copy the problem in pieces of 16 bytes: a projection whose steps are
  * whole pieces (src/selfcheck/case_projection.c). The hostile case is ragged, so there is a second

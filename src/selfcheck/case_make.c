@@ -109,7 +109,7 @@ static int made_or_freed(struct ca_trust_case *c, int made)
 }
 
 int ca_trust_case_make(struct ca_trust_case *c, clattn_context *ctx, const clattn_problem *real,
-                       const struct ca_candidate *candidate)
+                       const struct ca_candidate *candidate, cl_program program)
 {
     static int (*const of[])(struct ca_trust_case *, clattn_context *, const clattn_problem *,
                              const struct ca_candidate *) = {
@@ -120,6 +120,7 @@ int ca_trust_case_make(struct ca_trust_case *c, clattn_context *ctx, const clatt
 
     memset(c, 0, sizeof *c);
     c->hostile = 1;
+    c->program = program;
     return made_or_freed(c, of[real->operation](c, ctx, real, candidate));
 }
 

@@ -5,6 +5,7 @@
 #include "problem/function.h"
 #include "problem/problem.h"
 #include "program/program.h"
+#include "program/program_parameters.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,11 +24,11 @@ struct ca_function_calls {
 
 extern const char *const ca_source_function_values[];
 
-/* Like the families that plans choose from, but for one kernel that is not checked itself. */
+/* A family of the kernel that all programs with functions have (src/program/program_parameters.c), which is not checked
+ * itself. */
 static const struct ca_family function_values = {
     CA_FAMILY("function_values"),
     .source = ca_source_function_values,
-    CA_STAGES({.kernel = "function_values", .arguments = CA_FUNCTION_BITS | CA_BIT(CA_WORKSPACE)}),
 };
 
 int ca_function_calls_begin(struct ca_trust_case *c)
@@ -58,14 +59,18 @@ static struct ca_problem without_layouts(const clattn_problem *p)
     return ca_problem_own(&small);
 }
 
-static cl_int set_arguments(const struct ca_trust_case *c, cl_kernel kernel,
-                            const cl_mem buffers[CA_WORKSPACE], cl_mem records)
+static cl_int set_arguments(const struct ca_trust_case *c, const struct ca_problem *of_program,
+                            cl_kernel kernel, const cl_mem buffers[CA_WORKSPACE], cl_mem records)
 {
     struct ca_tensors tensors = ca_trust_case_tensors(c, buffers);
+    struct ca_tensor operands[CA_WORKSPACE];
     union ca_shape shape;
     union ca_offsets offsets;
-    const size_t shape_bytes = ca_shape_of(&c->problem, &shape);
-    const size_t offset_bytes = ca_offsets_of(&c->problem, &tensors, &offsets);
+
+    ca_problem_tensors(&of_program->normal, operands);
+    const uint64_t taken = ca_stage_takes(&ca_function_values_stage, of_program, operands);
+    const size_t shape_bytes = ca_shape_of(&c->problem, &of_program->normal, &shape);
+    const size_t offset_bytes = ca_offsets_of(&c->problem, taken, &tensors, &offsets);
     cl_uint index = 0;
     cl_int err = clSetKernelArg(kernel, index++, shape_bytes, &shape);
 
@@ -78,13 +83,15 @@ static cl_int set_arguments(const struct ca_trust_case *c, cl_kernel kernel,
 }
 
 /* Computes the calls with a program. */
-static cl_int run(const clattn_context *ctx, const struct ca_trust_case *c, cl_program program,
+static cl_int run(const clattn_context *ctx, const struct ca_trust_case *c,
+                  const struct ca_problem *of_program, cl_program program,
                   const cl_mem buffers[CA_WORKSPACE])
 {
     struct ca_function_calls *calls = c->calls;
     const size_t bytes = calls->count * sizeof *calls->records;
     cl_kernel kernel = NULL;
     cl_mem records = NULL;
+    const size_t alone = 1;
     cl_int err;
 
     cl_command_queue queue = clCreateCommandQueue(ctx->cl, ctx->device.device, 0, &err);
@@ -94,9 +101,9 @@ static cl_int run(const clattn_context *ctx, const struct ca_trust_case *c, cl_p
     if (err == CL_SUCCESS)
         kernel = clCreateKernel(program, "function_values", &err);
     if (err == CL_SUCCESS)
-        err = set_arguments(c, kernel, buffers, records);
+        err = set_arguments(c, of_program, kernel, buffers, records);
     if (err == CL_SUCCESS)
-        err = clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &calls->count, NULL, 0, NULL, NULL);
+        err = clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &calls->count, &alone, 0, NULL, NULL);
     if (err == CL_SUCCESS)
         err = clEnqueueReadBuffer(queue, records, CL_TRUE, 0, bytes, calls->records, 0, NULL, NULL);
     if (queue)
@@ -115,24 +122,27 @@ clattn_status ca_function_calls_compute(clattn_context *ctx, struct ca_trust_cas
     const struct ca_candidate candidate = {.family = &function_values};
     const struct ca_problem small = without_layouts(&c->problem);
     cl_mem buffers[CA_WORKSPACE] = {NULL};
-    cl_program program;
+    cl_program own = NULL;
 
     c->calls->computed = 1;
     if (c->calls->failed)
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a self-check");
     if (c->calls->count == 0)
         return CLATTN_SUCCESS;
-    clattn_status status = ca_program_get(ctx, &candidate, &small, ca_program_unchecked, &program);
+    clattn_status status = CLATTN_SUCCESS;
+    if (!c->program)
+        status = ca_program_get(ctx, &candidate, &small, ca_program_unchecked, &own);
     if (status != CLATTN_SUCCESS)
         return status;
     status = ca_trust_case_upload(ctx, c, buffers);
     if (status == CLATTN_SUCCESS) {
-        const cl_int err = run(ctx, c, program, buffers);
+        const struct ca_problem checked = ca_problem_own(&c->problem);
+        const cl_int err = run(ctx, c, own ? &small : &checked, own ? own : c->program, buffers);
         if (err != CL_SUCCESS)
             status = ca_fail_cl(&ctx->log, err, "computing functions for a self-check");
     }
     ca_trust_case_release(buffers);
-    ca_program_put_back(ctx, program);
+    ca_program_put_back(ctx, own);
     return status;
 }
 

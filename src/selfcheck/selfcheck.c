@@ -66,7 +66,7 @@ clattn_status ca_trust_check(clattn_context *ctx, const struct ca_candidate *can
                              char why[CA_REASON_BYTES])
 {
     struct ca_trust_case c;
-    int made = ca_trust_case_make(&c, ctx, &p->normal, candidate);
+    int made = ca_trust_case_make(&c, ctx, &p->normal, candidate, program);
     clattn_status status = judge(ctx, candidate, &c, made, program, launch_seconds, why);
 
     if (status == CLATTN_SUCCESS && candidate->family->copies_pieces &&
@@ -82,7 +82,7 @@ clattn_status ca_trust_check_weight_sums(clattn_context *ctx, const struct ca_ca
                                          double *launch_seconds, char why[CA_REASON_BYTES])
 {
     struct ca_trust_case c;
-    const int made = ca_trust_case_make(&c, ctx, &p->normal, candidate);
+    const int made = ca_trust_case_make(&c, ctx, &p->normal, candidate, program);
 
     if (made)
         ca_trust_case_give(&c);

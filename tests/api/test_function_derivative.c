@@ -227,3 +227,52 @@ DeviceTest(function_derivative, by_hand)
                                "%zu: %g, not %g", n, (double)derived[x], (double)given[x]);
     }
 }
+
+/* ---- functions of the distance ----------------------------------------------------------------- */
+
+/* Which functions add what depends on the distance alone (src/problem/function_distance.h). */
+Test(function_derivative, distances) {
+    static const struct {
+        const char *body;
+        int of_distance, hides;
+    } cases[] = {
+        {"return s;", 1, 0},
+        {"return s + t_at(o, p.head) * (float)(p.key - p.query);", 1, 0},
+        {"const int d = abs(p.own_query - p.own_key);\n return 2.0f * (float)d + s;", 1, 0},
+        {"const float x = s - o.c, y = 1.0f;\n return x + y;", 1, 0},
+        {"if (p.query - p.key > 4) return -INFINITY;\n s += o.c;\n return s;", 1, 1},
+        {"float x = 0.0f;\n for (int n = 0; n < 3; n++) x += t_at(o, n);\n return s - x;", 1, 0},
+        {"return s + (float)p.keys;", 1, 0},
+        {"return s + (float)p.key;", 0, 0},
+        {"return s + (float)(p.key - 2 * p.query);", 0, 0},
+        {"return s + (float)(2 * p.key - p.query);", 0, 0},
+        {"return s + (float)(p.key - p.query * 2);", 0, 0},
+        {"return s + (float)p.key - p.query;", 0, 0},
+        {"return s + (float)(p.key - p.own_query);", 0, 0},
+        {"return s + (float)(p.key - p.queries);", 0, 0},
+        {"const pair x = p;\n return s + (float)x.key;", 0, 0},
+        {"return s + t_of(o, p);", 0, 0},
+        {"return s * o.c;", 0, 0},
+        {"return s + s;", 0, 0},
+        {"return o.c - s;", 0, 0},
+        {"return o.c * s;", 0, 0},
+        {"return s + o.c > 1.0f ? 1.0f : 0.0f;", 0, 0},
+        {"return s + o.c * fabs(s);", 0, 0},
+        {"const float x = s;\n return x + 0.1f * s;", 0, 0},
+        {"if (s > 0.0f) return s + 1.0f;\n return s - 1.0f;", 0, 0},
+        {"float x = s;\n x *= 2.0f;\n return x;", 0, 0},
+        {"float x = s;\n x = 2.0f;\n return x + s;", 0, 0},
+        {"return 1.0f;", 0, 0},
+        {"return p.key - p.query > 1 ? -INFINITY : s;", 0, 0},
+    };
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        char source[1000];
+        snprintf(source, sizeof source, BODY("%s"), cases[n].body);
+        const clattn_function *f = make(source);
+        cr_expect_eq(f->of_distance, cases[n].of_distance, "%s", cases[n].body);
+        if (f->of_distance)
+            cr_expect_eq(f->hides_distances, cases[n].hides, "%s", cases[n].body);
+    }
+    cr_expect_not(make("#define D p.key\n" BODY("return s + (float)(D - p.query);"))->of_distance);
+}

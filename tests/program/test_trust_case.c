@@ -291,7 +291,7 @@ Test(trust_case, what_lies_between_elements_is_seen) {
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         const clattn_problem parsed = fixture_problem(cases[n].problem);
         const clattn_problem p = ca_problem_normal(&parsed);
-        cr_assert(ca_trust_case_make(&c, NULL, &p, NULL));
+        cr_assert(ca_trust_case_make(&c, NULL, &p, NULL, NULL));
         judge(&c, text);
         cr_expect(strstr(text, "outside") == NULL, "'%s'", text);
         for (size_t out = 0; out < cases[n].num_outputs; out++) {
@@ -321,7 +321,7 @@ Test(trust_case, hostile_masks_hide) {
     struct ca_trust_case c;
     size_t hidden = 0, hidden_rows = 0, poisoned = 0;
 
-    cr_assert(ca_trust_case_make(&c, NULL, &p, NULL));
+    cr_assert(ca_trust_case_make(&c, NULL, &p, NULL, NULL));
     const size_t rows = c.problem.batch * c.problem.heads * c.problem.seq_q;
     const size_t keys = c.problem.seq_kv;
     for (size_t n = 0; n < rows; n++) {
@@ -353,7 +353,7 @@ Test(trust_case, a_diagonal_is_never_zero) {
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
         const clattn_problem parsed = fixture_problem(problems[n]), p = ca_problem_normal(&parsed);
         struct ca_trust_case c;
-        cr_assert(ca_trust_case_make(&c, NULL, &p, NULL));
+        cr_assert(ca_trust_case_make(&c, NULL, &p, NULL, NULL));
         cr_expect(ca_problem_diagonal(&c.problem) != 0, "'%s'", problems[n]);
         /* The case's program is the problem's. */
         cr_expect((c.problem.diagonal == CLATTN_BOTTOM_RIGHT) ==
@@ -439,7 +439,7 @@ Test(trust_case, bounded_memory) {
                 cr_expect(strstr(reason, "dim_qk is") && strstr(reason, "64 MiB"), "%s", reason);
                 continue;
             }
-            cr_assert(ca_trust_case_make(&c, NULL, &p, NULL));
+            cr_assert(ca_trust_case_make(&c, NULL, &p, NULL, NULL));
             cr_expect(c.problem.dim_qk == p.dim_qk && c.problem.dim_v == p.dim_v);
             cr_expect((c.problem.seq_q == 67) == (dims[d] <= 512), "'%s'", text);
             for (size_t n = 0; n < CA_WORKSPACE; n++)

@@ -237,7 +237,7 @@ static const struct item items[] = {
      "bwd f16 q19 k18 d9 alibi dslopes bias=f16:k dbias"},
     {"backward_gpu UNIT=mma",
      "EMULATE=1 SUB_GROUPS=2 M_FRAGMENTS=2 BLOCK_STREAMED=16 EXP=2 INSTRUCTION=1 STAGES=2",
-     "bwd f16 h2/1 q37 k35 d16 causal=br klen"},
+     "bwd f16 h2/1 q37 k35 d16 causal=br klen dropout=0.3"},
     {"backward_cpu UNIT=vector", SMALL_KEYS " BLOCKS_PER_TILE=2 SPLIT_K=2",
      "bwd f32 b2 h2/1 q29 k37 d11/13 causal=br bias=f32:h sinks klen dbias dsinks"},
     {"backward_cpu UNIT=amx", "BLOCK_VECTORS=2 BLOCK_M=32 BLOCKS_PER_TILE=1 SPLIT_K=2",

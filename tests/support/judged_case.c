@@ -16,7 +16,7 @@ struct ca_trust_case judged_case(const char *text, const int hostile)
     const clattn_problem parsed = fixture_problem(text), p = ca_problem_normal(&parsed);
     struct ca_trust_case c;
 
-    cr_assert(hostile ? ca_trust_case_make(&c, NULL, &p, NULL)
+    cr_assert(hostile ? ca_trust_case_make(&c, NULL, &p, NULL, NULL)
                       : ca_trust_case_make_ordinary(&c, NULL, &p));
     return c;
 }

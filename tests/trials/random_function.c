@@ -43,6 +43,18 @@ static const struct known scores[] = {
              "{ return s < 0.25f ? o.below : o.above; }\n"},
     {"hidden", "float score(float s, pair p, operands o)\n"
                "{ return (p.key + 2 * p.query + p.head) % 3 == 0 ? -INFINITY : s; }\n" OF_ONE},
+    {"far", "#pragma clattn operand float fall[h][4]\n"
+            "#pragma clattn parameter int reach = 9\n"
+            "float score(float s, pair p, operands o)\n"
+            "{\n"
+            "    const int apart = abs(p.query - p.key);\n"
+            "    if (apart > 4 * o.reach)\n"
+            "        return -INFINITY;\n"
+            "    float x = 0.25f * fall_at(o, 4 * p.own_head + apart % 4) + s;\n"
+            "    if (p.key - p.query > 0)\n"
+            "        x -= 0.125f;\n"
+            "    return x;\n"
+            "}\n"},
     {"positions",
      "#pragma clattn operand int where[b][k]\n"
      "#pragma clattn operand uchar kind[g]\n"

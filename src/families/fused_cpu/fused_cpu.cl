@@ -90,6 +90,11 @@ INLINE void add_tile(const int partial, const struct arguments *args,
     if (!load_biases_and_masks(args, block, j, count, &tile, streams, s, masks))
         return;
 #endif
+#if HAS_DISTANCE_FUNCTION
+    lanes by_distance[DISTANCE_VECTORS];
+    find_distances(&tile, count, by_distance);
+    tile.by_distance = by_distance;
+#endif
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++)
         old_max[m] = new_max[m] = row_max[m];
