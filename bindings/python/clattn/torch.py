@@ -80,7 +80,7 @@ class _StandIn:
 
     def __init__(self, name: str) -> None:
         self.theirs: Any = getattr(torch.nn.functional, name)
-        functools.update_wrapper(self, self.theirs)
+        functools.update_wrapper(self, self.theirs)  # type: ignore[arg-type]
         self.__qualname__ = name
 
     def step_in(self) -> None:
