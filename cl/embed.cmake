@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Turns files into C.
 #   cmake -DINPUT=x.json -DOUTPUT=x.c -DNAME=x -P embed.cmake
-#       makes the text of a file the array char x[].
+#       makes the text of a file the array char x[]; of JSON the blanks between values are left out.
 #   cmake -DKERNELS=a.cl;b.cl -DOUTPUT=x.c -P embed.cmake
 #       makes each kernel a list ca_source_a[] of texts that ends with NULL. Joined they are the kernel with each
 #       #include "folder/file" replaced by that file below cl/ or, if there is none, src/, each file once.
@@ -149,6 +149,10 @@ endfunction()
 if(INPUT)
     get_filename_component(name "${INPUT}" NAME)
     file(READ "${INPUT}" text)
+    if(name MATCHES "\\.json$")
+        string(REGEX REPLACE "\n *" "" text "${text}")
+        string(REPLACE "\": " "\":" text "${text}")
+    endif()
     bytes_of("${text}" "${name}" bytes)
     file(WRITE "${OUTPUT}" "/* Made from ${name} by cl/embed.cmake. */
 extern const char ${NAME}[];

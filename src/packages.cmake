@@ -49,7 +49,7 @@ set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
     "headers, examples and the static library\nFor programs that call clattn: C headers, pkg-config and CMake files,\nnumbered examples, and pages on tuning, measuring and serving.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-    "libclattn${CLATTN_SOVERSION} (= ${version}), ocl-icd-opencl-dev | opencl-dev, libjansson-dev")
+    "libclattn${CLATTN_SOVERSION} (= ${version}), ocl-icd-opencl-dev | opencl-dev")
 
 set(CPACK_DEBIAN_MPI_PACKAGE_NAME libclattn-mpi${CLATTN_SOVERSION})
 set(CPACK_COMPONENT_MPI_DESCRIPTION

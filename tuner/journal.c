@@ -49,10 +49,12 @@ static bool read_entry(const json_t *line, struct ca_journal_entry *entry)
         {"built", CA_JSON_FLAG, offsetof(struct kernels, built), 0},
     };
     struct ca_json_reader r = {.status = CLATTN_SUCCESS};
+    struct ca_json *read = message_read(line);
 
     memset(entry, 0, sizeof *entry);
-    ca_json_fields(&r, line, fields, sizeof fields / sizeof *fields, entry);
-    ca_json_fields(&r, line, kernel_fields, sizeof kernel_fields / sizeof *kernel_fields, &was);
+    ca_json_fields(&r, read, fields, sizeof fields / sizeof *fields, entry);
+    ca_json_fields(&r, read, kernel_fields, sizeof kernel_fields / sizeof *kernel_fields, &was);
+    ca_json_free(read);
     if (r.status != CLATTN_SUCCESS ||
         !ca_candidate_from_json(json_object_get(line, "candidate"), &entry->candidate) ||
         !ca_reading_from_json(json_object_get(line, "reading"), &entry->reading))

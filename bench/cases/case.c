@@ -175,6 +175,24 @@ static const char *packed_dimensions(enum input input)
     }
 }
 
+clattn_function_operand case_function_operand(const struct job *job, enum input input)
+{
+    const clattn_function *const functions[] = {job->problem.score_function,
+                                                job->problem.mask_function};
+    clattn_function_operand operand = {.struct_size = sizeof operand};
+    size_t left = (size_t)(input - INPUT_FUNCTION_0);
+
+    for (int n = 0; n < 2; n++)
+        for (size_t m = 0; functions[n] != NULL; m++) {
+            clattn_function_get_operand(functions[n], m, &operand);
+            if (operand.name == NULL)
+                break;
+            if (left-- == 0)
+                return operand;
+        }
+    return operand;
+}
+
 struct case_words case_input_words(const struct job *job, enum input input)
 {
     struct ca_tensor tensors[CA_WORKSPACE];

@@ -40,6 +40,9 @@ struct case_words {
 };
 struct case_words case_input_words(const struct job *job, enum input input);
 
+/* What one of INPUT_FUNCTION_0 .. 5 is of the functions of an attention that has it. */
+clattn_function_operand case_function_operand(const struct job *job, enum input input);
+
 /* The job has passed the library's check. The reserve has no elements: its bytes are the plan's. */
 struct view case_input_view(const struct job *job, enum input input);
 struct view case_output_view(const struct job *job, enum output output);

@@ -187,6 +187,30 @@ static bool fill_append(void *data, const clattn_append_problem *p, enum input i
     }
 }
 
+enum { DOCUMENTS = 8 };
+
+/* An operand of a function. Ints of each token are the numbers of documents that follow each other; ints of
+ * each batch are lengths of prefixes. */
+static void fill_function(void *data, const struct job *job, enum input input,
+                          const struct view *view, uint64_t *state)
+{
+    cl_int *const ints = data;
+
+    switch (case_function_operand(job, input).type) {
+    case CLATTN_FUNCTION_INT:
+        for (size_t n = 0; n < view->extent; n++)
+            ints[n] = (cl_int)(view->extent < DOCUMENTS ? job->problem.seq_kv / 4
+                                                        : n * DOCUMENTS / view->extent);
+        break;
+    case CLATTN_FUNCTION_CHAR:
+    case CLATTN_FUNCTION_UCHAR:
+        fill_mask(data, view, state);
+        break;
+    default:
+        fill_values(data, view, -1.0f, 1.0f, state);
+    }
+}
+
 static void fill(void *data, const struct job *job, enum input input, const struct view *view,
                  uint64_t *state)
 {
@@ -197,6 +221,14 @@ static void fill(void *data, const struct job *job, enum input input, const stru
     if (p->operation == CLATTN_APPEND && fill_append(data, &p->append, input, view, state))
         return;
     switch (input) {
+    case INPUT_FUNCTION_0:
+    case INPUT_FUNCTION_1:
+    case INPUT_FUNCTION_2:
+    case INPUT_FUNCTION_3:
+    case INPUT_FUNCTION_4:
+    case INPUT_FUNCTION_5:
+        fill_function(data, job, input, view, state);
+        break;
     case INPUT_MASK:
         fill_mask(data, view, state);
         break;

@@ -296,6 +296,12 @@ static enum peer_answer send_case(struct peer *peer, const struct attention_case
     return sent;
 }
 
+/* Whether others have only the hash of the source. */
+static bool is_of_the_caller(const clattn_function *function)
+{
+    return function != NULL && strchr(clattn_function_name(function), ':') != NULL;
+}
+
 /* Returns NULL if the peer can be asked to compute it. */
 static const char *refuse_job(const struct peer *peer, const struct job *job)
 {
@@ -315,6 +321,8 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         return "scores are not asked of other libraries";
     if (p->dbias || p->dslopes || p->dsinks || p->dfunction)
         return "gradients of bias, slopes, sinks and functions are not asked of other libraries";
+    if (is_of_the_caller(p->score_function) || is_of_the_caller(p->mask_function))
+        return "other libraries are asked for functions of the library alone";
     if (p->key_sums)
         return "sums of weights are not asked of other libraries";
     if (p->dlse)

@@ -40,6 +40,12 @@ static const char *stored_name(const clattn_problem *p, enum ca_argument argumen
                                        : dtype_names[ca_problem_dtype(p, argument)];
 }
 
+/* The name of a function of the library; "" if there is none. */
+static json_t *function_json(const clattn_function *function)
+{
+    return json_string(function != NULL ? clattn_function_name(function) : "");
+}
+
 /* The scale and the options of serving and block lists are always there, with their defaults. A projection's sizes have the
  * names of those of attention: "heads" are those of y, "kv_heads" those of x. */
 json_t *peer_data_fields(const struct job *job)
@@ -82,6 +88,8 @@ json_t *peer_data_fields(const struct job *job)
         {attends, "page_size", size_json(p->page_size)},
         {attends, "block_q", size_json(p->block_q)},
         {attends, "block_kv", size_json(p->block_kv)},
+        {attends, "score_function", function_json(p->score_function)},
+        {attends, "mask_function", function_json(p->mask_function)},
         {attends, "mask_keys", size_json(p->mask_keys)},
         {is_layer, "model", size_json(l->model)},
         {is_layer, "context_model", size_json(l->context_model)},
@@ -204,7 +212,7 @@ bool peer_data_write(const char *path, const struct attention_case *attention, s
 
     if (header == NULL)
         return message_set(why, "got no tensors: no memory to describe them");
-    FILE *file = fopen(path, "wb");
+    FILE *file = ca_stream_open(path, "wb");
     if (file == NULL) {
         free(header);
         return message_set(why, "got no tensors: %s cannot be written: %s", path, strerror(errno));
@@ -303,7 +311,7 @@ bool peer_data_read(const char *path, const struct job *job, struct results *res
         return message_set(why, "left no file for its result");
     if (facts.bytes != wanted)
         return message_set(why, "gave a result of %llu bytes, not %zu", facts.bytes, wanted);
-    FILE *file = fopen(path, "rb");
+    FILE *file = ca_stream_open(path, "rb");
     if (file == NULL)
         return message_set(why, "gave a result that cannot be read");
     const bool ok = read_tensors(file, job, results, why);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum option { MASK_KEYS, BLOCKS, CACHES, F32_O, PAGES, PACKED, NUM_OPTIONS };
+enum option { MASK_KEYS, BLOCKS, CACHES, F32_O, PAGES, PACKED, FUNCTIONS, NUM_OPTIONS };
 
 static const struct {
     const char *word, *lacks;
@@ -15,6 +15,7 @@ static const struct {
     [F32_O] = {"o_f32", "it writes no o of another dtype than q's"},
     [PAGES] = {"pages", "it takes no paged caches"},
     [PACKED] = {"packed", "it takes no packed batches"},
+    [FUNCTIONS] = {"functions", "it takes no functions of scores and masks"},
 };
 
 static bool has_option(const clattn_problem *p, enum option option)
@@ -26,6 +27,7 @@ static bool has_option(const clattn_problem *p, enum option option)
         [F32_O] = p->o_f32 && p->dtype != CLATTN_F32,
         [PAGES] = p->page_size > 0,
         [PACKED] = p->total_q > 0 || p->total_kv > 0,
+        [FUNCTIONS] = p->score_function != NULL || p->mask_function != NULL,
     };
 
     return has[option];

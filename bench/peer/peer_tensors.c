@@ -21,10 +21,24 @@ static const struct case_words layer_words[INPUT_COUNT] = {
     [INPUT_RESERVE] = {NULL, ""},
 };
 
+static const char *function_type(const struct job *job, enum input input)
+{
+    static const char *const names[] = {"F32", "F16", "BF16", "I32", "I8", "U8"};
+
+    return names[case_function_operand(job, input).type];
+}
+
 /* Bytes are those of quantized blocks. */
-static const char *stored_name(enum input input, const struct view *view)
+static const char *stored_name(const struct job *job, enum input input, const struct view *view)
 {
     switch (input) {
+    case INPUT_FUNCTION_0:
+    case INPUT_FUNCTION_1:
+    case INPUT_FUNCTION_2:
+    case INPUT_FUNCTION_3:
+    case INPUT_FUNCTION_4:
+    case INPUT_FUNCTION_5:
+        return function_type(job, input);
     case INPUT_MASK:
         return "BOOL";
     case INPUT_Q_LENGTHS:
@@ -85,7 +99,7 @@ static bool describe(const struct job *job, enum input input, struct peer_tensor
     for (int n = 0; n < 4; n++)
         if (broadcasts && t->view.extent > 0 && t->view.stride[n] == 0)
             t->view.size[n] = 1;
-    t->dtype = stored_name(input, &t->view);
+    t->dtype = stored_name(job, input, &t->view);
     t->bytes = t->view.element;
     for (const char *n = words.dimensions; *n != '\0'; n++)
         t->bytes *= t->shape[t->rank++] = t->view.size[*n - '0'];

@@ -12,12 +12,12 @@ bool archive_put(struct archive *a, const char *key, json_t *value)
 
 static bool is_null(const struct archive *a, const char *key)
 {
-    return json_is_null(json_object_get(a->from->value, key));
+    return ca_json_is(ca_json_get(a->from->value, key), CA_JSON_NULL);
 }
 
 bool archive_lacks(const struct archive *a, const char *key)
 {
-    return a->from != NULL && json_object_get(a->from->value, key) == NULL;
+    return a->from != NULL && ca_json_get(a->from->value, key) == NULL;
 }
 
 /* ---- objects --------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ bool archive_list(struct archive *a, const char *key, size_t least, size_t most,
     const struct ca_json_place list = ca_place_child(a->from, key);
     if (!ca_place_array(&list, least, most))
         return false;
-    const size_t size = json_array_size(list.value);
+    const size_t size = ca_json_size(list.value);
     if (room != NULL && !room(owner, size))
         return ca_json_say(list.reader, "no memory for %zu %s", size, key);
     for (size_t n = 0; n < size; n++) {
@@ -246,7 +246,7 @@ static bool read_samples(const struct ca_json_place *place, double least, double
 
     if (!ca_place_object(place) || !ca_place_array(&list, 1, RECORD_MOST_SAMPLES))
         return false;
-    for (size_t n = 0; n < json_array_size(list.value); n++) {
+    for (size_t n = 0; n < ca_json_size(list.value); n++) {
         const struct ca_json_place sample = ca_place_element(&list, n);
         double value = 0.0;
         if (!ca_place_number_here(&sample, least, &value))
@@ -276,7 +276,7 @@ bool archive_samples(struct archive *a, const char *key, double least, double un
     if (a->from == NULL)
         return archive_put(a, key, samples->count > 0 ? samples_json(samples, unit) : json_null());
     const struct ca_json_place place = ca_place_child(a->from, key);
-    return json_is_null(place.value) || read_samples(&place, least, unit, samples);
+    return ca_json_is(place.value, CA_JSON_NULL) || read_samples(&place, least, unit, samples);
 }
 
 bool archive_times(struct archive *a, const char *key, double unit, struct samples *samples)
@@ -284,7 +284,7 @@ bool archive_times(struct archive *a, const char *key, double unit, struct sampl
     if (a->from == NULL)
         return archive_put(a, key, samples->count > 0 ? times_json(samples, unit) : json_null());
     const struct ca_json_place place = ca_place_child(a->from, key);
-    return json_is_null(place.value) ||
+    return ca_json_is(place.value, CA_JSON_NULL) ||
            (read_samples(&place, CA_PLACE_POSITIVE, unit, samples) &&
             check_figure(&place, "minimum", samples_minimum(samples) / unit));
 }
@@ -302,7 +302,7 @@ bool archive_interval(struct archive *a, const char *key, struct ca_interval *in
     if (a->from == NULL)
         return archive_put(a, key, known ? interval_json(interval) : json_null());
     const struct ca_json_place place = ca_place_child(a->from, key);
-    if (json_is_null(place.value))
+    if (ca_json_is(place.value, CA_JSON_NULL))
         return true;
     return ca_place_object(&place) &&
            ca_place_number(&place, "median", CA_PLACE_POSITIVE, &interval->middle) &&

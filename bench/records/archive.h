@@ -7,6 +7,7 @@
 
 #include "bench/records/samples.h"
 #include "internal.h"
+#include <jansson.h>
 
 struct archive {
     const struct ca_json_place *from; /* The JSON value that is read; NULL when writing. */

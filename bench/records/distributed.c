@@ -84,7 +84,7 @@ static bool make_room(const struct ca_json_place *object, struct distributed **d
 
     if (!ca_place_object(object) || !ca_place_array(&list, 1, DISTRIBUTED_MOST_RANKS))
         return false;
-    *distributed = distributed_new(json_array_size(list.value));
+    *distributed = distributed_new(ca_json_size(list.value));
     return *distributed != NULL || ca_place_refuse(&list, "has no room in memory");
 }
 
@@ -94,7 +94,7 @@ bool distributed_describe(struct archive *a, const char *key, struct distributed
         return true;
     if (a->from != NULL) {
         const struct ca_json_place object = ca_place_child(a->from, key);
-        if (!json_is_null(object.value) && !make_room(&object, distributed))
+        if (!ca_json_is(object.value, CA_JSON_NULL) && !make_room(&object, distributed))
             return false;
     }
     return archive_object_or_null(a, key, *distributed != NULL, describe, *distributed);

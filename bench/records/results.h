@@ -84,9 +84,9 @@ bool results_write(const char *path, const struct run_results *results, struct m
  * what is wrong there, another schema included. */
 bool results_read(const char *path, struct run_results *results, struct message *why);
 
-/* Reads a document in memory, which messages call `path`. */
-bool results_from_json(const char *path, const json_t *document, struct run_results *results,
-                       struct message *why);
+/* Reads the text of a document, which messages call `path`. */
+bool results_parse(const char *path, const char *text, size_t bytes, struct run_results *results,
+                   struct message *why);
 
 /* ---- parts of files that other commands write as well ---- */
 

@@ -37,7 +37,7 @@ static bool replace(const char *path, const json_t *object)
 /* Pipes, terminals and links are written through: to replace them is not what was meant. */
 static bool write_through(const char *path, const json_t *object)
 {
-    FILE *stream = fopen(path, "w");
+    FILE *stream = ca_stream_open(path, "w");
     const bool ok = stream != NULL && dump(stream, object);
 
     return (stream == NULL || fclose(stream) == 0) && ok;
@@ -62,28 +62,44 @@ bool results_dump(const char *path, json_t *object, struct message *why)
     return ok;
 }
 
+/* The rest of a stream, for free(); NULL if it cannot be read, and errno says why. */
+static char *read_all(FILE *stream, size_t *bytes)
+{
+    char *text = NULL;
+    size_t room = 0;
+
+    *bytes = 0;
+    do {
+        room = room > 0 ? 2 * room : 1 << 16;
+        char *more = realloc(text, room);
+        if (more == NULL) {
+            free(text);
+            errno = ENOMEM;
+            return NULL;
+        }
+        text = more;
+        *bytes += fread(text + *bytes, 1, room - *bytes, stream);
+    } while (*bytes == room);
+    if (ferror(stream)) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
 bool results_read(const char *path, struct run_results *results, struct message *why)
 {
-    struct ca_json_reader reader = results_reader(path, why);
-    json_error_t error = {.text = ""};
+    FILE *stream = ca_stream_open(path, "rb");
+    size_t bytes;
 
     memset(results, 0, sizeof *results);
-    FILE *stream = fopen(path, "rb");
-    if (stream == NULL)
-        return message_set(why, "%.300s: cannot be read: %s", path, strerror(errno));
-    json_t *document = json_loadf(stream, JSON_REJECT_DUPLICATES, &error);
-    const bool unreadable = ferror(stream) != 0;
+    char *text = stream != NULL ? read_all(stream, &bytes) : NULL;
     const int reason = errno;
-    fclose(stream);
-    if (unreadable) {
-        json_decref(document);
+    if (stream != NULL)
+        fclose(stream);
+    if (text == NULL)
         return message_set(why, "%.300s: cannot be read: %s", path, strerror(reason));
-    }
-    if (document == NULL) {
-        ca_json_unparsed(&reader, &error);
-        return false;
-    }
-    const bool ok = results_from_json(path, document, results, why);
-    json_decref(document);
+    const bool ok = results_parse(path, text, bytes, results, why);
+    free(text);
     return ok;
 }

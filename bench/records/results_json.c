@@ -83,11 +83,15 @@ struct ca_json_reader results_reader(const char *file, struct message *why)
 bool results_device_read(const json_t *object, clattn_device_info *info, struct message *why)
 {
     struct ca_json_reader reader = results_reader("", why);
-    const struct ca_json_place device = {.value = object, .reader = &reader};
+    struct ca_json *read = message_read(object);
+    const struct ca_json_place device = {.value = read, .reader = &reader};
     struct archive a = {.from = &device};
 
     *info = (clattn_device_info){.struct_size = sizeof *info};
-    return ca_place_object(&device) && describe_info(&a, info) && check_name(&device, info);
+    const bool ok =
+        ca_place_object(&device) && describe_info(&a, info) && check_name(&device, info);
+    ca_json_free(read);
+    return ok;
 }
 
 /* ---- implementations ------------------------------------------------------------------------- */
@@ -258,7 +262,7 @@ static bool describe_load(struct archive *a, double load[3])
 
     if (a->from == NULL && !known)
         return archive_put(a, "load", json_null());
-    return (a->from != NULL && json_is_null(json_object_get(a->from->value, "load"))) ||
+    return (a->from != NULL && ca_json_is(ca_json_get(a->from->value, "load"), CA_JSON_NULL)) ||
            archive_numbers(a, "load", 1.0, load, sizeof *load, 3);
 }
 
@@ -313,15 +317,15 @@ static bool describe_ranks(struct archive *a, void *what)
     const struct ca_json_place list = ca_place_child(a->from, "devices");
     if (!ca_place_array(&list, 1, DISTRIBUTED_MOST_RANKS))
         return false;
-    run->rank_devices = calloc(json_array_size(list.value), sizeof *run->rank_devices);
+    run->rank_devices = calloc(ca_json_size(list.value), sizeof *run->rank_devices);
     if (run->rank_devices == NULL)
         return ca_place_refuse(&list, "has no room in memory");
-    for (size_t n = 0; n < json_array_size(list.value); n++) {
+    for (size_t n = 0; n < ca_json_size(list.value); n++) {
         const struct ca_json_place name = ca_place_element(&list, n);
         struct rank_device *device = &run->rank_devices[run->ranks++];
-        if (!json_is_string(name.value))
+        if (!ca_json_is(name.value, CA_JSON_STRING))
             return ca_place_refuse(&name, "is not a text");
-        snprintf(device->name, sizeof device->name, "%s", json_string_value(name.value));
+        snprintf(device->name, sizeof device->name, "%s", ca_json_text(name.value));
         ca_make_printable(device->name);
     }
     return true;
@@ -367,7 +371,7 @@ static bool describe_schema(struct archive *a)
     if (a->from == NULL)
         return archive_put(a, "schema", json_string(RESULTS_SCHEMA));
     const struct ca_json_place schema = ca_place_child(a->from, "schema");
-    const char *name = json_string_value(schema.value);
+    const char *name = ca_json_text(schema.value);
     if (name == NULL)
         return ca_place_refuse(&schema, "is not a text");
     if (strcmp(name, "clattn-bench-run-1") == 0)
@@ -417,19 +421,26 @@ static bool describe_document(struct archive *a, void *what)
                         results);
 }
 
-bool results_from_json(const char *path, const json_t *document, struct run_results *results,
-                       struct message *why)
+bool results_parse(const char *path, const char *text, size_t bytes, struct run_results *results,
+                   struct message *why)
 {
     struct ca_json_reader reader = results_reader(path, why);
+    struct ca_json_error error;
+    struct ca_json *document = ca_json_read(text, bytes, &error);
     const struct ca_json_place root = {.value = document, .reader = &reader};
     struct archive a = {.from = &root};
 
     memset(results, 0, sizeof *results);
+    if (document == NULL) {
+        ca_json_unparsed(&reader, &error);
+        return false;
+    }
     snprintf(results->path, sizeof results->path, "%s", path);
-    if (ca_place_object(&root) && describe_document(&a, results))
-        return true;
-    results_free(results);
-    return false;
+    const bool ok = ca_place_object(&root) && describe_document(&a, results);
+    if (!ok)
+        results_free(results);
+    ca_json_free(document);
+    return ok;
 }
 
 bool results_write(const char *path, const struct run_results *results, struct message *why)

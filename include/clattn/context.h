@@ -55,8 +55,10 @@ typedef struct clattn_context_options {
         *cache_directory; /**< Where built programs are kept for the next process; read during
                                       the call only. NULL: $CLATTN_CACHE_DIR, else
                                       $XDG_CACHE_HOME/clattn if that is an absolute path, else
-                                      $HOME/.cache/clattn if that is. "", or an
-                                      empty CLATTN_CACHE_DIR: nowhere. See below. */
+                                      $HOME/.cache/clattn if that is (on macOS
+                                      $HOME/Library/Caches/clattn, on Windows
+                                      %LOCALAPPDATA%/clattn). "" or "none", or such a
+                                      CLATTN_CACHE_DIR: nowhere. A path in UTF-8. See below. */
     /** For testing; NULL otherwise. Facts from clattn_device_profile_parse() or
      *  clattn_device_query(), possibly changed; read during the call only.
      *

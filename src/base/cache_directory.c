@@ -16,13 +16,11 @@
 /* Removes the last part of a path, but not the root. */
 static void cut(char *path)
 {
-    char *slash;
-
-    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+    for (size_t n = strlen(path); n > 1 && ca_path_separates(path[n - 1]); n--)
         path[n - 1] = '\0';
-    slash = strrchr(path, '/');
-    if (slash)
-        slash[slash == path] = '\0';
+    char *name = path + (ca_path_name(path) - path);
+    if (name != path)
+        name[name - 1 == path ? 0 : -1] = '\0';
 }
 
 /* Returns whether a default may be used: the last two
@@ -68,33 +66,29 @@ static int may_use(const char *path, int by_default, int *refused, char *why, si
 char *ca_cache_directory(const char *given, int *refused, char *why, size_t why_bytes)
 {
     const bool borrowed = ca_environment_is_borrowed();
-    const struct {
-        const char *value, *rest;
-        int by_default;
-    } places[] = {
-        {given, "", 0},
-        {ca_environment(CA_VARIABLE_CACHE_DIR), "", 0},
-        {getenv("XDG_CACHE_HOME"), "/clattn", 1},
-        {getenv("HOME"), "/.cache/clattn", 1},
-    };
+    const char *chosen = given || borrowed ? given : ca_environment(CA_VARIABLE_CACHE_DIR);
+    const char *rest = "";
+    char reason[CA_REASON_BYTES] = "";
 
     *refused = 0;
     ca_reason(why, why_bytes, "%s", "");
-    for (size_t n = 0; n < sizeof places / sizeof *places && !(borrowed && n > 0); n++) {
-        char reason[CA_REASON_BYTES] = "";
-        if (!places[n].value || (places[n].by_default && *places[n].value != '/'))
-            continue;
-        if (!*places[n].value) /* a value that is empty asks for no cache */
-            return NULL;
-        char *path = ca_text_join(places[n].value, places[n].rest, "");
-        if (path && may_use(path, places[n].by_default, refused, reason, sizeof reason))
-            return path;
-        ca_reason(why, why_bytes,
-                  "the cache directory %.300s is not used: %s; CLATTN_CACHE_DIR names another",
-                  path ? path : "", reason);
-        free(path);
-        return NULL;
+    for (size_t n = 0; n < CA_CACHE_PLACES && !chosen && !borrowed; n++) {
+        const char *variable = ca_cache_places[n].variable;
+        const char *value = variable ? ca_environment_value(variable) : NULL;
+        if (value && ca_path_is_absolute(value)) {
+            chosen = value;
+            rest = ca_cache_places[n].rest;
+        }
     }
+    if (!chosen || !*chosen || strcmp(chosen, CA_CACHE_NOWHERE) == 0)
+        return NULL;
+    char *path = ca_text_join(chosen, rest, "");
+    if (path && may_use(path, *rest, refused, reason, sizeof reason))
+        return path;
+    ca_reason(why, why_bytes,
+              "the cache directory %.300s is not used: %s; CLATTN_CACHE_DIR names another",
+              path ? path : "", reason);
+    free(path);
     return NULL;
 }
 

@@ -45,18 +45,10 @@ ca_file ca_disk_open_folder(const char *path, char *why, size_t why_bytes)
     return CA_NO_FILE;
 }
 
-/* The name within its folder. */
-static const char *name_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
-}
-
 /* The folder of a path; only folders in the cache need be trusted. */
 static ca_file open_parent(const char *path, int in_cache, char *why, size_t why_bytes)
 {
-    const size_t length = (size_t)(name_of(path) - path);
+    const size_t length = (size_t)(ca_path_name(path) - path);
     char *parent = malloc(length + 2);
 
     if (!parent) {
@@ -65,7 +57,7 @@ static ca_file open_parent(const char *path, int in_cache, char *why, size_t why
     }
     memcpy(parent, path, length);
     parent[length] = '\0';
-    while (length > 1 && strlen(parent) > 1 && parent[strlen(parent) - 1] == '/')
+    while (length > 1 && strlen(parent) > 1 && ca_path_separates(parent[strlen(parent) - 1]))
         parent[strlen(parent) - 1] = '\0';
     if (length == 0)
         strcpy(parent, ".");
@@ -81,10 +73,13 @@ static ca_file open_parent(const char *path, int in_cache, char *why, size_t why
  * changed and changed back. */
 static int make_directories(char *path)
 {
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
+    for (char *at = path + 1; *at; at++) {
+        const char separator = *at;
+        if (!ca_path_separates(separator))
+            continue;
+        *at = '\0';
         const int made = ca_folder_make(path) || errno == EEXIST;
-        *slash = '/';
+        *at = separator;
         if (!made)
             return 0;
     }
@@ -101,7 +96,7 @@ static ca_file open_file(const char *path, enum ca_file_use use, struct ca_file_
 
     if (folder == CA_NO_FILE)
         return CA_NO_FILE;
-    const ca_file file = ca_file_open(folder, name_of(path), use);
+    const ca_file file = ca_file_open(folder, ca_path_name(path), use);
     ca_file_close(folder);
     if (file == CA_NO_FILE) {
         explain(errno, "it", errno == ELOOP, why, why_bytes);
@@ -219,7 +214,7 @@ int ca_disk_write(const char *path, const void *first, size_t first_bytes, const
         errno = ENOMEM;
         return 0;
     }
-    char *name = copy + (name_of(path) - path);
+    char *name = copy + (ca_path_name(path) - path);
     if ((care & CA_DISK_NO_FOLDER) || make_directories(copy))
         folder = open_parent(path, care & CA_DISK_IN_CACHE, why, sizeof why);
     if (folder != CA_NO_FILE)
@@ -230,7 +225,7 @@ int ca_disk_write(const char *path, const void *first, size_t first_bytes, const
             ca_file_write(file, first, first_bytes, 0) &&
             ca_file_write(file, second, second_bytes, first_bytes) &&
             (!durable || ca_file_make_durable(file));
-        written = ca_file_close(file) && whole && ca_file_rename(folder, name, name_of(path));
+        written = ca_file_close(file) && whole && ca_file_rename(folder, name, ca_path_name(path));
     }
     const int error = errno;
     if (file != CA_NO_FILE && !written)

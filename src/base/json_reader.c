@@ -44,9 +44,9 @@ bool ca_json_say(struct ca_json_reader *r, const char *format, ...)
     return false;
 }
 
-void ca_json_unparsed(struct ca_json_reader *r, const json_error_t *error)
+void ca_json_unparsed(struct ca_json_reader *r, const struct ca_json_error *error)
 {
-    if (error->text[0] == '\0') /* the parser's own allocations fail without a message */
+    if (error->no_memory)
         ca_json_no_memory(r);
     else if (r->file)
         ca_json_say(r, "line %d is not JSON: %s", error->line, error->text);
@@ -54,34 +54,34 @@ void ca_json_unparsed(struct ca_json_reader *r, const json_error_t *error)
         ca_json_say(r, "line %d is not JSON, or gives a member twice", error->line);
 }
 
-json_t *ca_json_parse(struct ca_json_reader *r, const char *text, size_t bytes, size_t most,
-                      const char *kind)
+struct ca_json *ca_json_parse(struct ca_json_reader *r, const char *text, size_t bytes, size_t most,
+                              const char *kind)
 {
-    json_error_t error = {.text = ""};
+    struct ca_json_error error;
 
     ca_reason(r->reason, r->reason_bytes, "%s", "");
     if (bytes > most) {
         ca_json_refuse(r, "it is larger than any", kind);
         return NULL;
     }
-    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    struct ca_json *root = ca_json_read(text, bytes, &error);
     if (!root)
         ca_json_unparsed(r, &error);
     return root;
 }
 
-int ca_json_is_format(const json_t *root, const char *name)
+int ca_json_is_format(const struct ca_json *root, const char *name)
 {
-    const char *format = json_string_value(json_object_get(root, "format"));
+    const char *format = ca_json_text(ca_json_get(root, "format"));
 
     return format && strcmp(format, name) == 0;
 }
 
-void ca_json_version(struct ca_json_reader *r, const json_t *root, const char *version)
+void ca_json_version(struct ca_json_reader *r, const struct ca_json *root, const char *version)
 {
-    const json_t *value = json_object_get(root, "version");
+    const struct ca_json *value = ca_json_get(root, "version");
 
-    if (!json_is_integer(value) || json_integer_value(value) != 1)
+    if (!ca_json_is(value, CA_JSON_INTEGER) || ca_json_integer(value) != 1)
         ca_json_refuse(r, version, "is not 1, the only one that this version of clattn knows");
 }
 
@@ -89,12 +89,12 @@ void ca_json_version(struct ca_json_reader *r, const json_t *root, const char *v
 
 struct ca_json_place ca_place_child(const struct ca_json_place *in, const char *key)
 {
-    return (struct ca_json_place){in, key, 0, json_object_get(in->value, key), in->reader};
+    return (struct ca_json_place){in, key, 0, ca_json_get(in->value, key), in->reader};
 }
 
 struct ca_json_place ca_place_element(const struct ca_json_place *in, size_t index)
 {
-    return (struct ca_json_place){in, NULL, index, json_array_get(in->value, index), in->reader};
+    return (struct ca_json_place){in, NULL, index, ca_json_at(in->value, index), in->reader};
 }
 
 /* Appends a step such as "devices[0]" or ".problem" to the path of `length` characters, and returns
@@ -137,14 +137,14 @@ bool ca_place_refuse(const struct ca_json_place *place, const char *format, ...)
 
 bool ca_place_object(const struct ca_json_place *place)
 {
-    return json_is_object(place->value) || ca_place_refuse(place, "is not an object");
+    return ca_json_is(place->value, CA_JSON_OBJECT) || ca_place_refuse(place, "is not an object");
 }
 
 bool ca_place_array(const struct ca_json_place *place, size_t least, size_t most)
 {
-    if (!json_is_array(place->value))
+    if (!ca_json_is(place->value, CA_JSON_ARRAY))
         return ca_place_refuse(place, "is not an array");
-    const size_t size = json_array_size(place->value);
+    const size_t size = ca_json_size(place->value);
     return (size >= least && size <= most) ||
            ca_place_refuse(place, "has %zu elements, but there may be %zu to %zu", size, least,
                            most);
@@ -155,12 +155,12 @@ bool ca_place_text(const struct ca_json_place *in, const char *key, char *text, 
 {
     const struct ca_json_place place = ca_place_child(in, key);
 
-    if (!json_is_string(place.value))
+    if (!ca_json_is(place.value, CA_JSON_STRING))
         return ca_place_refuse(&place, "is not a text");
-    if (json_string_length(place.value) >= bytes)
+    if (place.value->count >= bytes)
         return in->reader->file ? ca_place_refuse(&place, "is longer than %zu bytes", bytes - 1)
                                 : ca_place_refuse(&place, "is longer than the library keeps");
-    strcpy(text, json_string_value(place.value));
+    strcpy(text, ca_json_text(place.value));
     if (in->reader->clean)
         in->reader->clean(text);
     return true;
@@ -170,7 +170,7 @@ bool ca_place_text_or_null(const struct ca_json_place *in, const char *key, char
                            size_t bytes)
 {
     text[0] = '\0';
-    if (json_is_null(json_object_get(in->value, key)))
+    if (ca_json_is(ca_json_get(in->value, key), CA_JSON_NULL))
         return true;
     return ca_place_text(in, key, text, bytes);
 }
@@ -179,13 +179,13 @@ bool ca_place_copy(const struct ca_json_place *in, const char *key, bool may_be_
 {
     const struct ca_json_place place = ca_place_child(in, key);
 
-    if (may_be_null && json_is_null(place.value))
+    if (may_be_null && ca_json_is(place.value, CA_JSON_NULL))
         return true;
-    if (!json_is_string(place.value))
+    if (!ca_json_is(place.value, CA_JSON_STRING))
         return ca_place_refuse(&place, "is not a text");
-    if (json_string_length(place.value) == 0)
+    if (place.value->count == 0)
         return ca_place_refuse(&place, "is empty");
-    *text = ca_text_copy(json_string_value(place.value));
+    *text = ca_text_copy(ca_json_text(place.value));
     if (!*text)
         return ca_json_say(in->reader, "no memory for the results");
     if (in->reader->clean)
@@ -197,7 +197,7 @@ bool ca_place_word(const struct ca_json_place *in, const char *key, const char *
                    size_t *position)
 {
     const struct ca_json_place place = ca_place_child(in, key);
-    const char *text = json_string_value(place.value);
+    const char *text = ca_json_text(place.value);
 
     if (!text)
         return ca_place_refuse(&place, "is not a text");
@@ -211,15 +211,16 @@ bool ca_place_flag(const struct ca_json_place *in, const char *key, bool *flag)
 {
     const struct ca_json_place place = ca_place_child(in, key);
 
-    *flag = json_is_true(place.value);
-    return json_is_boolean(place.value) || ca_place_refuse(&place, "is neither true nor false");
+    *flag = ca_json_is(place.value, CA_JSON_TRUE);
+    return (ca_json_is(place.value, CA_JSON_TRUE) || ca_json_is(place.value, CA_JSON_FALSE)) ||
+           ca_place_refuse(&place, "is neither true nor false");
 }
 
 bool ca_place_number_here(const struct ca_json_place *place, double least, double *number)
 {
-    if (!json_is_number(place->value))
+    if (!ca_json_is_number(place->value))
         return ca_place_refuse(place, "is not a number");
-    *number = json_number_value(place->value);
+    *number = ca_json_real(place->value);
     if (*number > CA_PLACE_LARGE)
         return ca_place_refuse(place, "is %g, but must be at most %g", *number, CA_PLACE_LARGE);
     return *number >= least || ca_place_refuse(place, "is %g, but must be %s", *number,
@@ -238,10 +239,10 @@ bool ca_place_count(const struct ca_json_place *in, const char *key, size_t leas
 {
     const struct ca_json_place place = ca_place_child(in, key);
 
-    if (!json_is_integer(place.value))
+    if (!ca_json_is(place.value, CA_JSON_INTEGER))
         return ca_place_refuse(&place, "is not a whole number");
-    const json_int_t value = json_integer_value(place.value);
-    if (value < (json_int_t)least || (unsigned long long)value > most)
+    const long long value = ca_json_integer(place.value);
+    if (value < (long long)least || (unsigned long long)value > most)
         return ca_place_refuse(&place, "is %lld, but must be from %zu to %zu", (long long)value,
                                least, most);
     *count = (size_t)value;
@@ -253,28 +254,28 @@ bool ca_place_count(const struct ca_json_place *in, const char *key, size_t leas
 static void read_text(const struct ca_json_place *in, const struct ca_json_field *field,
                       void *member)
 {
-    const json_t *value = json_object_get(in->value, field->key);
+    const struct ca_json *value = ca_json_get(in->value, field->key);
     char **copy = member;
 
     *copy = NULL;
     if (in->reader->status != CLATTN_SUCCESS)
         return;
-    if (!json_is_string(value) || json_string_length(value) >= field->bytes) {
+    if (!ca_json_is(value, CA_JSON_STRING) || value->count >= field->bytes) {
         ca_json_refuse(in->reader, field->key, "is missing, or too long, or not a text");
         return;
     }
-    *copy = malloc(json_string_length(value) + 1);
+    *copy = malloc(value->count + 1);
     if (*copy)
-        memcpy(*copy, json_string_value(value), json_string_length(value) + 1);
+        memcpy(*copy, ca_json_text(value), value->count + 1);
     else
         ca_json_no_memory(in->reader);
 }
 
-double ca_json_number(struct ca_json_reader *r, const json_t *value, const char *key)
+double ca_json_number(struct ca_json_reader *r, const struct ca_json *value, const char *key)
 {
-    if (!json_is_number(value))
+    if (!ca_json_is_number(value))
         ca_json_refuse(r, key, "is missing, or not a number");
-    return json_number_value(value);
+    return ca_json_real(value);
 }
 
 static void read_number(const struct ca_json_place *in, const struct ca_json_field *field,
@@ -282,7 +283,7 @@ static void read_number(const struct ca_json_place *in, const struct ca_json_fie
 {
     double *number = member;
 
-    *number = ca_json_number(in->reader, json_object_get(in->value, field->key), field->key);
+    *number = ca_json_number(in->reader, ca_json_get(in->value, field->key), field->key);
 }
 
 static void read_name(const struct ca_json_place *in, const struct ca_json_field *field,
@@ -304,10 +305,11 @@ static void read_flag(const struct ca_json_place *in, const struct ca_json_field
 static void read_seconds(const struct ca_json_place *in, const struct ca_json_field *field,
                          void *member)
 {
-    const json_t *value = json_object_get(in->value, field->key);
+    const struct ca_json *value = ca_json_get(in->value, field->key);
     double *seconds = member;
 
-    *seconds = json_is_null(value) ? INFINITY : ca_json_number(in->reader, value, field->key);
+    *seconds =
+        ca_json_is(value, CA_JSON_NULL) ? INFINITY : ca_json_number(in->reader, value, field->key);
     if (*seconds < 0.0)
         ca_json_refuse(in->reader, field->key, "is below 0");
 }
@@ -354,7 +356,7 @@ bool ca_place_fields(const struct ca_json_place *in, const struct ca_json_field 
     return in->reader->status == CLATTN_SUCCESS;
 }
 
-bool ca_json_fields(struct ca_json_reader *r, const json_t *object,
+bool ca_json_fields(struct ca_json_reader *r, const struct ca_json *object,
                     const struct ca_json_field *fields, size_t count, void *to)
 {
     const struct ca_json_place place = {.value = object, .reader = r};

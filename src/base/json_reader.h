@@ -3,8 +3,8 @@
 #ifndef CA_JSON_READER_H
 #define CA_JSON_READER_H
 
+#include "base/json.h"
 #include <clattn/context.h>
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -29,17 +29,17 @@ void ca_json_no_memory(struct ca_json_reader *r);
  * false. */
 bool ca_json_say(struct ca_json_reader *r, const char *format, ...);
 
-/* Reports the parser's error; without one, the parser had no memory. */
-void ca_json_unparsed(struct ca_json_reader *r, const json_error_t *error);
+/* Reports why a text could not be read. */
+void ca_json_unparsed(struct ca_json_reader *r, const struct ca_json_error *error);
 
-/* The whole text, of at most `most` bytes: a larger one "is larger than any KIND". NULL on failure. */
-json_t *ca_json_parse(struct ca_json_reader *r, const char *text, size_t bytes, size_t most,
-                      const char *kind);
+/* The whole text, of at most `most` bytes: a larger one "is larger than any KIND". NULL on failure; ca_json_free() frees it. */
+struct ca_json *ca_json_parse(struct ca_json_reader *r, const char *text, size_t bytes, size_t most,
+                              const char *kind);
 
 /* The first returns whether the member "format" has this name. The second checks that "version"
  * is 1; messages call it `version`. */
-int ca_json_is_format(const json_t *root, const char *name);
-void ca_json_version(struct ca_json_reader *r, const json_t *root, const char *version);
+int ca_json_is_format(const struct ca_json *root, const char *name);
+void ca_json_version(struct ca_json_reader *r, const struct ca_json *root, const char *version);
 
 /* ---- values and the ways to them -------------------------------------------------------------- */
 
@@ -48,7 +48,7 @@ struct ca_json_place {
     const struct ca_json_place *in; /* NULL: this is the whole document */
     const char *key;
     size_t index;
-    const json_t *value; /* NULL if nothing is there */
+    const struct ca_json *value; /* NULL if nothing is there */
     struct ca_json_reader *reader;
 };
 
@@ -117,12 +117,12 @@ struct ca_json_field {
 
 /* Reads the fields, all of which must be there. Texts that are not read are NULL. Returns false if
  * there was an error, now or before. */
-bool ca_json_fields(struct ca_json_reader *r, const json_t *object,
+bool ca_json_fields(struct ca_json_reader *r, const struct ca_json *object,
                     const struct ca_json_field *fields, size_t count, void *to);
 bool ca_place_fields(const struct ca_json_place *in, const struct ca_json_field *fields,
                      size_t count, void *to);
 
 /* A number of a list that is called `key`. */
-double ca_json_number(struct ca_json_reader *r, const json_t *value, const char *key);
+double ca_json_number(struct ca_json_reader *r, const struct ca_json *value, const char *key);
 
 #endif

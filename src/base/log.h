@@ -25,7 +25,9 @@ const char *ca_last_error(uint64_t owner);
 
 enum { CA_LOG_BYTES = 1024, CA_REASON_BYTES = 256 };
 
-#if defined(__GNUC__)
+#if defined(__MINGW32__)
+#define CA_PRINTF(text, first) __attribute__((format(gnu_printf, text, first)))
+#elif defined(__GNUC__)
 #define CA_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define CA_PRINTF(text, first)

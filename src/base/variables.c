@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/variables.h"
 
-#include <stdlib.h>
+#include "os/environment.h"
 
 const char *ca_environment(enum ca_variable variable)
 {
@@ -11,5 +11,5 @@ const char *ca_environment(enum ca_variable variable)
 #undef VARIABLE
     };
 
-    return getenv(names[variable]);
+    return ca_environment_value(names[variable]);
 }

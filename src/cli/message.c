@@ -64,3 +64,13 @@ json_t *message_json(const char *raw)
     free(clean);
     return string;
 }
+
+struct ca_json *message_read(const json_t *value)
+{
+    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    struct ca_json_error error;
+    struct ca_json *read = text != NULL ? ca_json_read(text, strlen(text), &error) : NULL;
+
+    free(text);
+    return read;
+}

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+struct ca_json;
+
 struct message {
     char text[512];
 };
@@ -25,5 +27,8 @@ char *message_text(const char *format, va_list arguments);
 
 /* A copy of a text that is made printable, as a string; NULL without memory, or of NULL. */
 json_t *message_json(const char *raw);
+
+/* What a value has become when it is read again, by the library's reader; NULL without memory. ca_json_free() frees it. */
+struct ca_json *message_read(const json_t *value);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that kernels use by its address: shared virtual memory of OpenCL 2.0 (SVM), and Intel's unified
  * shared memory (USM, the extension cl_intel_unified_shared_memory). The library is built against
- * OpenCL 1.2: newer calls are there where the loader that it meets has them. */
+ * OpenCL 1.2: newer calls are looked up in the loader that it meets, which may have none. */
 #ifndef CA_POINTERS_H
 #define CA_POINTERS_H
 
@@ -9,7 +9,9 @@
 
 /* The calls that give a device's kernels addresses; all zero where kernels take none. */
 struct ca_pointers {
-    int svm;
+    cl_int(CL_API_CALL *set_svm)(cl_kernel, cl_uint, const void *);
+    cl_int(CL_API_CALL *copy_svm)(cl_command_queue, cl_bool, void *, const void *, size_t, cl_uint,
+                                  const cl_event *, cl_event *);
     cl_int(CL_API_CALL *set_usm)(cl_kernel, cl_uint, const void *);
     cl_int(CL_API_CALL *find_usm)(cl_context, const void *, cl_uint, size_t, void *, size_t *);
     cl_int(CL_API_CALL *copy_usm)(cl_command_queue, cl_bool, void *, const void *, size_t, cl_uint,

@@ -34,9 +34,10 @@ static const struct ca_json_field flags[] = {
 
 enum { NUM_TEXTS = sizeof texts / sizeof *texts, NUM_FLAGS = sizeof flags / sizeof *flags };
 
-static const json_t *get(struct ca_json_reader *r, const json_t *device, const char *key)
+static const struct ca_json *get(struct ca_json_reader *r, const struct ca_json *device,
+                                 const char *key)
 {
-    const json_t *value = json_object_get(device, key);
+    const struct ca_json *value = ca_json_get(device, key);
 
     if (!value)
         ca_json_refuse(r, key, "is missing");
@@ -44,36 +45,39 @@ static const json_t *get(struct ca_json_reader *r, const json_t *device, const c
 }
 
 /* Reads the numbers; one that its member cannot hold is beyond its limits. */
-static void read_numbers(struct ca_json_reader *r, const json_t *device, clattn_device_info *info)
+static void read_numbers(struct ca_json_reader *r, const struct ca_json *device,
+                         clattn_device_info *info)
 {
     const struct ca_fact *fact;
 
     for (size_t n = 0; (fact = ca_fact_at(n)) != NULL; n++) {
-        const json_t *value = get(r, device, fact->name);
-        const json_int_t number = json_integer_value(value);
-        if (value && !json_is_integer(value))
+        const struct ca_json *value = get(r, device, fact->name);
+        const long long number = ca_json_integer(value);
+        if (value && !ca_json_is(value, CA_JSON_INTEGER))
             ca_json_refuse(r, fact->name, "is not a whole number");
         else if (r->status == CLATTN_SUCCESS &&
-                 (number < (json_int_t)fact->least || number > (json_int_t)fact->most)) {
+                 (number < (long long)fact->least || number > (long long)fact->most)) {
             r->status = CLATTN_FILE_ERROR;
             ca_reason(r->reason, r->reason_bytes,
-                      "%s is %" JSON_INTEGER_FORMAT " but must be from %llu to %llu", fact->name,
+                      "%s is %lld but must be from %llu to %llu", fact->name,
                       number, (unsigned long long)fact->least, (unsigned long long)fact->most);
         } else if (r->status == CLATTN_SUCCESS)
             ca_fact_set(fact, info, (cl_ulong)number);
     }
 }
 
-static void read_sizes(struct ca_json_reader *r, const json_t *device, clattn_device_info *info)
+static void read_sizes(struct ca_json_reader *r, const struct ca_json *device,
+                       clattn_device_info *info)
 {
-    const json_t *sizes = get(r, device, "max_work_item_sizes");
+    const struct ca_json *sizes = get(r, device, "max_work_item_sizes");
 
     if (!sizes)
         return;
     for (size_t n = 0; n < 3; n++) {
-        const json_t *size = json_array_get(sizes, n);
-        const json_int_t number = json_integer_value(size);
-        if (json_array_size(sizes) != 3 || !json_is_integer(size) || number < 1 || number > 1 << 30)
+        const struct ca_json *size = ca_json_at(sizes, n);
+        const long long number = ca_json_integer(size);
+        if (ca_json_size(sizes) != 3 || !ca_json_is(size, CA_JSON_INTEGER) || number < 1 ||
+            number > 1 << 30)
             ca_json_refuse(r, "max_work_item_sizes",
                            "is not three whole numbers from 1 to 1073741824");
         else
@@ -81,7 +85,8 @@ static void read_sizes(struct ca_json_reader *r, const json_t *device, clattn_de
     }
 }
 
-static void read_type(struct ca_json_reader *r, const json_t *device, clattn_device_info *info)
+static void read_type(struct ca_json_reader *r, const struct ca_json *device,
+                      clattn_device_info *info)
 {
     static const struct {
         const char *word;
@@ -89,7 +94,7 @@ static void read_type(struct ca_json_reader *r, const json_t *device, clattn_dev
     } types[] = {{"cpu", CL_DEVICE_TYPE_CPU},
                  {"gpu", CL_DEVICE_TYPE_GPU},
                  {"accelerator", CL_DEVICE_TYPE_ACCELERATOR}};
-    const char *word = json_string_value(get(r, device, "type"));
+    const char *word = ca_json_text(get(r, device, "type"));
 
     for (size_t n = 0; word && n < sizeof types / sizeof *types; n++)
         if (strcmp(word, types[n].word) == 0)
@@ -98,37 +103,38 @@ static void read_type(struct ca_json_reader *r, const json_t *device, clattn_dev
         ca_json_refuse(r, "type", "is none of \"cpu\", \"gpu\" and \"accelerator\"");
 }
 
-static void read_extensions(struct ca_json_reader *r, const json_t *device,
+static void read_extensions(struct ca_json_reader *r, const struct ca_json *device,
                             clattn_device_info *info)
 {
-    const json_t *list = get(r, device, "extensions");
+    const struct ca_json *list = get(r, device, "extensions");
     size_t length = 0;
 
-    if (list && !json_is_array(list))
+    if (list && !ca_json_is(list, CA_JSON_ARRAY))
         ca_json_refuse(r, "extensions", "is not a list of texts");
-    for (size_t n = 0; r->status == CLATTN_SUCCESS && n < json_array_size(list); n++) {
-        const json_t *name = json_array_get(list, n);
-        const char *text = json_string_value(name);
+    for (size_t n = 0; r->status == CLATTN_SUCCESS && n < ca_json_size(list); n++) {
+        const struct ca_json *name = ca_json_at(list, n);
+        const char *text = ca_json_text(name);
         if (!text || !*text || strpbrk(text, " \t\n"))
             ca_json_refuse(r, "extensions", "holds something that is not one word");
-        else if (length + json_string_length(name) + 2 > sizeof info->extensions)
+        else if (length + name->count + 2 > sizeof info->extensions)
             ca_json_refuse(r, "extensions", "are longer than the library keeps");
         else {
             if (length > 0)
                 info->extensions[length++] = ' ';
-            memcpy(info->extensions + length, text, json_string_length(name) + 1);
-            length += json_string_length(name);
+            memcpy(info->extensions + length, text, name->count + 1);
+            length += name->count;
         }
     }
     info->fp16 = ca_facts_have(info, "cl_khr_fp16");
     info->fp64 = ca_facts_have(info, "cl_khr_fp64");
 }
 
-static void read_device(struct ca_json_reader *r, const json_t *device, clattn_device_info *info)
+static void read_device(struct ca_json_reader *r, const struct ca_json *device,
+                        clattn_device_info *info)
 {
     size_t count = NUM_TEXTS + NUM_FLAGS + NUM_OTHERS;
 
-    if (!json_is_object(device)) {
+    if (!ca_json_is(device, CA_JSON_OBJECT)) {
         ca_json_refuse(r, "device", "is missing, or not an object");
         return;
     }
@@ -142,13 +148,14 @@ static void read_device(struct ca_json_reader *r, const json_t *device, clattn_d
     read_extensions(r, device, info);
     for (size_t n = 0; ca_fact_at(n); n++)
         count++;
-    if (json_object_size(device) != count)
+    if (ca_json_size(device) != count)
         ca_json_refuse(r, "device", "holds a fact that this version does not know");
     if (r->status == CLATTN_SUCCESS && !ca_facts_check(info, r->reason, r->reason_bytes))
         r->status = CLATTN_FILE_ERROR;
 }
 
-static void read_document(struct ca_json_reader *r, const json_t *root, clattn_device_info *info)
+static void read_document(struct ca_json_reader *r, const struct ca_json *root,
+                          clattn_device_info *info)
 {
     static const char *const known[] = {"format", "version", "device", "sources", "assumed"};
     size_t members = 0;
@@ -157,11 +164,11 @@ static void read_document(struct ca_json_reader *r, const json_t *root, clattn_d
         ca_json_refuse(r, "format", "is not \"clattn-profile\"");
     ca_json_version(r, root, "version");
     for (size_t n = 0; n < sizeof known / sizeof *known; n++)
-        members += json_object_get(root, known[n]) != NULL;
-    if (json_object_size(root) != members)
+        members += ca_json_get(root, known[n]) != NULL;
+    if (ca_json_size(root) != members)
         ca_json_refuse(r, "the profile", "holds a member that this version does not know");
     if (r->status == CLATTN_SUCCESS)
-        read_device(r, json_object_get(root, "device"), info);
+        read_device(r, ca_json_get(root, "device"), info);
 }
 
 static clattn_status parse(const char *text, size_t text_bytes, clattn_device_info *info,
@@ -174,10 +181,10 @@ static clattn_status parse(const char *text, size_t text_bytes, clattn_device_in
 
     if (!text || !CA_FILLABLE(clattn_device_info, "info", info, why))
         return ca_status_with(CLATTN_INVALID_ARGUMENT, reason, reason_bytes, "%s", why);
-    json_t *root = ca_json_parse(&r, text, text_bytes, MOST_BYTES, "profile");
+    struct ca_json *root = ca_json_parse(&r, text, text_bytes, MOST_BYTES, "profile");
     if (root)
         read_document(&r, root, &found);
-    json_decref(root);
+    ca_json_free(root);
     ca_struct_fill(info, r.status == CLATTN_SUCCESS ? &found : &nothing, sizeof found);
     return r.status;
 }

@@ -13,6 +13,38 @@
 typedef intptr_t ca_file;
 enum { CA_NO_FILE = -1 }; /* as a folder: none; the path is taken as it is */
 
+/* Returns whether a character separates the parts of a path. */
+static inline bool ca_path_separates(char c)
+{
+#if defined(_WIN32)
+    return c == '/' || c == '\\';
+#else
+    return c == '/';
+#endif
+}
+
+/* The last part of a path, its name within its folder. */
+static inline const char *ca_path_name(const char *path)
+{
+    const char *name = path;
+
+    for (; *path; path++)
+        if (ca_path_separates(*path))
+            name = path + 1;
+    return name;
+}
+
+/* Returns whether a path begins at a root, and does not depend on the current folder. */
+static inline bool ca_path_is_absolute(const char *path)
+{
+#if defined(_WIN32)
+    return ca_path_separates(path[0]) ? ca_path_separates(path[1])
+                                      : path[0] && path[1] == ':' && ca_path_separates(path[2]);
+#else
+    return path[0] == '/';
+#endif
+}
+
 /* ---- what a file is --------------------------------------------------------------------------- */
 
 enum ca_file_kind { CA_FILE_REGULAR, CA_FILE_FOLDER, CA_FILE_LINK, CA_FILE_OTHER };

@@ -41,10 +41,10 @@ static void check(struct ca_json_reader *r, const char *wrong)
 }
 
 /* Reads the members of an object that has lists besides them. False after a complaint. */
-static bool read_members(struct ca_json_reader *r, const json_t *value, const char *what,
+static bool read_members(struct ca_json_reader *r, const struct ca_json *value, const char *what,
                          const struct ca_fields *fields, size_t num_lists, void *object)
 {
-    if (!json_is_object(value) || json_object_size(value) != fields->count + num_lists)
+    if (!ca_json_is(value, CA_JSON_OBJECT) || ca_json_size(value) != fields->count + num_lists)
         ca_json_refuse(r, what, "is not an object with just the members that it must have");
     return ca_json_fields(r, value, fields->list, fields->count, object);
 }
@@ -55,7 +55,7 @@ static bool read_members(struct ca_json_reader *r, const json_t *value, const ch
 struct list {
     const char *key;
     size_t most, element_bytes;
-    void (*read)(struct ca_json_reader *r, const json_t *value, void *element);
+    void (*read)(struct ca_json_reader *r, const struct ca_json *value, void *element);
     int (*order)(const void *, const void *); /* order to sort by; NULL: the list is not sorted */
     const char *element;                      /* what "is there twice" complains of */
 };
@@ -72,14 +72,14 @@ static void sort(struct ca_json_reader *r, const struct list *list, char *array,
 }
 
 /* The elements, sorted, and how many were begun: the caller frees them whatever was wrong. NULL for none. */
-static void *read_list(struct ca_json_reader *r, const json_t *object, const struct list *list,
-                       size_t *count)
+static void *read_list(struct ca_json_reader *r, const struct ca_json *object,
+                       const struct list *list, size_t *count)
 {
-    const json_t *values = json_object_get(object, list->key);
-    const size_t size = json_array_size(values);
+    const struct ca_json *values = ca_json_get(object, list->key);
+    const size_t size = ca_json_size(values);
 
     *count = 0;
-    if (!json_is_array(values) || size > list->most)
+    if (!ca_json_is(values, CA_JSON_ARRAY) || size > list->most)
         ca_json_refuse(r, list->key, "is missing, or too long, or not a list");
     if (r->status != CLATTN_SUCCESS || size == 0)
         return NULL;
@@ -88,7 +88,7 @@ static void *read_list(struct ca_json_reader *r, const json_t *object, const str
         ca_json_no_memory(r);
     while (r->status == CLATTN_SUCCESS && *count < size) {
         const size_t n = (*count)++;
-        list->read(r, json_array_get(values, n), array + n * list->element_bytes);
+        list->read(r, ca_json_at(values, n), array + n * list->element_bytes);
     }
     if (r->status == CLATTN_SUCCESS && list->order)
         sort(r, list, array, size);
@@ -97,12 +97,12 @@ static void *read_list(struct ca_json_reader *r, const json_t *object, const str
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-static void read_sample(struct ca_json_reader *r, const json_t *value, void *element)
+static void read_sample(struct ca_json_reader *r, const struct ca_json *value, void *element)
 {
     *(double *)element = ca_json_number(r, value, "samples");
 }
 
-static void read_entry(struct ca_json_reader *r, const json_t *value, void *element)
+static void read_entry(struct ca_json_reader *r, const struct ca_json *value, void *element)
 {
     static const struct list samples = {
         .key = "samples",
@@ -118,7 +118,7 @@ static void read_entry(struct ca_json_reader *r, const json_t *value, void *elem
         check(r, ca_entry_wrong(entry));
 }
 
-static void read_class(struct ca_json_reader *r, const json_t *value, void *element)
+static void read_class(struct ca_json_reader *r, const struct ca_json *value, void *element)
 {
     static const struct list entries = {"entries",  CA_TABLE_CLASS_ENTRIES, sizeof(struct ca_entry),
                                         read_entry, ca_entry_order,         "an entry"};
@@ -132,7 +132,7 @@ static void read_class(struct ca_json_reader *r, const json_t *value, void *elem
             ca_json_refuse(r, "an entry", "is there twice");
 }
 
-static void read_banned(struct ca_json_reader *r, const json_t *value, void *element)
+static void read_banned(struct ca_json_reader *r, const struct ca_json *value, void *element)
 {
     struct ca_banned *banned = element;
 
@@ -140,7 +140,7 @@ static void read_banned(struct ca_json_reader *r, const json_t *value, void *ele
         check(r, ca_banned_wrong(banned));
 }
 
-static void read_device(struct ca_json_reader *r, const json_t *value, void *element)
+static void read_device(struct ca_json_reader *r, const struct ca_json *value, void *element)
 {
     static const struct list classes = {"classes",  SIZE_MAX,       sizeof(struct ca_class),
                                         read_class, ca_class_order, "a class"};
@@ -156,7 +156,8 @@ static void read_device(struct ca_json_reader *r, const json_t *value, void *ele
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
-static void read_document(struct ca_json_reader *r, const json_t *root, struct ca_table *table)
+static void read_document(struct ca_json_reader *r, const struct ca_json *root,
+                          struct ca_table *table)
 {
     static const struct list devices = {
         "devices", SIZE_MAX, sizeof(struct ca_device_table), read_device, ca_device_table_order,
@@ -166,7 +167,7 @@ static void read_document(struct ca_json_reader *r, const json_t *root, struct c
         ca_json_refuse(r, "it",
                        "is not a tuning document of clattn: its format is not clattn-tuning");
     ca_json_version(r, root, "its version");
-    if (!json_is_object(root) || json_object_size(root) != 3)
+    if (!ca_json_is(root, CA_JSON_OBJECT) || ca_json_size(root) != 3)
         ca_json_refuse(r, "it", "is not an object with just the members that it must have");
     table->devices = read_list(r, root, &devices, &table->num_devices);
 }
@@ -177,10 +178,10 @@ clattn_status ca_table_read(const char *text, size_t bytes, struct ca_table *tab
     struct ca_json_reader r = {.reason = reason, .reason_bytes = reason_bytes};
 
     memset(table, 0, sizeof *table);
-    json_t *root = ca_json_parse(&r, text, bytes, CA_TABLE_BYTES, "tuning document");
+    struct ca_json *root = ca_json_parse(&r, text, bytes, CA_TABLE_BYTES, "tuning document");
     if (root)
         read_document(&r, root, table);
-    json_decref(root);
+    ca_json_free(root);
     if (r.status != CLATTN_SUCCESS)
         ca_table_free(table);
     return r.status;

@@ -16,10 +16,7 @@ Test(append_problem, what_is_printed) {
         "append bf16 b1 h1 q0 k0 d128 rope=halves:2:1.5",
     };
 
-    for (size_t n = 0; n < sizeof canonical / sizeof *canonical; n++) {
-        const clattn_problem p = fixture_problem(canonical[n]);
-        cr_expect_str_eq(problem_printed(&p), canonical[n]);
-    }
+    problem_texts_canonical(canonical, sizeof canonical / sizeof *canonical);
 }
 
 Test(append_problem, words_that_are_refused) {
@@ -76,9 +73,7 @@ Test(append_problem, members_of_other_operations) {
 }
 
 Test(append_problem, operations_and_classes) {
-    static const struct {
-        const char *text, *class;
-    } cases[] = {
+    static const struct problem_and_class cases[] = {
         {"append f32 b3 h12/4 q5 k1000 d100 klen", "append f32 b1 h16/4 q16 k1024 d100 klen"},
         {"append f16 b1 h1 q1 k9999999 d64 cache=f32 rope=pairs:8:500 queries",
          "append f16 b1 h1 q1 k4096 d64 cache=f32 rope=pairs:8:10000 queries"},
@@ -91,13 +86,5 @@ Test(append_problem, operations_and_classes) {
         fixture_problem("append f32 b2 h4/2 q3 k9 d64 rope=pairs:20:10 queries");
 
     cr_expect(clattn_problem_flops(&p) == 6.0 * 2 * 3 * (2 + 4) * 10);
-    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        const clattn_problem of = fixture_problem(cases[n].text);
-        char class[CA_CLASS_TEXT], again[CA_CLASS_TEXT];
-        clattn_problem_class(&of, class, CA_CLASS_TEXT, NULL);
-        cr_expect_str_eq(class, cases[n].class);
-        const clattn_problem r = fixture_problem(class);
-        clattn_problem_class(&r, again, CA_CLASS_TEXT, NULL);
-        cr_expect_str_eq(again, class);
-    }
+    problem_classes_exact(cases, sizeof cases / sizeof *cases);
 }

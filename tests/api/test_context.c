@@ -307,6 +307,7 @@ Test(context, cache_directory) {
         {NULL, "", "/home", "/home/.cache/clattn"},
         {"own", "relative", "/home", "own"},
         {"", "/xdg", "/home", NULL},
+        {"none", "/xdg", "/home", NULL},
     };
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {

@@ -16,10 +16,7 @@ Test(double_backward_problem, what_is_printed) {
         "bwd2 f32 b1 h1 q5 k7 d7 ggv=none diagonal=-3 window=*,2",
     };
 
-    for (size_t n = 0; n < sizeof canonical / sizeof *canonical; n++) {
-        const clattn_problem p = fixture_problem(canonical[n]);
-        cr_expect_str_eq(problem_printed(&p), canonical[n]);
-    }
+    problem_texts_canonical(canonical, sizeof canonical / sizeof *canonical);
     const clattn_problem p = fixture_problem("layout=bshd bwd2 q3 f32 h2 d8");
     cr_expect_str_eq(problem_printed(&p),
                      "bwd2 f32 b1 h2 q3 k3 d8 q=bshd k=bshd v=bshd o=bshd do=bshd dq=bshd dk=bshd "
@@ -69,9 +66,7 @@ Test(double_backward_problem, operations) {
 
 /* Sizes are rounded but for dims; a class is its own. */
 Test(double_backward_problem, classes) {
-    static const struct {
-        const char *text, *class;
-    } cases[] = {
+    static const struct problem_and_class cases[] = {
         {"bwd2 f32 b2 h12/6 q5 k9 d100 scale=3", "bwd2 f32 b1 h32/16 q4 k8 d100"},
         {"bwd2 f16 q500 d64 causal=tl ggk=none layout=bshd",
          "bwd2 f16 b1 h1 q512 k512 d64 ggk=none causal=tl"},
@@ -79,15 +74,7 @@ Test(double_backward_problem, classes) {
          "bwd2 f32 b1 h1 q8 k8 d4 v=64.64.8.2 window=4,8 klen"},
     };
 
-    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        const clattn_problem p = fixture_problem(cases[n].text);
-        char class[CA_CLASS_TEXT], again[CA_CLASS_TEXT];
-        clattn_problem_class(&p, class, CA_CLASS_TEXT, NULL);
-        cr_expect_str_eq(class, cases[n].class);
-        const clattn_problem r = fixture_problem(class);
-        clattn_problem_class(&r, again, CA_CLASS_TEXT, NULL);
-        cr_expect_str_eq(again, class);
-    }
+    problem_classes_exact(cases, sizeof cases / sizeof *cases);
     const clattn_problem a = fixture_problem("bwd2 f32 h1 q64 d64");
     const clattn_problem b = fixture_problem("bwd2 f32 h1 q64 d64 ggq=none");
     const clattn_problem backward = fixture_problem("bwd f32 h1 q64 d64");

@@ -15,10 +15,7 @@ Test(merge_problem, what_is_printed) {
         "merge f32 b2 h3 q5 d7 n2 sinks accumulate",
     };
 
-    for (size_t n = 0; n < sizeof canonical / sizeof *canonical; n++) {
-        const clattn_problem p = fixture_problem(canonical[n]);
-        cr_expect_str_eq(problem_printed(&p), canonical[n]);
-    }
+    problem_texts_canonical(canonical, sizeof canonical / sizeof *canonical);
     const clattn_problem p = fixture_problem("n3 merge layout=bshd d8 f16 h2 q3");
     cr_expect_str_eq(problem_printed(&p), "merge f16 b1 h2 q3 d8 n3 parts=bshd o=bshd");
     cr_expect(p.merge.states == 3 && p.merge.heads == 2 && p.operation == CLATTN_MERGE);
@@ -73,9 +70,7 @@ Test(merge_problem, operations) {
 
 /* Sizes are rounded but for dim; a class is its own. */
 Test(merge_problem, classes) {
-    static const struct {
-        const char *text, *class;
-    } cases[] = {
+    static const struct problem_and_class cases[] = {
         {"merge f32 b2 h12 q5 d100 n3", "merge f32 b1 h1 q128 d100 n4"},
         {"merge f16 b1 h1 q1 d64 n1000 parts=bshd accumulate",
          "merge f16 b1 h1 q1 d64 n64 accumulate"},
@@ -84,15 +79,7 @@ Test(merge_problem, classes) {
         {"merge f32 h2 q3 d281474976710656 n2", "merge f32 b1 h1 q8 d281474976710656 n2"},
     };
 
-    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        const clattn_problem p = fixture_problem(cases[n].text);
-        char class[CA_CLASS_TEXT], again[CA_CLASS_TEXT];
-        clattn_problem_class(&p, class, CA_CLASS_TEXT, NULL);
-        cr_expect_str_eq(class, cases[n].class);
-        const clattn_problem r = fixture_problem(class);
-        clattn_problem_class(&r, again, CA_CLASS_TEXT, NULL);
-        cr_expect_str_eq(again, class);
-    }
+    problem_classes_exact(cases, sizeof cases / sizeof *cases);
     const clattn_problem a = fixture_problem("merge f32 h1 q64 d64 n4");
     const clattn_problem b = fixture_problem("merge f32 h1 q128 d64 n4");
     const clattn_problem c = fixture_problem("merge f32 h1 q64 d128 n4");

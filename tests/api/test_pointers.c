@@ -297,11 +297,18 @@ DeviceTest(pointers, into_unified_shared_memory)
     shared_memory_read(f, room, sizeof host, want);
     t.k = at(keys, 0, K);
 
+    const struct ca_pointers own = f->context->pointers;
     for (int svm = 0; svm < 2; svm++) {
         memset(&usm, 0, sizeof usm);
         usm.begin = (const unsigned char *)keys;
         usm.bytes = K * sizeof *keys;
-        f->context->pointers = (struct ca_pointers){svm, set_usm, find_usm, copy_usm};
+        f->context->pointers = (struct ca_pointers){
+            .set_svm = svm ? own.set_svm : NULL,
+            .copy_svm = svm ? own.copy_svm : NULL,
+            .set_usm = set_usm,
+            .find_usm = find_usm,
+            .copy_usm = copy_usm,
+        };
         cr_assert(clattn_attention_forward(plan, f->queue, &t, 0, NULL, NULL) == CLATTN_SUCCESS,
                   "%s", f->log.last);
         clFinish(f->queue);

@@ -77,10 +77,7 @@ Test(problem_text, what_is_printed) {
         "fwd f32 b2 h3 q5 k7 d3 diagonal=17 window=*,0 bias=f32:0.0.0.0 mask=bhqk scores=weights",
     };
 
-    for (size_t n = 0; n < sizeof canonical / sizeof *canonical; n++) {
-        const clattn_problem p = fixture_problem(canonical[n]);
-        cr_expect_str_eq(problem_printed(&p), canonical[n]);
-    }
+    problem_texts_canonical(canonical, sizeof canonical / sizeof *canonical);
     const struct {
         const char *text, *printed;
     } all_at_once[] = {

@@ -18,10 +18,7 @@ Test(projection_problem, what_is_printed) {
         "proj bf16 b2 h3/5 q0 d7/4 x=bshd y=sbhd w=0.0.9.2 bias=bf16 accumulate",
     };
 
-    for (size_t n = 0; n < sizeof canonical / sizeof *canonical; n++) {
-        const clattn_problem p = fixture_problem(canonical[n]);
-        cr_expect_str_eq(problem_printed(&p), canonical[n]);
-    }
+    problem_texts_canonical(canonical, sizeof canonical / sizeof *canonical);
     const clattn_problem io = fixture_problem("w=io d8/5 bias=f16\tf32 h2/3 proj q3");
     cr_expect_str_eq(problem_printed(&io), "proj f32 b1 h2/3 q3 d8/5 bias=f16");
 }

@@ -208,3 +208,13 @@ json_t *example_document(void)
     results_free(&results);
     return json_load_file(run_path(), 0, NULL);
 }
+
+void example_case(struct attention_case *attention, const char *text)
+{
+    struct message why;
+    struct job job;
+    char reason[200];
+
+    cr_assert(job_parse(text, &job, reason, sizeof reason), "%s", reason);
+    cr_assert(case_random(attention, &job, 1, &why), "%s", why.text);
+}

@@ -3,6 +3,7 @@
 #ifndef TEST_RUN_EXAMPLE_H
 #define TEST_RUN_EXAMPLE_H
 
+#include "bench/cases/case.h"
 #include "bench/records/results.h"
 #include "tests/support/rng.h"
 
@@ -31,6 +32,9 @@ void example_ranks(struct outcome *outcome, const char *mode, size_t ranks, doub
 
 /* Everything that a file can hold. */
 void example_full(struct run_results *results);
+
+/* Fills the tensors of a problem or a layer, of this text, with random data; case_free() frees them. */
+void example_case(struct attention_case *attention, const char *text);
 
 /* ---- in a file of a test that has a scratch folder -------------------------------------------- */
 

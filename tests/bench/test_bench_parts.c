@@ -6,6 +6,7 @@
 #include "bench/verify/check.h"
 #include "bench/verify/compare.h"
 #include "cli/job.h"
+#include "tests/bench/run_example.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
@@ -57,12 +58,8 @@ Test(bench_check, accepts_what_is_right_and_nothing_else) {
     const char *text = "fwd f32 b2 h4/2 q5 k9 d8/3 causal=br softcap=3 alibi mask=bk klen";
     struct attention_case attention;
     struct message why;
-    clattn_problem problem;
-    char reason[200];
 
-    cr_assert(eq(int, clattn_problem_parse(text, &problem, reason, sizeof reason), CLATTN_SUCCESS),
-              "%s", reason);
-    cr_assert(case_random(&attention, &(struct job){.problem = problem}, 1, &why), "%s", why.text);
+    example_case(&attention, text);
     float *v = attention.in[INPUT_V].data;
     for (size_t n = 0; n < attention.in[INPUT_V].bytes / sizeof *v; n++)
         v[n] = 1.25f;
@@ -241,11 +238,8 @@ Test(bench_check, a_wrong_gradient_has_its_place) {
     struct check_place place;
     struct worst worst = {.results = 0};
     struct message why;
-    clattn_problem problem;
 
-    cr_assert(clattn_problem_parse("bwd f32 h2 q3 k5 d6", &problem, NULL, 0) == CLATTN_SUCCESS);
-    const struct job job = job_of(&problem);
-    cr_assert(case_random(&attention, &job, 1, &why), "%s", why.text);
+    example_case(&attention, "bwd f32 h2 q3 k5 d6");
     float *dk = calloc(2 * 5 * 6, sizeof *dk);
     dk[30 + 2 * 6 + 3] = INFINITY;
     results.out[OUTPUT_DK] = dk;

@@ -5,6 +5,7 @@
 #include "bench/peer/peer.h"
 #include "bench/peer/peer_data.h"
 #include "cli/interrupt.h"
+#include "tests/bench/run_example.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
@@ -33,21 +34,6 @@ static struct peer_kind fake(const char *habit)
                               .program = FAKE_PEER,
                               .argument = habit,
                               .install = "fetch it"};
-}
-
-static void is_text(const char *got, const char *want)
-{
-    cr_assert(strcmp(got, want) == 0, "'%s', not '%s'", got, want);
-}
-
-static void make_case(struct attention_case *attention, const char *text)
-{
-    struct message why;
-    struct job job;
-    char reason[200];
-
-    cr_assert(job_parse(text, &job, reason, sizeof reason), "%s", reason);
-    cr_assert(case_random(attention, &job, 1, &why), "%s", why.text);
 }
 
 static void nap(void)
@@ -154,7 +140,7 @@ static struct course go(const struct peer_kind *kind, const char *text,
 {
     struct attention_case attention;
 
-    make_case(&attention, text);
+    example_case(&attention, text);
     const struct course c = go_through(kind, &attention, info);
     case_free(&attention);
     return c;
@@ -260,7 +246,7 @@ ParameterizedTest(struct misdeed *misdeed, bench_peer, a_misdeed_is_one_sentence
         kind.patience = PATIENCE;
     const struct course c = go(&kind, SMALL, &cpu);
     cr_assert(eq(int, c.answer, misdeed->answer), "%s: %s", c.stage, c.why.text);
-    is_text(c.stage, misdeed->stage);
+    check_text(c.stage, misdeed->stage);
     if (c.answer != PEER_OK)
         cr_assert(strstr(c.why.text, misdeed->why) != NULL, "%s", c.why.text);
     /* A polite refusal is no reason to start it anew. */
@@ -311,7 +297,7 @@ Test(bench_peer, an_answer_from_a_file_is_not_what_a_peer_is_compared_with) {
     const struct peer_kind kind = fake(NULL);
     struct attention_case attention;
 
-    make_case(&attention, SMALL);
+    example_case(&attention, SMALL);
     attention.o = (struct answer){calloc(24, sizeof(float)), CLATTN_F32, 24, 4};
     const struct course c = go_through(&kind, &attention, &cpu);
     cr_assert(eq(int, c.answer, PEER_OK), "%s", c.why.text);
@@ -350,7 +336,7 @@ ParameterizedTest(struct refused *refused, bench_peer, what_a_peer_does_not_know
     const struct course c = go(&kind, refused->text, &cpu);
 
     cr_assert(eq(int, c.answer, PEER_UNSUPPORTED));
-    is_text(c.why.text, refused->why);
+    check_text(c.why.text, refused->why);
     cr_assert(c.ran);
 }
 
@@ -367,13 +353,13 @@ Test(bench_peer, is_stopped_but_for_its_requests) {
     if (access("/proc/self/stat", R_OK) != 0)
         cr_skip_test("no /proc to look at");
     ca_interrupt_catch();
-    make_case(&attention, SMALL);
+    example_case(&attention, SMALL);
     cr_assert(eq(int, peer_start(&peer, &kind, "0", &gpu, 2, &why), PEER_OK), "%s", why.text);
     const pid_t pid = peer.process.worker.child.number;
     cr_assert(comes_to(pid, "T"), "state %c", state_of(pid));
-    is_text(peer.name, "Fake");
-    is_text(peer.version, "1.0 \u03b1");
-    is_text(peer.method, "loops in double precision");
+    check_text(peer.name, "Fake");
+    check_text(peer.version, "1.0 \u03b1");
+    check_text(peer.method, "loops in double precision");
     for (int n = 0; n < 2; n++) { /* the second opening closes the first */
         cr_assert(eq(int, peer_open(&peer, &attention, 1, &why), PEER_OK), "%s", why.text);
         cr_assert(comes_to(pid, "T"));
@@ -390,7 +376,7 @@ Test(bench_peer, is_stopped_but_for_its_requests) {
     peer_end(&peer);
     cr_assert(eq(chr, state_of(pid), '-'), "it survived, stopped");
     cr_assert(eq(int, peer_open(&peer, &attention, 1, &why), PEER_FAILED));
-    is_text(why.text, "Fake does not run");
+    check_text(why.text, "Fake does not run");
     cr_assert(eq(int, peer_start(&peer, &kind, "0", &gpu, 2, &why), PEER_OK), "anew: %s", why.text);
     peer_end(&peer);
     nothing_is_left();
@@ -406,7 +392,7 @@ static void work_until_killed(const char *habit, int report)
     struct peer peer;
 
     ca_interrupt_catch();
-    make_case(&attention, SMALL);
+    example_case(&attention, SMALL);
     if (peer_start(&peer, &kind, "0", &cpu, 1, &why) != PEER_OK)
         _exit(1);
     const pid_t pids[] = {peer.process.worker.child.number, peer.process.guard.child.number};
@@ -469,7 +455,7 @@ Test(bench_peer, an_interruption_ends_the_waiting) {
     alarm(1);
     const struct course c = go(&kind, SMALL, &cpu);
     cr_assert(eq(int, c.answer, PEER_FAILED));
-    is_text(c.why.text, "Fake was interrupted");
+    check_text(c.why.text, "Fake was interrupted");
     cr_assert(ca_interrupted());
 }
 
@@ -485,8 +471,8 @@ Test(bench_peer, kinds_are_found_by_key_or_by_path) {
     cr_assert(not(peer_kind_suits(peer_kind_find("openblas"), CL_DEVICE_TYPE_GPU)));
     cr_assert(peer_kind_suits(peer_kind_find("clblast"), CL_DEVICE_TYPE_GPU));
     const struct peer_kind own = peer_kind_path("./some/peer");
-    is_text(own.key, "./some/peer");
-    is_text(own.name, "peer");
+    check_text(own.key, "./some/peer");
+    check_text(own.name, "peer");
 }
 
 Test(bench_peer, beside_a_gpu_the_host_is_no_match) {
@@ -494,7 +480,7 @@ Test(bench_peer, beside_a_gpu_the_host_is_no_match) {
     struct course c = go(&kind, SMALL, &gpu);
 
     cr_assert(eq(int, c.answer, PEER_UNSUPPORTED));
-    is_text(c.why.text, "Fake: it computes on the host's processor");
+    check_text(c.why.text, "Fake: it computes on the host's processor");
     c = go(&kind, SMALL, &cpu);
     cr_assert(eq(int, c.answer, PEER_OK), "%s", c.why.text);
 }
@@ -507,7 +493,7 @@ Test(bench_peer, the_environment_is_the_users_and_the_kinds) {
     setenv("FAKE_PEER", "missing@hello", 1);
     struct course c = go(&kind, SMALL, &cpu);
     cr_assert(eq(int, c.answer, PEER_MISSING));
-    is_text(c.why.text, "clattn_fake_peer is missing: no module named fake");
+    check_text(c.why.text, "clattn_fake_peer is missing: no module named fake");
     unsetenv("FAKE_PEER");
     c = go(&kind, SMALL, &cpu);
     cr_assert(eq(int, c.answer, PEER_OK), "%s", c.why.text);
@@ -525,8 +511,8 @@ Test(bench_peer, what_is_not_there_is_named_with_the_command_that_brings_it) {
     kind.program = "clattn-peer-of-nobody";
     struct course c = go(&kind, SMALL, &cpu);
     cr_assert(eq(int, c.answer, PEER_MISSING));
-    is_text(c.why.text,
-            "Fake Peer is missing: there is no program clattn-peer-of-nobody; fetch it");
+    check_text(c.why.text,
+               "Fake Peer is missing: there is no program clattn-peer-of-nobody; fetch it");
     kind.program = "/dev/null"; /* is there, but no program */
     c = go(&kind, SMALL, &cpu);
     cr_assert(eq(int, c.answer, PEER_MISSING));
@@ -547,9 +533,9 @@ Test(bench_peer, programs_are_found_in_the_chosen_folder_and_scripts_run_by_pyth
     setenv("CLATTN_PYTHON", "sh", 1);
     kind.program = "peers.py";
     cr_assert(peer_kind_program(&kind, found, sizeof found));
-    is_text(found, path);
+    check_text(found, path);
     cr_assert(not(peer_kind_program(&kind, found, strlen(path))), "there is no room for the 0");
-    is_text(found, "");
+    check_text(found, "");
     const struct course c = go(&kind, SMALL, &cpu);
     cr_assert(eq(int, c.answer, PEER_FAILED));
     cr_assert(strstr(c.why.text, "peers.py of torch'") != NULL, "%s", c.why.text);

@@ -5,6 +5,7 @@
 #include "bench/cases/safetensors.h"
 #include "bench/peer/peer_data.h"
 #include "cli/message.h"
+#include "tests/bench/run_example.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
@@ -15,21 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static void is_text(const char *got, const char *want)
-{
-    cr_assert(strcmp(got, want) == 0, "'%s', not '%s'", got, want);
-}
-
-static void make_case(struct attention_case *attention, const char *text)
-{
-    struct message why;
-    struct job job;
-    char reason[200];
-
-    cr_assert(job_parse(text, &job, reason, sizeof reason), "%s", reason);
-    cr_assert(case_random(attention, &job, 1, &why), "%s", why.text);
-}
-
 static void has_shape(const struct safetensors *file, const char *name, const char *dtype, size_t b,
                       size_t h, size_t q, size_t k)
 {
@@ -37,7 +23,7 @@ static void has_shape(const struct safetensors *file, const char *name, const ch
     const size_t shape[4] = {b, h, q, k};
 
     cr_assert(t != NULL && t->rank == 4, "%s", name);
-    is_text(t->dtype, dtype);
+    check_text(t->dtype, dtype);
     cr_assert(memcmp(t->shape, shape, sizeof shape) == 0, "%s: %zu %zu %zu %zu", name, t->shape[0],
               t->shape[1], t->shape[2], t->shape[3]);
     const size_t element = strcmp(dtype, "BOOL") == 0 ? 1 : strcmp(dtype, "F32") == 0 ? 4 : 2;
@@ -50,7 +36,7 @@ Test(bench_peer_data, what_broadcasts_is_sent_once) {
     struct message why;
     char path[PEER_DATA_PATH];
 
-    make_case(&attention, "fwd f16 b2 h3/1 q5 k7 d3 v=0.0.3.1 bias=f32:qk mask=bk sinks");
+    example_case(&attention, "fwd f16 b2 h3/1 q5 k7 d3 v=0.0.3.1 bias=f32:qk mask=bk sinks");
     cr_assert(peer_data_file(path, 1.0, &why), "%s", why.text);
     cr_assert(peer_data_write(path, &attention, &why), "%s", why.text);
     cr_assert(safetensors_read(&file, path, &why), "%s", why.text);
@@ -72,7 +58,7 @@ static void has_list(const struct safetensors *file, const char *name, size_t ra
     const struct safetensor *t = safetensors_find(file, name);
 
     cr_assert(t != NULL && t->rank == rank, "%s", name);
-    is_text(t->dtype, "I32");
+    check_text(t->dtype, "I32");
     cr_assert(memcmp(t->shape, shape, rank * sizeof *shape) == 0, "%s", name);
     cr_assert(eq(sz, (uintptr_t)t->data % 4, 0), "%s lies crooked", name);
 }
@@ -82,7 +68,7 @@ static void is_field(const json_t *fields, const char *name, const char *text, j
     const json_t *field = json_object_get(fields, name);
 
     if (text != NULL)
-        is_text(json_string_value(field), text);
+        check_text(json_string_value(field), text);
     else
         cr_assert(json_integer_value(field) == number, "%s", name);
 }
@@ -93,7 +79,7 @@ static json_t *send(const char *text, struct attention_case *attention, struct s
     struct message why;
     char path[PEER_DATA_PATH];
 
-    make_case(attention, text);
+    example_case(attention, text);
     cr_assert(peer_data_file(path, 1.0, &why), "%s", why.text);
     cr_assert(peer_data_write(path, attention, &why), "%s", why.text);
     cr_assert(safetensors_read(file, path, &why), "%s", why.text);
@@ -118,7 +104,7 @@ Test(bench_peer_data, pages_of_quantized_keys_are_sent_as_they_lie_in_blocks) {
     has_list(&file, "page_table", 2, (size_t[]){3, 5});
     has_list(&file, "q_starts", 1, (size_t[]){4});
     const struct safetensor *k = safetensors_find(&file, "k"), *v = safetensors_find(&file, "v");
-    is_text(k->dtype, "U8");
+    check_text(k->dtype, "U8");
     cr_assert(memcmp(k->shape, (size_t[]){11, 2, 8, 68}, 4 * sizeof(size_t)) == 0);
     cr_assert(memcmp(v->shape, (size_t[]){11, 2, 8, 18}, 4 * sizeof(size_t)) == 0);
     const unsigned char *from = attention.in[INPUT_K].data; /* page 7, head 1, row 3 */
@@ -197,7 +183,7 @@ static void give_back(const struct safetensors *file, const char *path, size_t b
     const struct safetensor *last = &file->tensors[file->count - 1];
     FILE *result = fopen(path, "wb");
 
-    is_text(last->name, "dy");
+    check_text(last->name, "dy");
     cr_assert(result != NULL && (size_t)(last->data - file->tensors[0].data) == bytes);
     cr_assert(eq(sz, fwrite(file->tensors[0].data, 1, bytes, result), bytes));
     cr_assert(fclose(result) == 0);
@@ -260,7 +246,7 @@ Test(bench_peer_data, a_layer_is_described_in_numbers_and_words) {
     for (size_t n = 0; n < sizeof fields / sizeof *fields; n++) {
         char *text = json_dumps(json_object_get(json, fields[n].key), JSON_ENCODE_ANY);
         cr_assert(text != NULL, "%s", fields[n].key);
-        is_text(text, fields[n].value);
+        check_text(text, fields[n].value);
         free(text);
     }
     json_decref(json);
@@ -274,9 +260,9 @@ Test(bench_peer_data, a_folder_without_room_or_of_no_use_is_named) {
 
     setenv("TMPDIR", "/nowhere", 1);
     cr_assert(not(peer_data_file(path, 1e18, &why)));
-    is_text(why.text,
-            "got no file: /nowhere has no room for 1e+12 MB; TMPDIR may name another folder");
-    is_text(path, "");
+    check_text(why.text,
+               "got no file: /nowhere has no room for 1e+12 MB; TMPDIR may name another folder");
+    check_text(path, "");
     setenv("TMPDIR", "", 1);
     cr_assert(not(peer_data_file(path, 1e18, &why)));
     cr_assert(strncmp(why.text, "got no file: /tmp has no room", 29) == 0, "%s", why.text);
@@ -288,9 +274,9 @@ Test(bench_peer_data, a_full_disk_is_said) {
 
     if (access("/dev/full", W_OK) != 0)
         cr_skip_test("no /dev/full");
-    make_case(&attention, "fwd f32 b1 h2 q50 k50 d64");
+    example_case(&attention, "fwd f32 b1 h2 q50 k50 d64");
     cr_assert(not(peer_data_write("/dev/full", &attention, &why)));
-    is_text(why.text, "got no tensors: /dev/full cannot be filled: No space left on device");
+    check_text(why.text, "got no tensors: /dev/full cannot be filled: No space left on device");
     case_free(&attention);
 }
 
@@ -314,6 +300,6 @@ Test(bench_peer_data, what_is_no_text_becomes_question_marks) {
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         snprintf(text, sizeof text, "%s", cases[n].text);
         ca_make_printable(text);
-        is_text(text, cases[n].clean);
+        check_text(text, cases[n].clean);
     }
 }

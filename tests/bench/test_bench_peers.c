@@ -209,6 +209,8 @@ static const struct {
     {SERVING, "fwd f16 b2 h4/2 q3 k40 d16 vcache=bf16 odtype=f32"},
     {SERVING, "fwd f32 b2 h2 q9 k40 d16 mask=qk maskkeys=9"},
     {SERVING, "fwd f32 b1 h2 q64 k64 d16 blocks=16x16:10"},
+    {SERVING, "fwd f32 b2 h4/2 q49 k49 d16 score=swin visible=documents"},
+    {SERVING, "bwd f32 b2 h2 q40 k50 d16 score=t5 visible=prefix_lm"},
 };
 
 #define NUM_PROBLEMS (sizeof problems / sizeof *problems)

@@ -29,6 +29,14 @@ void problem_must_come_back(const clattn_problem *p, problems_same *same)
     cr_assert_str_eq(problem_printed(&back), text);
 }
 
+void problem_texts_canonical(const char *const *texts, size_t count)
+{
+    for (size_t n = 0; n < count; n++) {
+        const clattn_problem p = fixture_problem(texts[n]);
+        cr_expect_str_eq(problem_printed(&p), texts[n]);
+    }
+}
+
 void problem_texts_refused(const struct refused_text *texts, size_t count)
 {
     for (size_t n = 0; n < count; n++) {
@@ -103,6 +111,17 @@ void problem_classes_check(const struct problem_and_class *list, size_t count, p
         cr_expect_str_eq(problem_class_of(&p, text), list[n].problem_class, "'%s': '%s', not '%s'",
                          list[n].problem, text, list[n].problem_class);
         problem_class_check(&p, same);
+    }
+}
+
+void problem_classes_exact(const struct problem_and_class *list, size_t count)
+{
+    for (size_t n = 0; n < count; n++) {
+        const clattn_problem p = fixture_problem(list[n].problem);
+        char text[CA_CLASS_TEXT];
+        cr_expect_str_eq(problem_class_of(&p, text), list[n].problem_class);
+        const clattn_problem class = fixture_problem(text);
+        cr_expect_str_eq(problem_class_of(&class, text), list[n].problem_class);
     }
 }
 

@@ -16,6 +16,9 @@ typedef int problems_same(const clattn_problem *a, const clattn_problem *b);
 /* A sound problem must come back from its text, and the text from that. */
 void problem_must_come_back(const clattn_problem *p, problems_same *same);
 
+/* Texts that problems must be printed as when they were read from them. */
+void problem_texts_canonical(const char *const *texts, size_t count);
+
 /* Texts that must be refused, each by a reason that holds the words, and leave a fresh problem. */
 struct refused_text {
     const char *text, *words;
@@ -49,6 +52,9 @@ struct problem_and_class {
     const char *problem, *problem_class;
 };
 void problem_classes_check(const struct problem_and_class *list, size_t count, problems_same *same);
+
+/* Problems and their classes, each of which must be exactly that and its own class. */
+void problem_classes_exact(const struct problem_and_class *list, size_t count);
 
 /* Between the classes of two problems. */
 double problem_class_distance(const char *a, const char *b);

@@ -87,13 +87,14 @@ static bool find_outcome(const char *name, enum ca_outcome *outcome)
     return false;
 }
 
-static bool read_times(struct ca_json_reader *r, const json_t *times, struct ca_reading *reading)
+static bool read_times(struct ca_json_reader *r, const struct ca_json *times,
+                       struct ca_reading *reading)
 {
-    reading->num_times = json_array_size(times);
-    if (!json_is_array(times) || reading->num_times > CA_READING_TIMES)
+    reading->num_times = ca_json_size(times);
+    if (!ca_json_is(times, CA_JSON_ARRAY) || reading->num_times > CA_READING_TIMES)
         return false;
     for (size_t n = 0; n < reading->num_times; n++) {
-        reading->times[n] = ca_json_number(r, json_array_get(times, n), "times");
+        reading->times[n] = ca_json_number(r, ca_json_at(times, n), "times");
         if (!(reading->times[n] > 0.0))
             return false;
     }
@@ -115,13 +116,17 @@ bool ca_reading_from_json(const json_t *object, struct ca_reading *reading)
         {"binary", CA_JSON_NAME, offsetof(struct words, binary), sizeof words.binary},
     };
     struct ca_json_reader r = {.status = CLATTN_SUCCESS};
+    struct ca_json *read = message_read(object);
     char *end;
 
     memset(reading, 0, sizeof *reading);
-    ca_json_fields(&r, object, fields, sizeof fields / sizeof *fields, reading);
-    ca_json_fields(&r, object, word_fields, sizeof word_fields / sizeof *word_fields, &words);
-    if (r.status != CLATTN_SUCCESS || !find_outcome(words.outcome, &reading->outcome) ||
-        !read_times(&r, json_object_get(object, "times"), reading))
+    ca_json_fields(&r, read, fields, sizeof fields / sizeof *fields, reading);
+    ca_json_fields(&r, read, word_fields, sizeof word_fields / sizeof *word_fields, &words);
+    const bool whole = r.status == CLATTN_SUCCESS &&
+                       find_outcome(words.outcome, &reading->outcome) &&
+                       read_times(&r, ca_json_get(read, "times"), reading);
+    ca_json_free(read);
+    if (!whole)
         return false;
     errno = 0;
     reading->binary = strtoull(words.binary, &end, 16);

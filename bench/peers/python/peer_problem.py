@@ -7,7 +7,7 @@ import math
 import numpy as np
 from peer_refusal import Refusal, Unsupported, need
 
-STORED = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|u1", "U8": "|u1", "I32": "<i4"}
+STORED = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "|u1", "U8": "|u1", "I8": "|i1", "I32": "<i4"}
 FAR = 1 << 30  # Farther than any key.
 FULL = 1 << 30  # In an entry of a block list: no mask counts there.
 
@@ -79,6 +79,7 @@ class Attention:
     band         (low, high) if visible says low <= key - query <= high and nothing else
     added        None, or float32 values likewise: the bias and ALiBi
     hidden_rows  None, or True for queries that see no key, which give zeros
+    functions    None, or those of scores and masks (peer_functions.py), which nothing else here speaks of
     blocks       None, or (queries, keys) of a block, if the pairs that are visible come in such
     """
 
@@ -94,7 +95,7 @@ class Attention:
         self.group = self.heads // self.kv_heads
         self.shape = (self.batch, self.heads, self.seq_q, self.dim_v)
         self.sinks = tensors["sinks"] if fields["sinks"] else None
-        self.o_dtype, self.blocks = fields.get("o_dtype", self.dtype), None
+        self.o_dtype, self.blocks, self.functions = fields.get("o_dtype", self.dtype), None, None
 
         i = np.arange(self.seq_q).reshape(1, 1, -1, 1)
         j = np.arange(self.seq_kv).reshape(1, 1, 1, -1)
@@ -169,9 +170,12 @@ class Attention:
         if self.softcap:
             tanh = np.tanh(scores / self.softcap)
             scores, slope = self.softcap * tanh, 1 - tanh * tanh
+        by_function = np.ones(self.seq_kv, bool)
+        if self.functions:
+            scores, slope, by_function = self.functions.row(scores, b, h, i)
         if self.added is not None:
             scores = scores + of(self.added)
-        seen = np.ones(self.seq_kv, bool) if self.visible is None else of(self.visible)
+        seen = by_function if self.visible is None else by_function & of(self.visible)
         if not seen.any():
             return np.zeros(0), seen, slope[seen]
         sink = -np.inf if self.sinks is None else float(self.sinks[h])

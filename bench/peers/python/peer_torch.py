@@ -5,6 +5,7 @@ import os
 import sys
 
 import numpy as np
+from peer_functions import Functions
 from peer_refusal import Refusal, need, package
 from peer_sequences import Sequences
 from peer_torch_attention import DTYPES, TorchAttention, Ways
@@ -19,7 +20,7 @@ class Torch(Peer):
     method = ("scaled_dot_product_attention, flex_attention or matmul and softmax: the fastest; "
               "linear or addmm")
     operations = ["fwd", "bwd", "proj", "layer fwd", "layer bwd"]
-    options = ["mask_keys", "blocks", "caches", "o_f32", "pages", "packed"]
+    options = ["mask_keys", "blocks", "caches", "o_f32", "pages", "packed", "functions"]
 
     def __init__(self, threads, device_type, device_name):
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # No workers beside.
@@ -60,6 +61,8 @@ class Torch(Peer):
         self.backward = operation.endswith("bwd")
         if operation != "proj":
             self.o_dtype = getattr(self.torch, DTYPES[self.problem.o_dtype])
+        if fields.get("score_function") or fields.get("mask_function"):
+            self.problem.functions = Functions(self, fields, tensors)
         ways = SequenceWays if isinstance(self.problem, Sequences) else Ways
         if operation == "fwd" and ways is Ways and fields["kv_lengths"]:
             ways, self.alone = LengthWays, Sequences(fields, tensors)

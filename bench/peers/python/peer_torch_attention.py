@@ -58,6 +58,8 @@ class Ways:
 
     def list_of_one_dtype(self, q, k, v):
         problem = self.problem
+        if problem.functions:
+            return self.list_of_functions()
         ways = []
         scores = 4 * problem.batch * problem.heads * problem.seq_q * problem.seq_kv
         memory = self.peer.memory()
@@ -92,6 +94,35 @@ class Ways:
         if not ways:
             raise Unsupported(f"Its scores would take {scores / 1e9:.1f} GB.")
         return ways
+
+    def list_of_functions(self):
+        """On CPUs flex_attention has no gradients: they are those of products and a softmax, as they are and compiled."""
+        problem = self.problem
+        if problem.added is not None or problem.visible is not None or problem.sinks is not None:
+            raise Unsupported("Functions are asked for without other options.")
+        flexible = self.peer.device != "cpu" or not self.peer.backward
+        return ([("flex_attention", self.flex, False)] * flexible +
+                [("matmul, functions, softmax", self.dense, flexible),
+                 ("matmul, functions, softmax, compiled",
+                  lambda *_: self.torch.compile(self.dense(), dynamic=False), flexible)])
+
+    def dense(self, *_):
+        torch, problem, functions = self.torch, self.problem, self.problem.functions
+        pairs = [numbers.to(self.peer.device) for numbers in functions.grid()]
+        hidden = ~functions.mask(*pairs) if functions.mask else None
+
+        def attend(q, k, v):
+            if problem.group > 1:
+                k, v = (t.repeat_interleave(problem.group, 1) for t in (k, v))
+            scores = torch.matmul(q, k.transpose(2, 3)) * problem.scale
+            if problem.softcap:
+                scores = problem.softcap * torch.tanh(scores / problem.softcap)
+            if functions.score:
+                scores = functions.score(scores, *pairs)
+            if hidden is not None:
+                scores = scores.masked_fill(hidden, -np.inf)
+            return torch.matmul(torch.softmax(scores, dim=3), v)
+        return attend
 
     def mask(self, boolean, dtype=None):
         """Without leading dimensions of 1; additions in the dtype, or the problem's, if that is exact."""
@@ -192,6 +223,7 @@ class Ways:
         torch, problem = self.torch, self.problem
         softcap, band = problem.softcap, problem.band
         block_mask = score_mod = None
+        functions = problem.functions
 
         def lookup(values):
             steps = [int(size > 1) for size in values.shape]
@@ -206,7 +238,17 @@ class Ways:
             block_mask = attention.create_block_mask(
                 seen, b, h, problem.seq_q, problem.seq_kv, device=self.peer.device,
                 **({"BLOCK_SIZE": problem.blocks} if problem.blocks else {}))
-        if softcap or problem.added is not None:
+        if functions and functions.mask:
+            block_mask = attention.create_block_mask(
+                functions.mask, problem.batch if functions.of_batch else None, None, problem.seq_q,
+                problem.seq_kv, device=self.peer.device)
+        if functions:
+            of_function = functions.score
+
+            def score_mod(score, b, h, i, j):
+                score = softcap * torch.tanh(score / softcap) if softcap else score
+                return of_function(score, b, h, i, j) if of_function else score
+        elif softcap or problem.added is not None:
             added = None if problem.added is None else lookup(problem.added)
 
             def score_mod(score, b, h, i, j):

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#define WORKLOAD_MOST_PROBLEMS 32
+#define WORKLOAD_MOST_PROBLEMS 40
 
 struct workload {
     const char *name;
