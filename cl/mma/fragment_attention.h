@@ -50,8 +50,8 @@ enum {
 };
 
 #include "common/quantized.h"
-#include "mma/fragment_dropout.h"
 #include "mma/fragment_tile.h"
+#include "mma/fragment_dropout.h"
 
 /* Until a row ends, weights and their sums are 2^weight_exponent times too large. Weights of
  * quantized values also have a factor, below 2 for scales below 64, else below 2^11. If a product

@@ -6,6 +6,12 @@
 #pragma once
 #include "common/common.h"
 
+/* Counters that a thread draws together, since each product waits for that of the round before; 2 need fewer
+ * registers. */
+#ifndef DRAWN_AT_ONCE
+#define DRAWN_AT_ONCE 4
+#endif
+
 #if HAS_DROPOUT
 #include "common/dropout.h"
 
@@ -21,47 +27,74 @@ static inline void draw_kept_pairs(const struct arguments *args, const uint bh, 
     }
 }
 
-#if PRODUCER
-/* The same for a producer, in words for the lanes of fragments: `kept` has four words for each row, one for
- * each of the lanes that share it. Of 16 successive keys a lane has keys 2 * c, + 1, + 8 and + 9. Shifted left by
- * their number (and more, if a tile has fewer than 128 keys), these are the highest bits of bytes 1, 3, 0
- * and 2. */
+/* The same in words for the lanes of NVIDIA's fragments: `kept` has four words for each row, one for each of
+ * the lanes that share it. Of 16 successive columns a lane has 2 * c, + 1, + 8 and + 9. Shifted left by their
+ * number (and more, if a tile has fewer than 128 columns), these are the highest bits of bytes 1, 3, 0 and 2. */
+INLINE int kept_bit(const int n)
+{
+    return (n < 2 ? 8 : 0) + n % 2 * 16;
+}
+
+/* Draws the four words of each counter, of keys 4 * j4 .. and queries i. */
+INLINE void draw_counters(const struct arguments *args, const uint bh, const uint j4[DRAWN_AT_ONCE],
+                          const uint i[DRAWN_AT_ONCE], uint drawn[DRAWN_AT_ONCE][4])
+{
+    ulong seed = args->call->seed;
+#if HAS_PTX &&                                                                                     \
+    DRAWN_AT_ONCE < 4 /* keys of rounds are not computed before a loop over tiles and kept */
+    __asm volatile("" : "+l"(seed));
+#endif
+#pragma unroll
+    for (int x = 0; x < DRAWN_AT_ONCE; x++)
+        philox_begin_row(j4[x] + (uint)args->call->dropout_j4, i[x] + (uint)args->call->dropout_i, bh,
+                         (uint)args->call->stream, seed, drawn[x]);
+#pragma unroll
+    for (int round = PHILOX_ROUNDS_OF_ROW; round < 10; round++)
+#pragma unroll
+        for (int x = 0; x < DRAWN_AT_ONCE; x++)
+            philox_round(round, drawn[x], seed);
+}
+
+/* Bit n of a lane's word if the pair is kept; the bits of 8 or 16 columns from `first` on at their places. */
+INLINE uint kept_at(const struct arguments *args, const uint drawn, const int n)
+{
+    return drawn < args->shape->drop_below ? 0 : 1u << kept_bit(n);
+}
+
+INLINE uint kept_shifted(const uint bits, const int first, const int columns)
+{
+    return bits << (columns / 16 - 1 - first / 16) >> first % 16;
+}
+
+/* Rows are queries, columns keys. */
 INLINE void draw_kept_words(const struct arguments *args, const uint bh, const long i0,
                             const long j0, const int queries, const int keys, __local uint4 *kept)
 {
     for (int row = FILL_THREAD; row < queries; row += FILL_THREADS) {
         uint bits[4] = {0, 0, 0, 0};
 #pragma unroll 1
-        for (int first = 0; first < keys; first += 16) {
-            uint drawn
-                /* computes four counters at a time, since each product waits for that of the round
-                 * before */
-                [4][4];
+        for (int first = 0; first < keys; first += 4 * DRAWN_AT_ONCE) {
+            uint j4[DRAWN_AT_ONCE], i[DRAWN_AT_ONCE], drawn[DRAWN_AT_ONCE][4];
 #pragma unroll
-            for (int four = 0; four < 4; four++)
-                philox_begin_row((uint)(j0 / 4 + first / 4 + four) + (uint)args->at->dropout_j4,
-                                 (uint)(i0 + row) + (uint)args->at->dropout_i, bh,
-                                 (uint)args->at->stream, args->at->seed, drawn[four]);
-#pragma unroll
-            for (int round = PHILOX_ROUNDS_OF_ROW; round < 10; round++)
-#pragma unroll
-                for (int four = 0; four < 4; four++)
-                    philox_round(round, drawn[four], args->at->seed);
+            for (int x = 0; x < DRAWN_AT_ONCE; x++) {
+                j4[x] = (uint)(j0 / 4 + first / 4 + x);
+                i[x] = (uint)(i0 + row);
+            }
+            draw_counters(args, bh, j4, i, drawn);
 #pragma unroll
             for (int c = 0; c < 4; c++) {
                 uint here = 0;
 #pragma unroll
-                for (int n = 0; n < 4; n++)
-                    here |= drawn[c / 2 + n / 2 * 2][c % 2 * 2 + n % 2] < args->shape->drop_below
-                                ? 0
-                                : 1u << ((n < 2 ? 8 : 0) + n % 2 * 16);
-                bits[c] = bits[c] << 1 | here;
+                for (int n = 0; n < DRAWN_AT_ONCE; n++)
+                    here |= kept_at(args, drawn[c / 2 + n / 2 * 2][c % 2 * 2 + n % 2], n);
+                bits[c] |= kept_shifted(here, first, keys);
             }
         }
         kept[row] = (uint4)(bits[0], bits[1], bits[2], bits[3]);
     }
 }
 
+#if PRODUCER
 /* Both halves of a word for a pair of weights that are kept, 0 for those that are not: `bits` is a word of a
  * lane, shifted for the 16 keys; odd: the second pair of these. */
 INLINE uint kept_halves(const uint bits, const int odd)

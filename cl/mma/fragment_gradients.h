@@ -9,29 +9,8 @@
 #pragma once
 #include "gpu/backward_tile.h"
 #include "mma/fragment_tile.h"
-#include "mma/fragment_dropout.h"
-
-enum {
-    STREAMED_TILES = BLOCK_STREAMED / FRAGMENT_OTHERS,
-    STREAMED_SLABS = BLOCK_STREAMED / FRAGMENT_DEPTH,
-    STREAMED_SUMS = STREAMED_TILES * FRAGMENT_SUMS
-};
-/* The n-th owned row of a lane, in the block, of a sub-group that has them from first_row on; the streamed
- * row of sum x, in the tile, by a constant step from the lane's first. */
-INLINE int owned_row(const int n, const int first_row, const int lane)
-{
-    return first_row + lane_query(lane, n);
-}
-
-INLINE int streamed_step(const int x)
-{
-    return x / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, x % FRAGMENT_SUMS);
-}
-
-INLINE int streamed_row(const int x, const int lane)
-{
-    return streamed_step(x) + sum_other(lane, 0);
-}
+#include "mma/gradients_pairs.h"
+#include "mma/gradients_dropout.h"
 
 /* A lane's sums of rows of dim elements. */
 #define DIM_SUMS(dim) (DIM_TILES(dim) * FRAGMENT_SUMS)
@@ -43,8 +22,8 @@ enum {
 };
 
 /* Local memory of kernels that define the sizes. */
-#if STAGES > 1 && (HAS_DROPOUT || !HAS_COPIES)
-#error "what dropout keeps is there for one tile"
+#if STAGES > 1 && !HAS_COPIES
+#error "without background copies one tile is staged"
 #endif
 #if HAS_TILE_PRODUCTS && (DIM_QK % 64 || DIM_V % 64 || BLOCK_STREAMED % 32 || DIM_GROUPS > 1)
 #error "wgmma multiplies with tiles of whole blocks of 64 columns"
@@ -221,8 +200,7 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
 #define HIDES_AT_END (!HAS_BIAS && !HAS_DBIAS && !HAS_DSLOPES && !HAS_SCORE_FUNCTION)
 /* Is 1 if p is computed while the products with v are still running, and multiplied while ds is
  * computed. No other value of a score may be needed again. */
-#define WEIGHTS_FIRST                                                                              \
-    ((HAS_TILE_PRODUCTS || M_FRAGMENTS > 1) && HIDES_AT_END && !HAS_SOFTCAP && !HAS_DROPOUT)
+#define WEIGHTS_FIRST ((HAS_TILE_PRODUCTS || M_FRAGMENTS > 1) && HIDES_AT_END && !HAS_SOFTCAP)
 
 /* Turns the products of a sub-group's owned rows into p and ds in the same registers: p after
  * dropout, for dv; ds with softcap's derivative, without it if ds_is_raw; 0 for masked pairs. Owned
@@ -235,7 +213,7 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
                                   const int first_row, const float4 *owned,
                                   const __local float4 *streamed, float p[STREAMED_SUMS],
                                   float ds[STREAMED_SUMS], float *slope_sums, float *bias_sums,
-                                  const int lane, const __local uchar *kept)
+                                  const int lane, const struct kept_pairs kept)
 {
     const struct score_tile tile = scores_of_tile(args, t);
     int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
@@ -252,13 +230,7 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
         bool sees = true;
         if (!HIDES_AT_END && partial)
             sees = SEES(x, n, row, key, &s);
-#if HAS_DROPOUT
-        const float factor = is_kept(kept, owns_keys ? BLOCK_STREAMED : BLOCK_OWNED, row, key)
-                                 ? args->shape->keep
-                                 : 0.0f;
-#else
-        const float factor = 1.0f;
-#endif
+        const float factor = factor_of_pair(owns_keys, args, kept, x, first_row, lane);
         const struct pair_gradient pair =
             pair_gradient_of(s, ds[x], owns_keys ? streamed[other] : owned[n], factor);
 #if HAS_DSLOPES
@@ -287,9 +259,9 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
 }
 
 #if WEIGHTS_FIRST
-/* These two steps do what gradients_of_fragment() does. The first makes p of its products, with -0
- * for a masked pair, since no exponential is -0; the second makes ds of p and the second products.
- * */
+/* These steps do what gradients_of_fragment() does. The first makes p of its products, with -0 for a
+ * masked pair, since no exponential is -0; the second makes ds of p and the second products, and multiplies p by
+ * dropout's factors if it drops. */
 INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct arguments *args,
                          const struct tile t, const int first_row, const float4 *owned,
                          const __local float4 *streamed, float p[STREAMED_SUMS], const int lane)
@@ -324,21 +296,40 @@ INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct 
     }
 }
 
-INLINE void weigh_gradients(const bool owns_keys, const bool partial, const float4 *owned,
-                            const __local float4 *streamed, const float p[STREAMED_SUMS],
-                            float ds[STREAMED_SUMS], const int lane)
+INLINE void weigh_gradients(const bool owns_keys, const bool partial, const struct arguments *args,
+                            const struct kept_pairs kept, const int first_row, const float4 *owned,
+                            const __local float4 *streamed, const bool drops,
+                            float p[STREAMED_SUMS], float ds[STREAMED_SUMS], const int lane)
 {
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
         const float minus_delta =
             owns_keys ? streamed[streamed_row(x, lane)].s1 : owned[sum_query(x % FRAGMENT_SUMS)].s1;
+#if HAS_DROPOUT
+        const float factor = factor_of_pair(owns_keys, args, kept, x, first_row, lane);
+        ds[x] = p[x] * MULTIPLY_ADD(factor, ds[x], minus_delta);
+        if (drops)
+            p[x] *= factor; /* -0 stays -0 */
+#else
         ds[x] = p[x] * (ds[x] + minus_delta);
+#endif
     }
     if (partial) {
         UNROLL
         for (int x = 0; x < STREAMED_SUMS; x++)
             ds[x] = as_uint(p[x]) == 0x80000000u ? 0.0f : ds[x];
     }
+}
+
+/* Multiplies weights of owned keys by dropout's factors, without keeping these for ds. */
+INLINE void drop_weights(const struct arguments *args, const struct kept_pairs kept,
+                         const int first_row, const float p[STREAMED_SUMS],
+                         float dropped[STREAMED_SUMS], const int lane)
+{
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++)
+        dropped[x] =
+            !HAS_DROPOUT ? p[x] : p[x] * factor_of_pair(true, args, kept, x, first_row, lane);
 }
 #endif
 

@@ -10,7 +10,8 @@
 #endif
 
 #define COMPUTING (FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS)
-#define DRAWERS 0 /* a producer of gradients copies alone */
+#define DRAWN_AT_ONCE 2
+#define DRAWERS HAS_DROPOUT /* a producer draws random numbers, too */
 #include "mma/computing.h"
 #define LOAD_WIDTH 8
 #include "mma/tile_layout.h"

@@ -33,7 +33,7 @@
 #define STORES_K second
 #define STORES_V !second
 #define SUM_QUERIES()                                                                              \
-    sum_over_queries_in_pairs(args, t, here, second, pair, begin, end, tiles, statistics,          \
+    sum_over_queries_in_pairs(args, t, here, second, pair, begin, end, tiles, statistics, kept,    \
                               passed + pair * PAIR_FLOAT4, again, &streamed_nonfinite, sums, lane, \
                               exchange)
 #else
@@ -45,7 +45,7 @@
 #if PRODUCER
 #define SUM_QUERIES()                                                                              \
     sum_produced_queries(args, t, here, begin, end, tiles, statistics, again, &streamed_nonfinite, \
-                         sums_k, sums_v, &stream, lane, exchange)
+                         sums_k, sums_v, kept, &stream, lane, exchange)
 #else
 #define SUM_QUERIES()                                                                              \
     sum_over_queries(args, t, here, begin, end, rows, tiles, statistics, again,                    \
@@ -85,7 +85,7 @@ backward_keys(PARAMETERS_backward_keys)
     __local float4 statistics[STAGES][BLOCK_STREAMED];
     __local int not_finite;         /* not 0 once a result is Inf or NaN */
     __local int streamed_nonfinite; /* not 0 once an Inf or NaN of a streamed row became 0 */
-    DECLARE_KEPT(KEPT_BYTES(BLOCK_STREAMED, BLOCK_OWNED));
+    DECLARE_TILE_KEPT();
     DECLARE_EXCHANGE(SUB_GROUPS * DIM_GROUPS);
     struct place here = find_place(tiles);
     const int lane = here.lane;
@@ -103,7 +103,7 @@ backward_keys(PARAMETERS_backward_keys)
     LEAVE_FIRST_ASSEMBLY();
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
-    PRODUCE(produce_queries(args, t, begin, end, tiles, statistics, &not_finite, barriers));
+    PRODUCE(produce_queries(args, t, begin, end, tiles, statistics, kept, &not_finite, barriers));
     STAGE_BOTH_OWNED(k_rows(args, t.b, kv_head, t.j0, t.keys), UNIT_K,
                      v_rows(args, t.b, kv_head, t.j0, t.keys), UNIT_V, begin < end);
     OWNED_COMPLETE();
@@ -170,7 +170,7 @@ INLINE void add_nonfinite_keys(const struct arguments *args, const struct tile t
     statistics[n] = statistic_of(args, t.b, t.h, t.i0 + n)
 #define SUM_KEYS()                                                                                 \
     sum_over_keys_wide(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,   \
-                       sums_q, lane, exchange)
+                       sums_q, kept, lane, exchange)
 #else
 #define DECLARE_OWN_STATISTICS float4 statistics[LANE_QUERIES]
 #define FIND_OWN_STATISTICS()                                                                      \
@@ -180,7 +180,7 @@ INLINE void add_nonfinite_keys(const struct arguments *args, const struct tile t
 #if PRODUCER
 #define SUM_KEYS()                                                                                 \
     sum_produced_keys(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,    \
-                      sums_q[0], &stream, lane, exchange)
+                      sums_q[0], kept, &stream, lane, exchange)
 #else
 #define SUM_KEYS()                                                                                 \
     sum_over_keys(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,        \
@@ -196,7 +196,7 @@ backward_queries(PARAMETERS_backward_queries)
                    get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local int not_finite, streamed_nonfinite; /* described in backward_keys */
-    DECLARE_KEPT(KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED));
+    DECLARE_TILE_KEPT();
     DECLARE_EXCHANGE(SUB_GROUPS * DIM_GROUPS);
     struct place here = find_place(tiles);
     const int lane = here.lane, first_row = here.first_row;
@@ -216,7 +216,7 @@ backward_queries(PARAMETERS_backward_queries)
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
     find_head(args, &t);
-    PRODUCE(produce_keys(args, t, begin, end, tiles, &not_finite, barriers));
+    PRODUCE(produce_keys(args, t, begin, end, tiles, kept, &not_finite, barriers));
     STAGE_BOTH_OWNED(q_rows(args, t.b, t.h, t.i0, t.queries), UNIT_Q,
                      do_rows(args, t.b, t.h, t.i0, t.queries), UNIT_DO, begin < end);
     FIND_OWN_STATISTICS();
@@ -269,7 +269,7 @@ backward_bias(PARAMETERS_backward_bias)
 {
     const struct arguments arguments = ARGUMENTS_backward_bias, *const args = &arguments;
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
-    DECLARE_KEPT(KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED));
+    DECLARE_TILE_KEPT();
     DECLARE_EXCHANGE(SUB_GROUPS * DIM_GROUPS);
     const struct place here = find_place(tiles);
     const int lane = here.lane, first_row = here.first_row;
@@ -299,7 +299,7 @@ backward_bias(PARAMETERS_backward_bias)
                            DIM_QK, UNIT_K);
             STAGE_STREAMED(v_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys), here.v, DIM_V,
                            UNIT_V);
-            DRAW_KEPT(BLOCK_OWNED, BLOCK_STREAMED);
+            DRAW_KEPT(false, t, 0);
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
             begin_both(&here, p, ds, lane, exchange);
@@ -307,7 +307,7 @@ backward_bias(PARAMETERS_backward_bias)
             REPLACE_PRODUCTS(true, false, &here, p);
             REPLACE_PRODUCTS(true, true, &here, ds);
             gradients_of_fragment(false, true, true, args, t, first_row, statistics, 0, p, ds,
-                                  unused, unused, lane, kept);
+                                  unused, unused, lane, find_kept(kept, 0, first_row, lane));
             UNROLL
             for (int x = 0; x < STREAMED_SUMS; x++)
                 sums[x] += ds[x];

@@ -27,25 +27,28 @@
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Stages a tile of queries and its statistics; the barrier after it completes them. */
+/* Stages a tile of queries, its statistics and what dropout keeps; the barrier after it completes them. */
 INLINE void stage_query_tile(const struct arguments *args, const struct tile t,
                              const struct matrix streamed_q, const struct matrix streamed_do,
-                             const struct place here, __local float4 *statistics)
+                             const struct place here, __local float4 *statistics,
+                             const kept_tile kept, const int number)
 {
     STAGE_STREAMED(streamed_q, here.qk, DIM_QK, UNIT_Q);
     STAGE_STREAMED(streamed_do, here.v, DIM_V, UNIT_DO);
     stage_statistics(args, t, statistics);
+    DRAW_KEPT(true, t, number);
 }
 
 #define STAGE_QUERIES(t, there, number)                                                            \
-    stage_query_tile(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there, statistics[number])
+    stage_query_tile(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there, statistics[number], kept, \
+                     number)
 #if M_FRAGMENTS == 1 /* else cl/mma/gradients_wide.h does it */
 /* Sums dk and dv. again: this is the second pass; rows: the number of owned keys. */
 INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here,
                              const long begin, const long end, const int rows, __local uint4 *tiles,
                              __local float4 (*statistics)[BLOCK_STREAMED], const bool again,
                              volatile __local int *nonfinite, float sums_k[DIM_SUMS(DIM_QK)],
-                             float sums_v[DIM_SUMS(DIM_V)], __local uchar *kept, const int lane,
+                             float sums_v[DIM_SUMS(DIM_V)], const kept_tile kept, const int lane,
                              __local float *exchange)
 {
     const long first_head = t.h;
@@ -67,7 +70,6 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
 #if STAGES == 1
             LOCAL_BARRIER(); /* all have read the old contents */
             STAGE_QUERIES(t, here, 0);
-            DRAW_KEPT(BLOCK_STREAMED, BLOCK_OWNED);
 #endif
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
@@ -79,6 +81,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
                 STAGE_QUERIES(next, place_of_stage(here, tiles, 1 - number), 1 - number);
 #endif
             const bool partial = hides_some(args, t, BLOCK_STREAMED, BLOCK_OWNED);
+            const struct kept_pairs pairs = find_kept(kept, number, here.first_row, lane);
 #if WEIGHTS_FIRST
             FINISH(p, 1);
             REPLACE_PRODUCTS(again, false, &here, p);
@@ -86,12 +89,19 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             if (again)
                 products_wait(0);
             REPLACE_PRODUCTS(again, true, &here, ds);
+#if HAS_DROPOUT
+            float dropped[STREAMED_SUMS];
+            drop_weights(args, pairs, here.first_row, p, dropped, lane);
 #else
+            float *const dropped = p;
+#endif
+#else
+            float *const dropped = p;
             FINISH_BOTH(p, ds);
             REPLACE_PRODUCTS(again, false, &here, p);
             REPLACE_PRODUCTS(again, true, &here, ds);
             gradients_of_fragment(true, false, partial, args, t, here.first_row, 0,
-                                  statistics[number], p, ds, slope_sums, bias_sums, lane, kept);
+                                  statistics[number], p, ds, slope_sums, bias_sums, lane, pairs);
 #endif
             RESTAGE_BARRIER(again); /* streamed rows may be overwritten */
             if (RESTAGES(again)) {
@@ -100,10 +110,12 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
                 copies_wait();
             }
             RESTAGE_BARRIER(again); /* values are complete */
-            add_fragment_rows(again, here.v, DIM_V, here.dim_group, p, sums_v, lane, exchange);
+            add_fragment_rows(again, here.v, DIM_V, here.dim_group, dropped, sums_v, lane,
+                              exchange);
 #if WEIGHTS_FIRST
             FINISH(ds, 1);
-            weigh_gradients(true, partial, 0, statistics[number], p, ds, lane);
+            weigh_gradients(true, partial, args, pairs, here.first_row, 0, statistics[number],
+                            false, p, ds, lane);
 #endif
             add_fragment_rows(again, here.qk, DIM_QK, here.dim_group, ds, sums_k, lane, exchange);
             SUMS_COMPLETE(sums_v, DIM_V);
@@ -126,11 +138,12 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
-#define STAGE_BOTH_STREAMED(t, there)                                                              \
+#define STAGE_BOTH_STREAMED(t, there, number)                                                      \
     do {                                                                                           \
         const struct place at_tile = there;                                                        \
         STAGE_STREAMED(TILE_KEYS(t), at_tile.qk, DIM_QK, UNIT_K);                                  \
         STAGE_STREAMED(TILE_VALUES(t), at_tile.v, DIM_V, UNIT_V);                                  \
+        DRAW_KEPT(false, t, number);                                                               \
     } while (0)
 
 #if M_FRAGMENTS == 1
@@ -139,7 +152,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
                           const long begin, const long end, const float4 *statistics,
                           __local uint4 *tiles, const bool again, volatile __local int *nonfinite,
                           float slope_sums[LANE_QUERIES], float bias_sums[LANE_QUERIES],
-                          float sums_q[DIM_SUMS(DIM_QK)], __local uchar *kept, const int lane,
+                          float sums_q[DIM_SUMS(DIM_QK)], const kept_tile kept, const int lane,
                           __local float *exchange)
 {
     int number = 0; /* the number, 0 or 1, of the stage that is multiplied */
@@ -147,14 +160,13 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
     t = keys_from(t, next_keys(args, t, begin, begin, end), end);
 #if STAGES > 1
     if (t.j0 < end)
-        STAGE_BOTH_STREAMED(t, here);
+        STAGE_BOTH_STREAMED(t, here, 0);
 #endif
     while (t.j0 < end) {
         float p[STREAMED_SUMS], ds[STREAMED_SUMS];
 #if STAGES == 1
         LOCAL_BARRIER(); /* all have read the old contents */
-        STAGE_BOTH_STREAMED(t, here);
-        DRAW_KEPT(BLOCK_OWNED, BLOCK_STREAMED);
+        STAGE_BOTH_STREAMED(t, here, 0);
 #endif
         copies_wait();
         LOCAL_BARRIER(); /* all rows are complete */
@@ -163,9 +175,10 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
             keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
         if (next.j0 < end)
-            STAGE_BOTH_STREAMED(next, place_of_stage(here, tiles, 1 - number));
+            STAGE_BOTH_STREAMED(next, place_of_stage(here, tiles, 1 - number), 1 - number);
 #endif
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);
+        const struct kept_pairs pairs = find_kept(kept, number, here.first_row, lane);
 #if WEIGHTS_FIRST
         FINISH(p, 1);
         REPLACE_PRODUCTS(again, false, &here, p);
@@ -173,13 +186,14 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
         weights_here(p + STREAMED_SUMS - 2);
         FINISH(ds, 0);
         REPLACE_PRODUCTS(again, true, &here, ds);
-        weigh_gradients(false, partial, statistics, 0, p, ds, lane);
+        weigh_gradients(false, partial, args, pairs, here.first_row, statistics, 0, false, p, ds,
+                        lane);
 #else
         FINISH_BOTH(p, ds);
         REPLACE_PRODUCTS(again, false, &here, p);
         REPLACE_PRODUCTS(again, true, &here, ds);
         gradients_of_fragment(false, false, partial, args, t, here.first_row, statistics, 0, p, ds,
-                              slope_sums, bias_sums, lane, kept);
+                              slope_sums, bias_sums, lane, pairs);
 #endif
         RESTAGE_BARRIER(again); /* streamed keys may be overwritten */
         if (RESTAGES(again)) {

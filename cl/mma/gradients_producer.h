@@ -46,13 +46,29 @@ INLINE void make_streamed_finite(__local ushort *tile, const int elements,
 
 #define USE_PLACE(u) place_of_stage(here, tiles, (u).place)
 
+/* The producer draws what dropout keeps; the others wait for it, and have read it. */
+#if HAS_DROPOUT
+#define PRODUCE_KEPT(owns_keys, t, u)                                                              \
+    do {                                                                                           \
+        wait_for_place(barriers, u, 2);                                                            \
+        DRAW_KEPT(owns_keys, t, (u).place);                                                        \
+        stored(barriers, u, 2);                                                                    \
+    } while (0)
+#define KEPT_HERE(owns_keys, t, u) STORES_HERE(u, 2, DRAW_KEPT(owns_keys, t, (u).place))
+#define KEPT_READ(u) half_read(barriers, u, 2, lane)
+#else
+#define PRODUCE_KEPT(owns_keys, t, u)
+#define KEPT_HERE(owns_keys, t, u)
+#define KEPT_READ(u)
+#endif
+
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 #if !EMULATE
 /* The producer's whole work for owned keys. */
 INLINE void produce_queries(const struct arguments *args, struct tile t, const long begin,
                             const long end, __local uint4 *tiles,
-                            __local float4 (*statistics)[BLOCK_STREAMED],
+                            __local float4 (*statistics)[BLOCK_STREAMED], const kept_tile kept,
                             volatile __local int *not_finite, __local ulong *barriers)
 {
     const struct place here = find_place(tiles);
@@ -75,6 +91,7 @@ INLINE void produce_queries(const struct arguments *args, struct tile t, const l
                 wait_for_place(barriers, u, 1);
                 STAGE_STREAMED(streamed_do, there.v, DIM_V, UNIT_DO);
                 copies_asked(barriers, u, 1, IS_COPIED(streamed_do, DIM_V, UNIT_DO));
+                PRODUCE_KEPT(true, t, u);
                 u = next_use(u);
             }
         }
@@ -90,8 +107,8 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
                                  const long begin, const long end, __local uint4 *tiles,
                                  __local float4 (*statistics)[BLOCK_STREAMED], const bool again,
                                  volatile __local int *nonfinite, float sums_k[DIM_SUMS(DIM_QK)],
-                                 float sums_v[DIM_SUMS(DIM_V)], struct stream *stream,
-                                 const int lane, __local float *exchange)
+                                 float sums_v[DIM_SUMS(DIM_V)], const kept_tile kept,
+                                 struct stream *stream, const int lane, __local float *exchange)
 {
     const long first_head = t.h;
     __local ulong *const barriers = stream->barriers;
@@ -115,11 +132,15 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
             REPLACE_PRODUCTS(again, false, &here, p);
             weigh_scores(true, partial, args, t, here.first_row, 0, statistics[u.place], p, lane);
             weights_here(p + STREAMED_SUMS - 2);
+            KEPT_HERE(true, t, u);
+            const struct kept_pairs pairs = find_kept(kept, u.place, here.first_row, lane);
+            KEPT_READ(u);
             FINISH(ds, 0);
             REPLACE_PRODUCTS(again, true, &here, ds);
             MAKE_FINITE(here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
             MAKE_FINITE(here.v, OPERAND_PARTS * BLOCK_STREAMED * DIM_V);
-            weigh_gradients(true, partial, 0, statistics[u.place], p, ds, lane);
+            weigh_gradients(true, partial, args, pairs, here.first_row, 0, statistics[u.place],
+                            true, p, ds, lane);
             add_fragment_rows(again, here.v, DIM_V, 0, p, sums_v, lane, exchange);
             add_fragment_rows(again, here.qk, DIM_QK, 0, ds, sums_k, lane, exchange);
             SUMS_COMPLETE(sums_v, DIM_V);
@@ -137,8 +158,8 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
 #if !EMULATE
 /* The producer's whole work for owned queries. */
 INLINE void produce_keys(const struct arguments *args, struct tile t, const long begin,
-                         const long end, __local uint4 *tiles, volatile __local int *not_finite,
-                         __local ulong *barriers)
+                         const long end, __local uint4 *tiles, const kept_tile kept,
+                         volatile __local int *not_finite, __local ulong *barriers)
 {
     const struct place here = find_place(tiles);
     struct use u = {0, 0};
@@ -155,6 +176,7 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
             wait_for_place(barriers, u, 1);
             STAGE_STREAMED(streamed_v, there.v, DIM_V, UNIT_V);
             copies_asked(barriers, u, 1, IS_COPIED(streamed_v, DIM_V, UNIT_V));
+            PRODUCE_KEPT(false, t, u);
             u = next_use(u);
         }
         GROUP_BARRIER(); /* not_finite is final */
@@ -172,10 +194,14 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
         REPLACE_PRODUCTS(again, false, &weighed, p);                                               \
         weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p, lane);             \
         weights_here(p + STREAMED_SUMS - 2);                                                       \
+        KEPT_HERE(false, t, at_place);                                                             \
+        const struct kept_pairs pairs = find_kept(kept, (at_place).place, here.first_row, lane);   \
+        KEPT_READ(at_place);                                                                       \
         FINISH(ds, more);                                                                          \
         REPLACE_PRODUCTS(again, true, &weighed, ds);                                               \
-        half_read(barriers, at_place, 1, lane);                                                                   \
-        weigh_gradients(false, partial, statistics, 0, p, ds, lane);                               \
+        half_read(barriers, at_place, 1, lane);                                                    \
+        weigh_gradients(false, partial, args, pairs, here.first_row, statistics, 0, false, p, ds,  \
+                        lane);                                                                     \
         (void)weighed;                                                                             \
     } while (0)
 
@@ -185,7 +211,8 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
                               const long begin, const long end, const float4 *statistics,
                               __local uint4 *tiles, const bool again,
                               volatile __local int *nonfinite, float sums_q[DIM_SUMS(DIM_QK)],
-                              struct stream *stream, const int lane, __local float *exchange)
+                              const kept_tile kept, struct stream *stream, const int lane,
+                              __local float *exchange)
 {
     __local ulong *const barriers = stream->barriers;
     struct use u = stream->next;

@@ -93,13 +93,6 @@ INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, c
     }
 }
 
-#if HAS_DROPOUT
-#define DRAW_KEPT(queries, keys)                                                                   \
-    draw_kept_pairs(args, dropout_head(args, t.b, t.h), t.i0, t.j0, queries, keys, kept)
-#else
-#define DRAW_KEPT(queries, keys)
-#endif
-
 /* The rows of q and do of a tile's queries. */
 #define TILE_QUERIES(t) q_rows(args, (t).b, (t).h, (t).i0, (t).queries)
 #define TILE_GRADIENTS(t) do_rows(args, (t).b, (t).h, (t).i0, (t).queries)

@@ -106,8 +106,9 @@ INLINE void pass_weights(float weights[M_FRAGMENTS][STREAMED_SUMS], __local floa
 
 /* The second sub-group makes ds of its products and the weights. */
 INLINE void weigh_passed(const bool partial, const __local float4 *statistics,
-                         const __local float4 *passed, float ds[M_FRAGMENTS][STREAMED_SUMS],
-                         const int lane)
+                         const __local float4 *passed, const struct arguments *args,
+                         const kept_tile kept, const int number, const int first_row,
+                         float ds[M_FRAGMENTS][STREAMED_SUMS], const int lane)
 {
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
@@ -115,7 +116,9 @@ INLINE void weigh_passed(const bool partial, const __local float4 *statistics,
         UNROLL
         for (int x = 0; x < STREAMED_SUMS; x += 4)
             vstore4(passed[(f * STREAMED_SUMS + x) / 4 * FRAGMENT_LANES + lane], 0, p + x);
-        weigh_gradients(true, partial, 0, statistics, p, ds[f], lane);
+        const int row = first_row + FRAGMENT_ROW(f);
+        weigh_gradients(true, partial, args, find_kept(kept, number, row, lane), row, 0, statistics,
+                        false, p, ds[f], lane);
     }
 }
 
@@ -124,8 +127,8 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
                                       struct place here, const bool second, const int pair,
                                       const long begin, const long end, __local uint4 *tiles,
                                       __local float4 (*statistics)[BLOCK_STREAMED],
-                                      __local float4 *passed, const bool again,
-                                      volatile __local int *nonfinite,
+                                      const kept_tile kept, __local float4 *passed,
+                                      const bool again, volatile __local int *nonfinite,
                                       float sums[M_FRAGMENTS][DIM_SUMS(DIM_QK)], const int lane,
                                       __local float *exchange)
 {
@@ -164,10 +167,16 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
                     weigh_scores(true, partial, args, t, here.first_row + FRAGMENT_ROW(f), 0,
                                  statistics[number], x[f], lane);
                 pass_weights(x, passed, lane);
+                UNROLL
+                for (int f = 0; f < M_FRAGMENTS; f++)
+                    drop_weights(args,
+                                 find_kept(kept, number, here.first_row + FRAGMENT_ROW(f), lane),
+                                 here.first_row + FRAGMENT_ROW(f), x[f], x[f], lane);
             }
             pair_barrier(pair, second); /* the weights are complete */
             if (second)
-                weigh_passed(partial, statistics[number], passed, x, lane);
+                weigh_passed(partial, statistics[number], passed, args, kept, number,
+                             here.first_row, x, lane);
             RESTAGE_BARRIER(again); /* streamed rows may be overwritten */
             if (RESTAGES(again)) {
                 stage_value_rows(TILE_QUERIES(t), again, here.qk, nonfinite);
@@ -197,8 +206,8 @@ INLINE void sum_over_keys_wide(const struct arguments *args, struct tile t, stru
                                const long begin, const long end, const __local float4 *statistics,
                                __local uint4 *tiles, const bool again,
                                volatile __local int *nonfinite,
-                               float sums_q[M_FRAGMENTS][DIM_SUMS(DIM_QK)], const int lane,
-                               __local float *exchange)
+                               float sums_q[M_FRAGMENTS][DIM_SUMS(DIM_QK)], const kept_tile kept,
+                               const int lane, __local float *exchange)
 {
     const int owned = here.first_row * OWNED_STRIDE(DIM_QK);
     int number = 0; /* the number, 0 or 1, of the stage that is multiplied */
@@ -206,13 +215,13 @@ INLINE void sum_over_keys_wide(const struct arguments *args, struct tile t, stru
     t = keys_from(t, next_keys(args, t, begin, begin, end), end);
 #if STAGES > 1
     if (t.j0 < end)
-        STAGE_BOTH_STREAMED(t, here);
+        STAGE_BOTH_STREAMED(t, here, 0);
 #endif
     while (t.j0 < end) {
         float p[M_FRAGMENTS][STREAMED_SUMS], ds[M_FRAGMENTS][STREAMED_SUMS];
 #if STAGES == 1
         LOCAL_BARRIER(); /* all have read the old contents */
-        STAGE_BOTH_STREAMED(t, here);
+        STAGE_BOTH_STREAMED(t, here, 0);
 #endif
         copies_wait();
         LOCAL_BARRIER(); /* all rows are complete */
@@ -220,7 +229,7 @@ INLINE void sum_over_keys_wide(const struct arguments *args, struct tile t, stru
             keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
         if (next.j0 < end)
-            STAGE_BOTH_STREAMED(next, place_of_stage(here, tiles, 1 - number));
+            STAGE_BOTH_STREAMED(next, place_of_stage(here, tiles, 1 - number), 1 - number);
 #endif
         multiply_wide_rows(here.owned_qk + owned, here.qk, p, lane, exchange);
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);
@@ -235,8 +244,10 @@ INLINE void sum_over_keys_wide(const struct arguments *args, struct tile t, stru
         UNROLL
         for (int f = 0; f < M_FRAGMENTS; f++) {
             float4 own[LANE_QUERIES];
-            find_statistics(statistics, here.first_row + FRAGMENT_ROW(f), own, lane);
-            weigh_gradients(false, partial, own, 0, p[f], ds[f], lane);
+            const int row = here.first_row + FRAGMENT_ROW(f);
+            find_statistics(statistics, row, own, lane);
+            weigh_gradients(false, partial, args, find_kept(kept, number, row, lane), row, own, 0,
+                            false, p[f], ds[f], lane);
         }
         RESTAGE_BARRIER(again); /* streamed keys may be overwritten */
         if (RESTAGES(again)) {

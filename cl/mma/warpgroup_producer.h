@@ -57,11 +57,11 @@ INLINE struct use next_use(struct use u)
 
 #if !EMULATE
 /* Together these are at most the registers of a multiprocessor: 128 * (40 + 2 * 232) or 128 * (32 +
- * 3 * 160). A producer that draws random numbers or reads block lists has 128 * (56 + 2 * 224) or
+ * 3 * 160). A producer that draws from four counters at once or reads block lists has 128 * (56 + 2 * 224) or
  * 128 * (56 + 3 * 152), and two such warpgroups have 128 * (2 * 48 + 2 * 208). The host counts with
  * them. */
 enum {
-    OTHER_WORK = DRAWERS > 0 || HAS_BLOCKS,
+    OTHER_WORK = DRAWERS * DRAWN_AT_ONCE > 2 || HAS_BLOCKS,
     PRODUCER_REGISTERS = DRAWERS == 2       ? 48
                          : OTHER_WORK       ? 56
                          : SUB_GROUPS == 12 ? 32
@@ -159,8 +159,7 @@ INLINE void stored(__local ulong *barriers, const struct use u, const int n)
     arrive_at(barrier_of(barriers, u, copies_complete(n)));
 }
 
-INLINE void copies_asked(__local ulong *barriers, const struct use u, const int n,
-                         const bool all)
+INLINE void copies_asked(__local ulong *barriers, const struct use u, const int n, const bool all)
 {
     arrive_with_copies(barrier_of(barriers, u, copies_complete(n)), all);
 }

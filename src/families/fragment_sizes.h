@@ -29,5 +29,5 @@
 
 /* Dropout's bits of a tile, in bytes for four keys each. */
 #define KEPT_BYTES(queries, keys) ((queries) * ((keys) / 4))
-/* The same of a producer: four words of up to 32 keys for each row, from each of the warpgroups that draw them. */
+/* The same in words for the lanes of NVIDIA's instructions: four for each row, of up to 32 columns each. */
 enum { KEPT_ROW_BYTES = 16 };

@@ -63,8 +63,7 @@ static int spills(const struct ca_problem *p, const size_t *values)
 {
     const size_t product = ROWS * values[BLOCK_STREAMED_INDEX] / SUB_GROUP, addresses = 36;
     const size_t pairs = (p->normal.mask != 0) + (p->normal.bias != 0);
-    const size_t scores =
-        (p->normal.softcap > 0.0f) + (p->normal.alibi != 0) + (p->normal.dropout > 0.0f);
+    const size_t scores = (p->normal.softcap > 0.0f) + (p->normal.alibi != 0);
     const size_t places =
         (p->normal.block_q > 0) + (p->normal.total_q > 0 || p->normal.total_kv > 0);
     const size_t parts = p->normal.dtype == CLATTN_F32 ? 24 : 0; /* of weights */
@@ -97,8 +96,6 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     values[EMULATE_INDEX] = !ca_has_wgmma(dev);
     if (values[EMULATE_INDEX])
         values[EXP_INDEX] = 2;
-    if (p->normal.dropout > 0.0f)
-        values[STAGES_INDEX] = 1;
     if (ca_larger(p->normal.dim_qk, p->normal.dim_v) == 64 && !values[EMULATE_INDEX])
         values[BLOCK_STREAMED_INDEX] = 128; /* 257 TFLOP/s on an H100, with 64 rows 239 */
     if (!values
@@ -111,7 +108,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
         if (p->normal.dtype ==
             CLATTN_F32) { /* dim 64, on an H200: 70 TFLOP/s, with one warpgroup 55 */
             with[BLOCK_STREAMED_INDEX] = 64;
-            with[STAGES_INDEX] = p->normal.dropout > 0.0f ? 1 : 2;
+            with[STAGES_INDEX] = 2;
             with[PRODUCER_INDEX] = 0;
         }
         if (fills(p, dev, with) && !reject(p, dev, with)) {

@@ -3,7 +3,7 @@
  * NVIDIA's wgmma, of Hopper.
  *
  * Head dims are 64 or 128. Owned and streamed rows lie in local memory once, for all products, and the tensor cores
- * read both. With PRODUCER another warpgroup copies (cl/mma/gradients_producer.h).
+ * read both. With PRODUCER another warpgroup copies, and draws what dropout keeps (cl/mma/gradients_producer.h).
  *
  * Tunables  src/families/backward_gpu/backward_gpu_warpgroup.def, all defined by the host; no fallbacks here. */
 #include "score/score.h"
