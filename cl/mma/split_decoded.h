@@ -88,7 +88,7 @@ INLINE void copy_own(const int cache, __local uchar *to, const struct keys *keys
 {
     const int to_step = ROUND_UP(row_bytes, 4), count = own_count(keys);
 
-    if (count == 0)
+    if (!EMULATE && count == 0) /* PoCL 3.1 lets the first sub-group decide for all of them */
         return;
 #if PAGE_SIZE && PAGE_SIZE % 16 == 0
     if (count == TILE_KEYS && (keys->j0 + FIRST_KEY) % RUN_ROWS == 0 && to_step == row_bytes &&
