@@ -127,7 +127,10 @@ INLINE void prepare_keys(const __local uchar *bytes, __local float *factors, con
                          const int lane)
 {
     UNROLL
-    for (int n = lane; n < K_BLOCKS * TILE_KEYS; n += FRAGMENT_LANES) {
+    for (int first = 0; first < K_BLOCKS * TILE_KEYS; first += FRAGMENT_LANES) {
+        const int n = first + lane;
+        if (n >= K_BLOCKS * TILE_KEYS)
+            continue;
         const int key = key_of_order(n % TILE_KEYS);
         const float scale = scale_of_row(K_CACHE, bytes + key * K_WORDS * 4, n / TILE_KEYS);
         factors[n] = key < count ? scale : 0.0f;
@@ -167,7 +170,10 @@ INLINE int prepare_values(const __local uchar *bytes, __local uint4 *factors, co
     int nonfinite = 0;
 
     UNROLL
-    for (int n = lane; n < V_BLOCKS * TILE_KEYS / 2; n += FRAGMENT_LANES) {
+    for (int first = 0; first < V_BLOCKS * TILE_KEYS / 2; first += FRAGMENT_LANES) {
+        const int n = first + lane;
+        if (n >= V_BLOCKS * TILE_KEYS / 2)
+            continue;
         const int pair = n % (TILE_KEYS / 2), block = n / (TILE_KEYS / 2);
         struct value_factor f[2];
 
