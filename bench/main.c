@@ -94,5 +94,5 @@ int main(int argc, char **argv)
     if (!mpi_wanted(argc, argv)) /* ranks of a machine would share a core */
         if (getenv("POCL_AFFINITY") == NULL)
             ca_variable_set("POCL_AFFINITY", "1"); /* before the first OpenCL call */
-    return ca_standard_streams_end("clattn-bench", run(argc, argv));
+    return ca_standard_streams_end("clattn-bench", run(argc, ca_arguments(argc, argv)));
 }

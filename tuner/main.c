@@ -40,5 +40,5 @@ int main(int argc, char **argv)
     ca_standard_streams_begin();
     if (!getenv("POCL_AFFINITY"))
         ca_variable_set("POCL_AFFINITY", "1"); /* before the first OpenCL call; see --help */
-    return ca_standard_streams_end("clattn-tune", run(argc, argv));
+    return ca_standard_streams_end("clattn-tune", run(argc, ca_arguments(argc, argv)));
 }

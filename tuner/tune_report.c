@@ -3,6 +3,7 @@
 #include "cli/message.h"
 #include "cli/terminal/table.h"
 #include "cli/terminal/terminal.h"
+#include "os/file.h"
 #include "tuner/progress.h"
 #include "tuner/worker/worker_json.h"
 
@@ -333,7 +334,7 @@ static bool write_json(const struct tune_report *report)
 {
     const char *path = report->options->json_file;
     json_t *object = report_json(report);
-    FILE *file = path ? fopen(path, "w") : stdout;
+    FILE *file = path ? ca_stream_open(path, "w") : stdout;
     bool good = file && object &&
                 json_dumpf(object, file, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0 &&
                 fputc('\n', file) != EOF;

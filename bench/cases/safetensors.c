@@ -209,7 +209,7 @@ static void *read_whole(const char *path, size_t *size, struct message *why)
         message_set(why, "is not a regular file");
         return NULL;
     }
-    FILE *stream = fopen(path, "rb");
+    FILE *stream = ca_stream_open(path, "rb");
     if (stream == NULL) {
         message_set(why, "cannot be opened");
         return NULL;

@@ -5,6 +5,7 @@
 #include "cli/problems/workloads.h"
 #include "cli/terminal/table.h"
 #include "internal.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -103,7 +104,7 @@ static bool ends_with(const char *text, const char *end)
 
 static bool exists(const char *path)
 {
-    FILE *file = fopen(path, "r");
+    FILE *file = ca_stream_open(path, "r");
 
     if (file != NULL)
         fclose(file);

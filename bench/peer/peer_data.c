@@ -212,7 +212,7 @@ bool peer_data_write(const char *path, const struct attention_case *attention, s
 
     if (header == NULL)
         return message_set(why, "got no tensors: no memory to describe them");
-    FILE *file = fopen(path, "wb");
+    FILE *file = ca_stream_open(path, "wb");
     if (file == NULL) {
         free(header);
         return message_set(why, "got no tensors: %s cannot be written: %s", path, strerror(errno));
@@ -311,7 +311,7 @@ bool peer_data_read(const char *path, const struct job *job, struct results *res
         return message_set(why, "left no file for its result");
     if (facts.bytes != wanted)
         return message_set(why, "gave a result of %llu bytes, not %zu", facts.bytes, wanted);
-    FILE *file = fopen(path, "rb");
+    FILE *file = ca_stream_open(path, "rb");
     if (file == NULL)
         return message_set(why, "gave a result that cannot be read");
     const bool ok = read_tensors(file, job, results, why);

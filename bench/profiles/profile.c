@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/profiles/profile.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ static const struct {
     const char *name, *text;
 } profiles[] = {
 #define PROFILE(name) {#name, bench_profile_##name},
+#include "os/file.h"
 #include "profiles.def"
 #undef PROFILE
 };
@@ -29,7 +31,7 @@ const char *profile_name(size_t index)
 /* The file's text, to be freed; NULL with *why set. */
 static char *read_file(const char *path, size_t *bytes, struct message *why)
 {
-    FILE *stream = fopen(path, "rb");
+    FILE *stream = ca_stream_open(path, "rb");
 
     if (stream == NULL) {
         struct message names = {.text = ""};

@@ -2,6 +2,7 @@
 #include "bench/records/archive.h"
 #include "bench/records/comparison.h"
 #include "bench/records/csv.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -120,7 +121,7 @@ static bool write_rows(FILE *to, const struct comparison *c)
 bool comparison_write_csv(const char *path, const struct comparison *c, struct message *why)
 {
     const bool file = strcmp(path, "-") != 0;
-    FILE *to = file ? fopen(path, "w") : stdout;
+    FILE *to = file ? ca_stream_open(path, "w") : stdout;
     bool ok = to != NULL && write_rows(to, c);
 
     if (to != NULL && file)

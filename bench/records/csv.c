@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/records/csv.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <math.h>
@@ -136,7 +137,7 @@ static bool write_all(FILE *to, const struct run_results *results)
 bool csv_write(const char *path, const struct run_results *results, struct message *why)
 {
     const bool file = strcmp(path, "-") != 0;
-    FILE *to = file ? fopen(path, "w") : stdout;
+    FILE *to = file ? ca_stream_open(path, "w") : stdout;
 
     if (to == NULL)
         return message_set(why, "%.300s cannot be written: %s", path, strerror(errno));

@@ -37,7 +37,7 @@ static bool replace(const char *path, const json_t *object)
 /* Pipes, terminals and links are written through: to replace them is not what was meant. */
 static bool write_through(const char *path, const json_t *object)
 {
-    FILE *stream = fopen(path, "w");
+    FILE *stream = ca_stream_open(path, "w");
     const bool ok = stream != NULL && dump(stream, object);
 
     return (stream == NULL || fclose(stream) == 0) && ok;
@@ -89,7 +89,7 @@ static char *read_all(FILE *stream, size_t *bytes)
 
 bool results_read(const char *path, struct run_results *results, struct message *why)
 {
-    FILE *stream = fopen(path, "rb");
+    FILE *stream = ca_stream_open(path, "rb");
     size_t bytes;
 
     memset(results, 0, sizeof *results);

@@ -156,8 +156,8 @@ NOINLINE void drop_block_weights(const struct arguments *restrict args,
     /* The shape is copied once: the compiler must assume that stores to p may change what args
      * points to. */
     const struct attention_shape shape = *args->shape;
-    const struct attention_offsets at = *args->at;
-    const struct arguments own = {&shape, &at};
+    const struct attention_call call = *args->call;
+    const struct arguments own = {&shape, &call};
     const uint first = (uint)block.i;
 
     for (int n = -(int)(j % 4); n < count; n += 4) {

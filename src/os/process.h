@@ -102,6 +102,9 @@ void (*ca_own_function(const char *name))(void);
 /* Sets one of this process's variables; NULL removes it. */
 void ca_variable_set(const char *name, const char *value);
 
+/* The arguments of main() in UTF-8, for the whole life of the process: Windows hands over the bytes of an older code page. */
+char **ca_arguments(int argc, char **argv);
+
 /* Becomes another program, as if that had been started instead: returns if it cannot be. */
 void ca_become(const char *const *argv);
 

@@ -99,7 +99,7 @@ static void put_initial_values(struct ca_writer *w, const char *macro, const cla
     for (size_t n = 0; n < f->num_operands; n++)
         ca_put(w, ", args->function_%zu", operand + n);
     for (size_t n = 0; n < f->num_parameters; n++)
-        ca_put(w, ", args->at->function_%s[%zu]", f->parameters[n].is_float ? "floats" : "ints",
+        ca_put(w, ", args->call->function_%s[%zu]", f->parameters[n].is_float ? "floats" : "ints",
                f->parameters[n].number + (f->parameters[n].is_float ? floats : ints));
     ca_put(w, "}\n");
 }

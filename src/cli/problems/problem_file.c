@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/problems/problem_file.h"
+#include "os/file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -104,7 +105,7 @@ static bool read_lines(struct problem_file *file, struct reader *reader, struct 
 
 bool problem_file_read(struct problem_file *file, const char *path, struct message *why)
 {
-    struct reader reader = {.path = path, .stream = fopen(path, "r")};
+    struct reader reader = {.path = path, .stream = ca_stream_open(path, "r")};
 
     *file = (struct problem_file){NULL, 0};
     if (reader.stream == NULL)

@@ -32,8 +32,6 @@
  *            defines EMULATE.
  * Tunables   src/families/fused_cpu/fused_cpu.def or fused_cpu_amx.def, all defined by the host; no fallbacks here. */
 #include "common/common.h"
-#include "common/sequence.h"
-
 #include "families/units.h"
 #if OPERAND_PAIRS
 #if !defined(EMULATE)
@@ -56,6 +54,7 @@
 #error "fused_cpu.cl must be built with all of its tunables defined"
 #endif
 
+#include "common/sequence.h"
 #include "families/fused_cpu/fused_cpu_sizes.h"
 #define ON_CACHE_LINE __attribute__((aligned(64)))
 #define STAGE_PAGES
