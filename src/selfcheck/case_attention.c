@@ -417,8 +417,8 @@ int ca_attention_case_make(struct ca_trust_case *c, clattn_context *ctx, const c
     fill_keys(c, CA_V, &tensors[CA_V], &state);
     fill_plain(c, &state);
     fill_lists(c);
-    fill_chosen(c);
     fill_functions(c, &state);
+    fill_chosen(c);
     if (p->operation == CLATTN_BACKWARD) {
         fill_rows(c, CA_O, &tensors[CA_O], &state);
         fill_rows(c, CA_DO, &tensors[CA_DO], &state);
@@ -499,8 +499,8 @@ int ca_attention_case_make_ordinary(struct ca_trust_case *c, clattn_context *ctx
     ca_trust_fill_random(c, CA_SINKS, CLATTN_F32, -1.0f, 1.0f, &state);
     fill_mask(c, &state);
     fill_lists(c);
-    fill_chosen(c);
     fill_functions(c, &state);
+    fill_chosen(c);
     fill_lengths(c, CA_Q_LENGTHS, p->seq_q, &state);
     fill_lengths(c, CA_KV_LENGTHS, p->seq_kv, &state);
     fill_starts(c, CA_Q_STARTS, p->seq_q, p->total_q);
