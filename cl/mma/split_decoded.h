@@ -118,7 +118,7 @@ INLINE void copy_own(const int cache, __local uchar *to, const struct keys *keys
 INLINE float scale_of_row(const int cache, const __local uchar *row, const int block)
 {
     return vload_half(0,
-                      (const __local half *)(row + block * BLOCK_BYTES(cache) + SCALE_AT(cache)));
+                      (const __local half *)(row + block * BLOCK_BYTES(cache) + scale_at(cache)));
 }
 
 /* Reads the scales of keys, 0 beyond the last: for each block those of all keys in the order of
@@ -144,13 +144,14 @@ struct value_factor {
 INLINE struct value_factor value_factor_of(const float scale, const bool inside, const bool finite,
                                            int *nonfinite)
 {
-    struct value_factor f = {inside ? scale : 0.0f, power_of_elements(V_CACHE)};
+    const struct element_form form = element_form_of(V_CACHE);
+    struct value_factor f = {inside ? scale : 0.0f, form.power};
 
     if (DTYPE == DTYPE_F16) {
         /* A sixteenth of the least power, for codes in high halves, is an exact element as well. */
         const float x = clamp(as_float(as_uint(scale) & 0x7f800000u), 0x1p-20f, MOST_POWER);
         f.factor *= as_float((254u << 23) - as_uint(x));
-        f.power = pack_pair(x * unit_of_elements(V_CACHE), x * unit_of_elements(V_CACHE));
+        f.power = pack_pair(x * form.unit, x * form.unit);
     }
     if (finite && (as_uint(scale) & 0x7f800000u) == 0x7f800000u && inside) {
         f.factor = 0.0f;
@@ -160,10 +161,11 @@ INLINE struct value_factor value_factor_of(const float scale, const bool inside,
 }
 
 /* Of each block of values, for two neighbours among a lane's keys: their factors, and the powers of both with what
- * PAIR takes. Returns whether a scale is an Inf or NaN, if `finite`. */
+ * pair_of_codes() takes. Returns whether a scale is an Inf or NaN, if `finite`. */
 INLINE int prepare_values(const __local uchar *bytes, __local uint4 *factors, const int count,
                           const bool finite, const int lane)
 {
+    const uint one_less = element_form_of(V_CACHE).less;
     int nonfinite = 0;
 
     UNROLL
@@ -178,8 +180,7 @@ INLINE int prepare_values(const __local uchar *bytes, __local uint4 *factors, co
                                    key < count, finite, &nonfinite);
         }
         const uint power = permute_bytes(f[0].power, f[1].power, 0x5410);
-        const uint less = DTYPE == DTYPE_F16 ? fma_pair(power, less_of_elements(V_CACHE), 0)
-                                             : less_of_elements(V_CACHE);
+        const uint less = DTYPE == DTYPE_F16 ? fma_pair(power, one_less, 0) : one_less;
         factors[n] = (uint4)(as_uint(f[0].factor), as_uint(f[1].factor), power, less);
     }
     sub_group_barrier(); /* the values' factors are complete */
