@@ -137,7 +137,7 @@ Test(problem_text, refusals) {
         {"fwd f32 q1 d32 kcache", "kcache"},
         {"fwd f32 q1 d32 kcache=", "kcache"},
         {"fwd f32 q1 d32 kcache=plain", "kcache"},
-        {"fwd f32 q1 d32 vcache=q5_0", "vcache"},
+        {"fwd f32 q1 d32 vcache=q5_9", "vcache"},
         {"fwd f32 q1 d32 vcache=q8_0 vcache=q4_0", "vcache"},
         {"fwd f32 q1 d33/32 kcache=q8_0", "k is quantized"},
         {"bwd f32 q1 d32 vcache=q8_0", "v_cache"},
