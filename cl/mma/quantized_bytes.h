@@ -50,16 +50,17 @@ INLINE void copy_bytes(const int cache, __local uchar *to, const int to_step, co
             copy_piece(here + whole, from + whole, 16, min(all - whole - first * 16, 16));
         return;
     }
+    const int last = EMULATE ? max(rows - 1, 0) : rows - 1; /* copy_own() may have no rows there */
     int row = first / (uint)pieces, column = first % (uint)pieces;
 #pragma unroll 1
     for (int n = first * piece; n < all; n += threads * piece) {
         const __global uchar *from =
             matrix + column * piece +
-            (places ? places[min(row, rows - 1)] : min(row, rows - 1) * (long)(int)row_bytes_on);
+            (places ? places[min(row, last)] : min(row, last) * (long)(int)row_bytes_on);
         if (piece > 2 && aligned) {
             copy_piece(to + row * to_step + column * piece, from, piece, row < rows ? piece : 0);
         } else {
-            from += places ? 0 : min(row, rows - 1) * (row_bytes_on - (int)row_bytes_on);
+            from += places ? 0 : min(row, last) * (row_bytes_on - (int)row_bytes_on);
             UNROLL
             for (int e = 0; e < piece; e += 2)
                 *(__local ushort *)(to + row * to_step + column * piece + e) =

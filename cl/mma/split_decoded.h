@@ -88,7 +88,7 @@ INLINE void copy_own(const int cache, __local uchar *to, const struct keys *keys
 {
     const int to_step = ROUND_UP(row_bytes, 4), count = own_count(keys);
 
-    if (count == 0)
+    if (!EMULATE && count == 0) /* PoCL 3.1 lets the first sub-group decide for all of them */
         return;
 #if PAGE_SIZE && PAGE_SIZE % 16 == 0
     if (count == TILE_KEYS && (keys->j0 + FIRST_KEY) % RUN_ROWS == 0 && to_step == row_bytes &&
@@ -127,7 +127,10 @@ INLINE void prepare_keys(const __local uchar *bytes, __local float *factors, con
                          const int lane)
 {
     UNROLL
-    for (int n = lane; n < K_BLOCKS * TILE_KEYS; n += FRAGMENT_LANES) {
+    for (int first = 0; first < K_BLOCKS * TILE_KEYS; first += FRAGMENT_LANES) {
+        const int n = first + lane;
+        if (n >= K_BLOCKS * TILE_KEYS)
+            continue;
         const int key = key_of_order(n % TILE_KEYS);
         const float scale = scale_of_row(K_CACHE, bytes + key * K_WORDS * 4, n / TILE_KEYS);
         factors[n] = key < count ? scale : 0.0f;
@@ -169,7 +172,10 @@ INLINE int prepare_values(const __local uchar *bytes, __local uint4 *factors, co
     int nonfinite = 0;
 
     UNROLL
-    for (int n = lane; n < V_BLOCKS * TILE_KEYS / 2; n += FRAGMENT_LANES) {
+    for (int first = 0; first < V_BLOCKS * TILE_KEYS / 2; first += FRAGMENT_LANES) {
+        const int n = first + lane;
+        if (n >= V_BLOCKS * TILE_KEYS / 2)
+            continue;
         const int pair = n % (TILE_KEYS / 2), block = n / (TILE_KEYS / 2);
         struct value_factor f[2];
 

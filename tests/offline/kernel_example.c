@@ -3,6 +3,7 @@
  * the host's definitions as macros, then the lists of parameters. With it a compiler reads a kernel's file by itself
  * (tests/kernels_alone.sh). FAMILY may name tunables: "fused_gpu UNIT=mma STAGES=2". */
 #include "families/candidate.h"
+#include "families/registry.h"
 #include "families/weight_sums/weight_sums.h"
 #include "problem/problem.h"
 #include "program/program_function.h"
