@@ -176,8 +176,8 @@ TILE_STEP void add_pairs(struct row_sums *r, const struct pairs *p)
 }
 
 /* Stores the numbers of row `row` of `rows`. */
-TILE_STEP void store_row_sums(const struct row_sums *r, __global float *sums, const long row,
-                              const long rows)
+TILE_STEP void store_row_numbers(const struct row_sums *r, __global float *sums, const long row,
+                                 const long rows)
 {
     const float most = max_lanes(r->most, -INFINITY);
     const float base = most == -INFINITY ? 0.0f : most;

@@ -140,8 +140,8 @@ double_backward_rows(PARAMETERS_double_backward_rows)
     FOR_ITEM_ROWS(n, o)
     {
         if (t.first + o < seq_q)
-            store_row_sums(&sums[n], args->workspace, t.bh * seq_q + t.first + o,
-                           args->shape->batch * args->shape->heads * seq_q);
+            store_row_numbers(&sums[n], args->workspace, t.bh * seq_q + t.first + o,
+                              args->shape->batch * args->shape->heads * seq_q);
     }
 }
 
