@@ -230,6 +230,21 @@ Test(sweep, splits) {
     fixture_close(&f);
 }
 
+/* The mask of the last keys alone hides keys, without lengths or windows that would. */
+Test(sweep, masks_of_the_last_keys) {
+    struct fixture f;
+
+    fixture_open(&f);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        const struct trial t = {.problem =
+                                    fixture_problem("fwd f32 h2 q6 k40 d16 mask=qk maskkeys=20"),
+                                .family = "unfused_lanes",
+                                .seed = seed};
+        trial_pass(&f, &t);
+    }
+    fixture_close(&f);
+}
+
 /* Rows of halves at odd places: PoCL's vload_half faults there in optimised code. */
 Test(sweep, halves_anywhere) {
     static const struct {

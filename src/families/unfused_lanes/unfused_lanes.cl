@@ -46,7 +46,7 @@
 #endif
 
 #define V_REST (V_VECTORS - (V_PANELS - 1) * REGISTER_VECTORS) /* vectors in the last panel */
-#define HAS_RANGE (HAS_WINDOW || HAS_Q_LENGTHS || HAS_KV_LENGTHS || HAS_BLOCKS)
+#define HAS_RANGE (HAS_WINDOW || HAS_Q_LENGTHS || HAS_KV_LENGTHS || HAS_BLOCKS || HAS_MASK_KEYS)
 
 /* The score matrix between the kernels: the output if weights are requested, which overwrite it,
  * else the workspace, which is null if it is not needed. */
