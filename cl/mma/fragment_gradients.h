@@ -56,15 +56,26 @@ enum {
                       (m).p + part * (m).part_step, (m).row_step, 0, 1, (m).rows, PART_LINE(dim),  \
                       8, (m).aligned, false);                                                      \
     } while (0)
-#define IS_WIDE(unit, dim) true
-#define PART_STEP(m) (m).part_step
 #else
 #define FILL_PARTS(m, tile, stride, tile_rows, columns, dim, unit, part_elements)                  \
     fill_rows(tile, stride, tile_rows, columns, (m).p, (m).row_step, 0, (m).step, (m).rows, dim,   \
               WIDTH(unit, dim), (m).aligned, false)
-#define IS_WIDE(unit, dim) (WIDTH(unit, dim) == 8)
-#define PART_STEP(m) 0
 #endif
+/* Whether rows are copied 16 bytes at a time, and the elements from a part to the next. */
+INLINE bool is_wide(const bool unit, const int dim)
+{
+    return OPERAND_PARTS > 1 || WIDTH(unit, dim) == 8;
+}
+
+INLINE long part_step(const struct matrix m)
+{
+#if OPERAND_PARTS > 1
+    return m.part_step;
+#else
+    return 0;
+#endif
+}
+
 #define STAGE_OWNED(owned, tile, dim, unit)                                                        \
     do {                                                                                           \
         const struct matrix m = owned;                                                             \
@@ -87,7 +98,7 @@ INLINE void stage_value_rows(const struct matrix m, const bool finite, __local u
     ONE_BY_ONE
     for (int part = 0; part < OPERAND_PARTS; part++) {
         __local ushort *const to = tile + part * STREAMED_ELEMENTS(m.dim);
-        const __global element *const from = m.p + part * PART_STEP(m);
+        const __global element *const from = m.p + part * part_step(m);
 #if PACKED_VALUES
         found |= fill_packed(to, BLOCK_STREAMED, DIMS(m.dim), from, m.row_step, 0, m.step, m.rows,
                              m.dim, m.width, m.aligned, finite);
@@ -417,7 +428,7 @@ INLINE void add_infinite_weights(const __local ushort *tile, const int dim, cons
 #endif
 }
 
-/* PoCL 3.1 miscompiles a barrier in an `if`. */
+/* Does so in the second pass. PoCL 3.1 miscompiles a barrier in an `if`. A function would take other registers. */
 #define ADD_INFINITE_WEIGHTS(again, tile, dim, dim_group, weights, sums)                           \
     do {                                                                                           \
         if (EMULATE || (again))                                                                    \
@@ -428,7 +439,7 @@ INLINE void add_infinite_weights(const __local ushort *tile, const int dim, cons
 #endif
 
 /* Adds weights, rounded to elements, times streamed rows of dim elements to sums, in this sub-
- * group's dims. They are complete after SUMS_COMPLETE(). again: this is the second pass. */
+ * group's dims. They are complete after sums_complete(). again: this is the second pass. */
 INLINE void add_fragment_rows(const bool again, const __local ushort *tile, const int dim,
                               const int dim_group, float weights[STREAMED_SUMS], float *sums,
                               const int lane, __local float *exchange)
@@ -458,15 +469,14 @@ INLINE void add_fragment_rows(const bool again, const __local ushort *tile, cons
 #endif
 }
 
+/* Completes the sums of add_fragment_rows(). */
+INLINE void sums_complete(float *sums, const int dim)
+{
 #if HAS_TILE_PRODUCTS
-#define SUMS_COMPLETE(sums, dim)                                                                   \
-    do {                                                                                           \
-        products_wait(0);                                                                          \
-        sums_here(sums, DIM_SUMS(dim));                                                            \
-    } while (0)
-#else
-#define SUMS_COMPLETE(sums, dim)
+    products_wait(0);
+    sums_here(sums, DIM_SUMS(dim));
 #endif
+}
 
 /* ---- results --------------------------------------------------------------------------------- */
 

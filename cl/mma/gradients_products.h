@@ -44,34 +44,30 @@ INLINE void begin_second(const int parts, const struct place *here, float dp[STR
 #endif
 
 /* Computes the products of the sub-group's owned rows with the streamed ones; they are complete
- * after FINISH_BOTH(). */
+ * after finish_both(). */
 INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float dp[STREAMED_SUMS],
                        const int lane, __local float *exchange)
 {
     begin_first(OPERAND_PARTS, here, s, lane, exchange);
     begin_second(OPERAND_PARTS, here, dp, lane, exchange);
 }
-#if HAS_TILE_PRODUCTS
-#define FINISH_BOTH(s, dp)                                                                         \
-    do {                                                                                           \
-        products_wait(0);                                                                          \
-        sums_here(s, STREAMED_SUMS);                                                               \
-        sums_here(dp, STREAMED_SUMS);                                                              \
-    } while (0)
-#else
-#define FINISH_BOTH(s, dp)
-#endif
 
 /* Waits for all groups of products but the latest ones. */
+INLINE void finish(float sums[STREAMED_SUMS], const int latest)
+{
 #if HAS_TILE_PRODUCTS
-#define FINISH(sums, latest)                                                                       \
-    do {                                                                                           \
-        products_wait(latest);                                                                     \
-        sums_here(sums, STREAMED_SUMS);                                                            \
-    } while (0)
-#else
-#define FINISH(sums, latest)
+    products_wait(latest);
+    sums_here(sums, STREAMED_SUMS);
 #endif
+}
+
+INLINE void finish_both(float s[STREAMED_SUMS], float dp[STREAMED_SUMS])
+{
+    finish(s, 0);
+#if HAS_TILE_PRODUCTS
+    sums_here(dp, STREAMED_SUMS);
+#endif
+}
 
 #if OPERAND_PARTS > 1
 /* Replaces products that are NaNs by those of first parts: an Inf's other parts, and its products
@@ -93,18 +89,18 @@ INLINE void replace_products(const bool of_v, const struct place *here,
     there.owned_v += moved;
     there.qk += moved;
     there.v += moved;
-    FINISH(products, 0);
+    finish(products, 0);
     if (of_v)
         begin_second(1, &there, first, lane, exchange);
     else
         begin_first(1, &there, first, lane, exchange);
-    FINISH(first, 0);
+    finish(first, 0);
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++)
         products[x] = products[x] != products[x] ? first[x] : products[x];
 }
 
-/* This happens in the second pass. (PoCL 3.1 miscompiles a barrier in an `if`.) */
+/* Does so in the second pass. (PoCL 3.1 miscompiles a barrier in an `if`.) A function would take other registers. */
 #define REPLACE_PRODUCTS(again, of_v, here, products)                                              \
     do {                                                                                           \
         if (EMULATE || (again))                                                                    \
