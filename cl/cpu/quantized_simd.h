@@ -7,7 +7,7 @@
 
 static inline lanes numbers_of_vector(const int format, const VECTOR(uchar) bytes, const int shift)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, LANES(bytes, shift))
+    CA_BLOCK_FORMATS(RETURN_OF, lanes(bytes, shift))
     return 0.0f;
 }
 
@@ -18,8 +18,8 @@ INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const i
     const __global uchar *block = row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
     const int n = d % BLOCK_VALUES;
 
-    return numbers_of_vector(cache, VECTOR(vload)(0, block + CODES_AT(cache) + CODE_BYTE(cache, n)),
-                             CODE_SHIFT(cache, n));
+    return numbers_of_vector(cache, VECTOR(vload)(0, block + codes_at(cache) + code_byte(cache, n)),
+                             code_shift(cache, n));
 }
 
 #if STAGED
@@ -75,7 +75,7 @@ INLINE void load_scales(const int cache, const __global uchar *rows, const long 
             UNROLL
             for (int n = 0; n < SIMD_WIDTH; n++) {
                 const ulong half_bits =
-                    *(const __global ushort *)(row[n] + c * BLOCK_BYTES(cache) + SCALE_AT(cache));
+                    *(const __global ushort *)(row[n] + c * BLOCK_BYTES(cache) + scale_at(cache));
                 fours[n / 4] =
                     as_ushort4((n % 4 ? as_ulong(fours[n / 4]) : 0) | half_bits << n % 4 * 16);
             }

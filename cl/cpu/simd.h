@@ -3,6 +3,7 @@
  * kernels for CPUs. simd_storage.h loads and stores them. */
 #pragma once
 #include "common/kernel.h"
+#include "cpu/lanes.h"
 #include "families/units.h"
 
 /* NOINLINE marks the steps of a kernel, which are called at most once a tile. PoCL compiles
@@ -45,7 +46,6 @@
  * IN_FOURS: the same in each four elements. BLOCKS: as PAIRS, in units of four elements. */
 #if SIMD_WIDTH == 16
 #define LOG2_WIDTH 4
-#define VECTOR(name) name##16
 #define STORE_HALF_OF_LANES(x, p) vstore8((x), 0, (p))
 #define STORE_QUARTER_OF_LANES(x, p) vstore4((x), 0, (p))
 #define COUNT_UP (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
@@ -57,7 +57,6 @@
 #define HIGH_BLOCKS(a, b) CHOOSE(a, b, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31)
 #elif SIMD_WIDTH == 8
 #define LOG2_WIDTH 3
-#define VECTOR(name) name##8
 #define STORE_HALF_OF_LANES(x, p) vstore4((x), 0, (p))
 #define STORE_QUARTER_OF_LANES(x, p) vstore2((x), 0, (p))
 #define COUNT_UP (float8)(0, 1, 2, 3, 4, 5, 6, 7)
@@ -69,7 +68,6 @@
 #define HIGH_BLOCKS(a, b) CHOOSE(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
 #else
 #define LOG2_WIDTH 2
-#define VECTOR(name) name##4
 #define STORE_HALF_OF_LANES(x, p) vstore2((x), 0, (p))
 #define STORE_QUARTER_OF_LANES(x, p) (*(p) = (x))
 #define COUNT_UP (float4)(0, 1, 2, 3)
@@ -78,9 +76,6 @@
 #define LOW_IN_FOURS(a, b) LOW_PAIRS(a, b)
 #define HIGH_IN_FOURS(a, b) HIGH_PAIRS(a, b)
 #endif
-typedef VECTOR(float) lanes;
-typedef VECTOR(int) ints;
-typedef VECTOR(ushort) ushorts;
 
 /* Transposes the 4 x 4 matrices that each four lanes of x[0..3] hold. */
 INLINE void transpose_fours(lanes *x)

@@ -337,9 +337,12 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
 
 #if K_CACHE || V_CACHE
 #define MOST_POWER 0x1p5f
-#define TRAIT_LEAST_POWER(ID, number, name, bits, scale, codes, bytes, largest, error, format)     \
-    (format) == number ? ID##_LEAST_POWER:
-#define LEAST_POWER(format) (CA_BLOCK_FORMATS(TRAIT_LEAST_POWER, format) 1.0f)
+
+static inline struct element_form element_form_of(const int format)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, form(DTYPE == DTYPE_F16))
+    return (struct element_form){0};
+}
 
 /* Decodes two codes, times a power of two, to elements without rounding. */
 static inline uint exact_pair(const float x, const float y)
@@ -358,8 +361,8 @@ INLINE ushort4 quantized_elements(const int cache, const float scale, const usho
 {
     const float4 numbers = numbers4_of_words(cache, words, d);
 #if DTYPE == DTYPE_F16
-    const float power =
-        clamp(as_float(as_uint(scale) & 0x7f800000u), LEAST_POWER(cache), MOST_POWER);
+    const float power = clamp(as_float(as_uint(scale) & 0x7f800000u),
+                              element_form_of(cache).least_power, MOST_POWER);
     const float4 x = numbers * power;
 
     *factor = scale * as_float((254u << 23) - as_uint(power));

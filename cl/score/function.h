@@ -9,7 +9,7 @@
 
 /* Precedes a loop over the lanes of a vector, whose body compilers are to turn into vectors again. */
 #ifdef __clang__
-#define EACH_LANE _Pragma("clang loop unroll(disable) vectorize(assume_safety)")
+#define EACH_LANE _Pragma("clang loop unroll(disable) vectorize(assume_safety) vectorize_width(SIMD_WIDTH)")
 #else
 #define EACH_LANE
 #endif

@@ -130,10 +130,8 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
 #if HAS_MASK_FUNCTION
 #if HAS_BLOCKS
     if (!tile->listed_full)
-#elif HAS_MARKS
-    if (!are_marked_full(tile, n0, min(n0 + QK_KEYS, count)))
 #endif
-        apply_mask_function(tile, n0, s);
+        hide_by_function(tile, n0, count, s);
 #endif
 #if HAS_WINDOW
     if (n0 < tile->all_begin || n0 + QK_KEYS > tile->all_end)
