@@ -56,24 +56,17 @@ enum {
                       (m).p + part * (m).part_step, (m).row_step, 0, 1, (m).rows, PART_LINE(dim),  \
                       8, (m).aligned, false);                                                      \
     } while (0)
+#define PART_STEP(m) (m).part_step
 #else
 #define FILL_PARTS(m, tile, stride, tile_rows, columns, dim, unit, part_elements)                  \
     fill_rows(tile, stride, tile_rows, columns, (m).p, (m).row_step, 0, (m).step, (m).rows, dim,   \
               WIDTH(unit, dim), (m).aligned, false)
+#define PART_STEP(m) 0
 #endif
-/* Whether rows are copied 16 bytes at a time, and the elements from a part to the next. */
+/* Whether rows are copied 16 bytes at a time. */
 INLINE bool is_wide(const bool unit, const int dim)
 {
     return OPERAND_PARTS > 1 || WIDTH(unit, dim) == 8;
-}
-
-INLINE long part_step(const struct matrix m)
-{
-#if OPERAND_PARTS > 1
-    return m.part_step;
-#else
-    return 0;
-#endif
 }
 
 #define STAGE_OWNED(owned, tile, dim, unit)                                                        \
@@ -98,7 +91,7 @@ INLINE void stage_value_rows(const struct matrix m, const bool finite, __local u
     ONE_BY_ONE
     for (int part = 0; part < OPERAND_PARTS; part++) {
         __local ushort *const to = tile + part * STREAMED_ELEMENTS(m.dim);
-        const __global element *const from = m.p + part * part_step(m);
+        const __global element *const from = m.p + part * PART_STEP(m);
 #if PACKED_VALUES
         found |= fill_packed(to, BLOCK_STREAMED, DIMS(m.dim), from, m.row_step, 0, m.step, m.rows,
                              m.dim, m.width, m.aligned, finite);
