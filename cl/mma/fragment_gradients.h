@@ -421,7 +421,7 @@ INLINE void add_infinite_weights(const __local ushort *tile, const int dim, cons
 #endif
 }
 
-/* Does so in the second pass. PoCL 3.1 miscompiles a barrier in an `if`. A function would take other registers. */
+/* Does so in the second pass. PoCL 3.1 miscompiles a barrier in an `if`. */
 #define ADD_INFINITE_WEIGHTS(again, tile, dim, dim_group, weights, sums)                           \
     do {                                                                                           \
         if (EMULATE || (again))                                                                    \
@@ -432,7 +432,7 @@ INLINE void add_infinite_weights(const __local ushort *tile, const int dim, cons
 #endif
 
 /* Adds weights, rounded to elements, times streamed rows of dim elements to sums, in this sub-
- * group's dims. They are complete after sums_complete(). again: this is the second pass. */
+ * group's dims. They are complete after SUMS_COMPLETE(). again: this is the second pass. */
 INLINE void add_fragment_rows(const bool again, const __local ushort *tile, const int dim,
                               const int dim_group, float weights[STREAMED_SUMS], float *sums,
                               const int lane, __local float *exchange)
@@ -462,14 +462,15 @@ INLINE void add_fragment_rows(const bool again, const __local ushort *tile, cons
 #endif
 }
 
-/* Completes the sums of add_fragment_rows(). */
-INLINE void sums_complete(float *sums, const int dim)
-{
 #if HAS_TILE_PRODUCTS
-    products_wait(0);
-    sums_here(sums, DIM_SUMS(dim));
+#define SUMS_COMPLETE(sums, dim)                                                                   \
+    do {                                                                                           \
+        products_wait(0);                                                                          \
+        sums_here(sums, DIM_SUMS(dim));                                                            \
+    } while (0)
+#else
+#define SUMS_COMPLETE(sums, dim)
 #endif
-}
 
 /* ---- results --------------------------------------------------------------------------------- */
 

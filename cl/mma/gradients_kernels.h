@@ -307,7 +307,7 @@ backward_bias(PARAMETERS_backward_bias)
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
             begin_both(&here, p, ds, lane, exchange);
-            finish_both(p, ds);
+            FINISH_BOTH(p, ds);
             REPLACE_PRODUCTS(true, false, &here, p);
             REPLACE_PRODUCTS(true, true, &here, ds);
             gradients_of_fragment(false, true, true, args, t, first_row, statistics, 0, p, ds,

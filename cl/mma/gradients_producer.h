@@ -94,8 +94,7 @@ INLINE void produce_queries(const struct arguments *args, struct tile t, const l
                  t = queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end),
                                   end)) {
                 const struct place there = place_of_stage(here, tiles, u.place);
-                const struct matrix streamed_q = tile_queries(args, t),
-                                    streamed_do = tile_gradients(args, t);
+                const struct matrix streamed_q = TILE_QUERIES(t), streamed_do = TILE_GRADIENTS(t);
                 wait_for_place(barriers, u, 0);
                 STAGE_STREAMED(streamed_q, there.qk, DIM_QK, UNIT_Q);
                 stage_statistics(args, t, statistics[u.place]);
@@ -134,20 +133,20 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
             const bool partial = hides_some(args, t, BLOCK_STREAMED, BLOCK_OWNED);
             here = place_of_stage(here, tiles, u.place);
             HALF_HERE(u, 0, {
-                STAGE_STREAMED(tile_queries(args, t), here.qk, DIM_QK, UNIT_Q);
+                STAGE_STREAMED(TILE_QUERIES(t), here.qk, DIM_QK, UNIT_Q);
                 stage_statistics(args, t, statistics[u.place]);
             });
             begin_first(OPERAND_PARTS, &here, p, lane, exchange);
-            HALF_HERE(u, 1, STAGE_STREAMED(tile_gradients(args, t), here.v, DIM_V, UNIT_DO));
+            HALF_HERE(u, 1, STAGE_STREAMED(TILE_GRADIENTS(t), here.v, DIM_V, UNIT_DO));
             begin_second(OPERAND_PARTS, &here, ds, lane, exchange);
-            finish(p, 1);
+            FINISH(p, 1);
             REPLACE_PRODUCTS(again, false, &here, p);
             weigh_scores(true, partial, args, t, here.first_row, 0, statistics[u.place], p, lane);
             weights_here(p + STREAMED_SUMS - 2);
             kept_here(true, args, t, kept, u, barriers);
             const struct kept_pairs pairs = find_kept(kept, u.place, here.first_row, lane);
             kept_read(barriers, u, lane);
-            finish(ds, 0);
+            FINISH(ds, 0);
             REPLACE_PRODUCTS(again, true, &here, ds);
             make_finite(again, here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK, nonfinite);
             make_finite(again, here.v, OPERAND_PARTS * BLOCK_STREAMED * DIM_V, nonfinite);
@@ -155,8 +154,8 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
                             true, p, ds, lane);
             add_fragment_rows(again, here.v, DIM_V, 0, p, sums_v, lane, exchange);
             add_fragment_rows(again, here.qk, DIM_QK, 0, ds, sums_k, lane, exchange);
-            sums_complete(sums_v, DIM_V);
-            sums_complete(sums_k, DIM_QK);
+            SUMS_COMPLETE(sums_v, DIM_V);
+            SUMS_COMPLETE(sums_k, DIM_QK);
             half_read(barriers, u, 0, lane);
             half_read(barriers, u, 1, lane);
             u = next_use(u);
@@ -181,7 +180,7 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
         for (t = keys_from(t, next_keys(args, t, begin, begin, end), end); t.j0 < end;
              t = keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end)) {
             const struct place there = place_of_stage(here, tiles, u.place);
-            const struct matrix streamed_k = tile_keys(args, t), streamed_v = tile_values(args, t);
+            const struct matrix streamed_k = TILE_KEYS(t), streamed_v = TILE_VALUES(t);
             wait_for_place(barriers, u, 0);
             STAGE_STREAMED(streamed_k, there.qk, DIM_QK, UNIT_K);
             copies_asked(barriers, u, 0, is_copied(streamed_k, DIM_QK, UNIT_K));
@@ -212,7 +211,7 @@ INLINE void weigh_keys(const struct arguments *args, const struct tile t, const 
     kept_here(false, args, t, kept, u, barriers);
     const struct kept_pairs pairs = find_kept(kept, u.place, here->first_row, lane);
     kept_read(barriers, u, lane);
-    finish(ds, more);
+    FINISH(ds, more);
     REPLACE_PRODUCTS(again, true, here, ds);
     half_read(barriers, u, 1, lane);
     weigh_gradients(false, partial, args, pairs, here->first_row, statistics, 0, false, p, ds,
@@ -237,11 +236,11 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
     if (t.j0 >= end)
         return;
     here = place_of_stage(here, tiles, u.place);
-    HALF_HERE(u, 0, STAGE_STREAMED(tile_keys(args, t), here.qk, DIM_QK, UNIT_K));
+    HALF_HERE(u, 0, STAGE_STREAMED(TILE_KEYS(t), here.qk, DIM_QK, UNIT_K));
     begin_first(OPERAND_PARTS, &here, p, lane, exchange);
-    HALF_HERE(u, 1, STAGE_STREAMED(tile_values(args, t), here.v, DIM_V, UNIT_V));
+    HALF_HERE(u, 1, STAGE_STREAMED(TILE_VALUES(t), here.v, DIM_V, UNIT_V));
     begin_second(OPERAND_PARTS, &here, ds, lane, exchange);
-    finish(p, 1);
+    FINISH(p, 1);
     weigh_keys(args, t, &here, u, 0, statistics, again, p, ds, kept, barriers, lane, exchange);
     make_finite(again, here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK, nonfinite);
     ADD_INFINITE_WEIGHTS(again, here.qk, DIM_QK, 0, ds, sums_q);
@@ -252,17 +251,17 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
         t = keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
         if (t.j0 >= end)
             break;
-        HALF_HERE(then, 0, STAGE_STREAMED(tile_keys(args, t), there.qk, DIM_QK, UNIT_K));
+        HALF_HERE(then, 0, STAGE_STREAMED(TILE_KEYS(t), there.qk, DIM_QK, UNIT_K));
         begin_first(OPERAND_PARTS, &there, p, lane, exchange);
-        HALF_HERE(then, 1, STAGE_STREAMED(tile_values(args, t), there.v, DIM_V, UNIT_V));
+        HALF_HERE(then, 1, STAGE_STREAMED(TILE_VALUES(t), there.v, DIM_V, UNIT_V));
         begin_second(OPERAND_PARTS, &there, ds, lane, exchange);
         begin_part_sums(words, BLOCK_STREAMED, here.qk, STREAMED_ELEMENTS(DIM_QK), DIM_QK, sums_q,
                         lane, exchange);
-        finish(p, 2);
+        FINISH(p, 2);
         weigh_keys(args, t, &there, then, 1, statistics, again, p, ds, kept, barriers, lane,
                    exchange);
         weights_here(ds + STREAMED_SUMS - 2);
-        sums_complete(sums_q, DIM_QK);
+        SUMS_COMPLETE(sums_q, DIM_QK);
         half_read(barriers, u, 0, lane);
         make_finite(again, there.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK, nonfinite);
         ADD_INFINITE_WEIGHTS(again, there.qk, DIM_QK, 0, ds, sums_q);
@@ -272,7 +271,7 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
     }
     begin_part_sums(words, BLOCK_STREAMED, here.qk, STREAMED_ELEMENTS(DIM_QK), DIM_QK, sums_q, lane,
                     exchange);
-    sums_complete(sums_q, DIM_QK);
+    SUMS_COMPLETE(sums_q, DIM_QK);
     half_read(barriers, u, 0, lane);
     stream->next = next_use(u);
 }

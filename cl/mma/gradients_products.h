@@ -44,7 +44,7 @@ INLINE void begin_second(const int parts, const struct place *here, float dp[STR
 #endif
 
 /* Computes the products of the sub-group's owned rows with the streamed ones; they are complete
- * after finish_both(). */
+ * after FINISH_BOTH(). */
 INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float dp[STREAMED_SUMS],
                        const int lane, __local float *exchange)
 {
@@ -52,22 +52,23 @@ INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float d
     begin_second(OPERAND_PARTS, here, dp, lane, exchange);
 }
 
-/* Waits for all groups of products but the latest ones. */
-INLINE void finish(float sums[STREAMED_SUMS], const int latest)
-{
+/* Waits for all groups of products but the latest ones. Macros: functions took other registers. */
 #if HAS_TILE_PRODUCTS
-    products_wait(latest);
-    sums_here(sums, STREAMED_SUMS);
+#define FINISH_BOTH(s, dp)                                                                         \
+    do {                                                                                           \
+        products_wait(0);                                                                          \
+        sums_here(s, STREAMED_SUMS);                                                               \
+        sums_here(dp, STREAMED_SUMS);                                                              \
+    } while (0)
+#define FINISH(sums, latest)                                                                       \
+    do {                                                                                           \
+        products_wait(latest);                                                                     \
+        sums_here(sums, STREAMED_SUMS);                                                            \
+    } while (0)
+#else
+#define FINISH_BOTH(s, dp)
+#define FINISH(sums, latest)
 #endif
-}
-
-INLINE void finish_both(float s[STREAMED_SUMS], float dp[STREAMED_SUMS])
-{
-    finish(s, 0);
-#if HAS_TILE_PRODUCTS
-    sums_here(dp, STREAMED_SUMS);
-#endif
-}
 
 #if OPERAND_PARTS > 1
 /* Replaces products that are NaNs by those of first parts: an Inf's other parts, and its products
@@ -89,18 +90,18 @@ INLINE void replace_products(const bool of_v, const struct place *here,
     there.owned_v += moved;
     there.qk += moved;
     there.v += moved;
-    finish(products, 0);
+    FINISH(products, 0);
     if (of_v)
         begin_second(1, &there, first, lane, exchange);
     else
         begin_first(1, &there, first, lane, exchange);
-    finish(first, 0);
+    FINISH(first, 0);
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++)
         products[x] = products[x] != products[x] ? first[x] : products[x];
 }
 
-/* Does so in the second pass. (PoCL 3.1 miscompiles a barrier in an `if`.) A function would take other registers. */
+/* Does so in the second pass. (PoCL 3.1 miscompiles a barrier in an `if`.) */
 #define REPLACE_PRODUCTS(again, of_v, here, products)                                              \
     do {                                                                                           \
         if (EMULATE || (again))                                                                    \

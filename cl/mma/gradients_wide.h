@@ -143,15 +143,15 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
 #if STAGES > 1
         LOCAL_BARRIER(); /* the last head's tiles may be overwritten */
         if (t.i0 < end)
-            stage_query_tile(args, t, tile_queries(args, t), tile_gradients(args, t), here,
-                             statistics[number], kept, number);
+            stage_query_tile(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), here, statistics[number],
+                             kept, number);
 #endif
         while (t.i0 < end) {
             float x[M_FRAGMENTS][STREAMED_SUMS];
 #if STAGES == 1
             LOCAL_BARRIER(); /* all have read the old contents */
-            stage_query_tile(args, t, tile_queries(args, t), tile_gradients(args, t), here,
-                             statistics[0], kept, 0);
+            stage_query_tile(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), here, statistics[0], kept,
+                             0);
 #endif
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete, the last weights have been read */
@@ -160,7 +160,7 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
                 queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
             if (next.i0 < end)
-                stage_query_tile(args, next, tile_queries(args, next), tile_gradients(args, next),
+                stage_query_tile(args, next, TILE_QUERIES(next), TILE_GRADIENTS(next),
                                  place_of_stage(here, tiles, 1 - number), statistics[1 - number],
                                  kept, 1 - number);
 #endif
@@ -183,8 +183,8 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
                              here.first_row, x, lane);
             restage_barrier(again); /* streamed rows may be overwritten */
             if (restages(again)) {
-                stage_value_rows(tile_queries(args, t), again, here.qk, nonfinite);
-                stage_value_rows(tile_gradients(args, t), again, here.v, nonfinite);
+                stage_value_rows(TILE_QUERIES(t), again, here.qk, nonfinite);
+                stage_value_rows(TILE_GRADIENTS(t), again, here.v, nonfinite);
                 copies_wait();
             }
             restage_barrier(again); /* values are complete */
@@ -259,7 +259,7 @@ INLINE void sum_over_keys_wide(const struct arguments *args, struct tile t, stru
         }
         restage_barrier(again); /* streamed keys may be overwritten */
         if (restages(again)) {
-            stage_value_rows(tile_keys(args, t), again, here.qk, nonfinite);
+            stage_value_rows(TILE_KEYS(t), again, here.qk, nonfinite);
             copies_wait();
         }
         restage_barrier(again); /* values are complete */
