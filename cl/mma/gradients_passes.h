@@ -138,8 +138,8 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
 /* ---- queries --------------------------------------------------------------------------------- */
 
 /* Stages a tile of keys and what dropout keeps. */
-INLINE void stage_keys(const struct arguments *args, const struct tile t, const struct place here,
-                       const kept_tile kept, const int number)
+INLINE void stage_key_tile(const struct arguments *args, const struct tile t,
+                           const struct place here, const kept_tile kept, const int number)
 {
     STAGE_STREAMED(TILE_KEYS(t), here.qk, DIM_QK, UNIT_K);
     STAGE_STREAMED(TILE_VALUES(t), here.v, DIM_V, UNIT_V);
@@ -160,13 +160,13 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
     t = keys_from(t, next_keys(args, t, begin, begin, end), end);
 #if STAGES > 1
     if (t.j0 < end)
-        stage_keys(args, t, here, kept, 0);
+        stage_key_tile(args, t, here, kept, 0);
 #endif
     while (t.j0 < end) {
         float p[STREAMED_SUMS], ds[STREAMED_SUMS];
 #if STAGES == 1
         LOCAL_BARRIER(); /* all have read the old contents */
-        stage_keys(args, t, here, kept, 0);
+        stage_key_tile(args, t, here, kept, 0);
 #endif
         copies_wait();
         LOCAL_BARRIER(); /* all rows are complete */
@@ -175,7 +175,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
             keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
         if (next.j0 < end)
-            stage_keys(args, next, place_of_stage(here, tiles, 1 - number), kept, 1 - number);
+            stage_key_tile(args, next, place_of_stage(here, tiles, 1 - number), kept, 1 - number);
 #endif
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);
         const struct kept_pairs pairs = find_kept(kept, number, here.first_row, lane);

@@ -223,13 +223,13 @@ INLINE void sum_over_keys_wide(const struct arguments *args, struct tile t, stru
     t = keys_from(t, next_keys(args, t, begin, begin, end), end);
 #if STAGES > 1
     if (t.j0 < end)
-        stage_keys(args, t, here, kept, 0);
+        stage_key_tile(args, t, here, kept, 0);
 #endif
     while (t.j0 < end) {
         float p[M_FRAGMENTS][STREAMED_SUMS], ds[M_FRAGMENTS][STREAMED_SUMS];
 #if STAGES == 1
         LOCAL_BARRIER(); /* all have read the old contents */
-        stage_keys(args, t, here, kept, 0);
+        stage_key_tile(args, t, here, kept, 0);
 #endif
         copies_wait();
         LOCAL_BARRIER(); /* all rows are complete */
@@ -237,7 +237,7 @@ INLINE void sum_over_keys_wide(const struct arguments *args, struct tile t, stru
             keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
         if (next.j0 < end)
-            stage_keys(args, next, place_of_stage(here, tiles, 1 - number), kept, 1 - number);
+            stage_key_tile(args, next, place_of_stage(here, tiles, 1 - number), kept, 1 - number);
 #endif
         multiply_wide_rows(here.owned_qk + owned, here.qk, p, lane, exchange);
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);
