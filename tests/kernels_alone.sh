@@ -60,6 +60,8 @@ projection_gpu/projection_gpu_mma|projection_gpu UNIT=mma EMULATE=1|proj f32 q64
 projection_gpu/projection_gpu_warpgroup|projection_gpu UNIT=warpgroup EMULATE=1|proj f16 q128 d128
 merge_rows/merge_rows|merge_rows|merge f32 h2 q64 d64 n4 sinks
 double_backward/double_backward|double_backward|bwd2 f16 h4/2 q64 k64 d64 causal=tl klen
+weight_sums/weight_sums|weight_sums|fwd f16 h4/2 q9 k64 d40 page=16 pages=9 klen mask=qk lse keysums scores=mean
+weight_sums/weight_sums|weight_sums plain|fwd f32 h4/2 q9 k64 d64 kcache=q8_0 causal=br sinks lse keysums scores=mean
 append_tokens/append_tokens|append_tokens|append f16 h4/2 q1 k64 d64 klen kcache=q8_0 rope=halves:64:10000
 END
 [ "$bad" -ne 0 ] || echo "clang reads each of $count examples of a kernel's file alone"

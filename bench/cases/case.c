@@ -21,6 +21,7 @@ struct operand {
 };
 
 #define PASSED_INPUT true
+#define PASSED_LAST true
 #define PASSED_GRADIENT true
 #define PASSED_OWN false
 

@@ -78,7 +78,8 @@ struct computation {
     struct matrix read[3], dy; /* x, context, values. */
     struct matrix made[3], o;  /* q, k, v. */
     struct matrix gradient[3], d_o;
-    struct matrix weights, dbias, dslopes, dsinks; /* Row after row as they lie in memory. */
+    struct matrix weights, dbias, dslopes, dsinks,
+        dfunction; /* Row after row as they lie in memory. */
 };
 
 static void close_computation(struct computation *c)
@@ -95,6 +96,7 @@ static void close_computation(struct computation *c)
     close_matrix(&c->dbias);
     close_matrix(&c->dslopes);
     close_matrix(&c->dsinks);
+    close_matrix(&c->dfunction);
 }
 
 /* ---- rounding -------------------------------------------------------------------------------- */
@@ -317,9 +319,11 @@ static bool project(struct computation *c, int n, struct matrix *y)
  * gradients of a row. */
 struct head {
     struct matrix k, v, room;
-    double *p, *slope, *dp;         /* One row's weights, softcap's derivatives and dot(do, v). */
-    double *p_squares, *ds_squares; /* Sums over all rows. */
-    double sink;                    /* The row's weight of the sink. */
+    double *p, *slope,
+        *dp;     /* One row's weights, derivatives of softcap and score function, and dot(do, v). */
+    double *raw; /* One row's scaled products. */
+    double *p_squares, *ds_squares;         /* Sums over all rows. */
+    double sink;                            /* The row's weight of the sink. */
     double k_norm, v_norm, q_norm, do_norm; /* Root-mean-square norms of columns. */
     size_t batch, h, kv_head;               /* Indices within the range. */
 };
@@ -346,7 +350,7 @@ static bool open_head(struct head *head, const clattn_problem *p)
 {
     const bool ok = open_matrix(&head->k, p->dim_qk, p->seq_kv) &&
                     open_matrix(&head->v, p->dim_v, p->seq_kv) &&
-                    open_matrix(&head->room, 5, p->seq_kv);
+                    open_matrix(&head->room, 6, p->seq_kv);
 
     if (ok) {
         head->p = row_at(&head->room, 0);
@@ -354,6 +358,7 @@ static bool open_head(struct head *head, const clattn_problem *p)
         head->dp = row_at(&head->room, 2);
         head->p_squares = row_at(&head->room, 3);
         head->ds_squares = row_at(&head->room, 4);
+        head->raw = row_at(&head->room, 5);
     }
     return ok;
 }
@@ -414,6 +419,7 @@ static void finish_scores(struct computation *c, struct head *head, const struct
             p->alibi ? input(c, LAYER_SLOPES, query->h) * reference_distance(r, query, j) : 0.0;
         struct score score = {.raw = bounded_exactly(head->p[j])};
         reference_score_add(r, query, j, bias, alibi, &score);
+        head->raw[j] = score.raw.value;
         head->slope[j] = score.slope.value;
         head->p[j] = -(double)INFINITY;
         if (bias == -(double)INFINITY || !reference_sees(r, query, j))
@@ -422,7 +428,9 @@ static void finish_scores(struct computation *c, struct head *head, const struct
                                 fabs(bias) + fabs(alibi) + fabs(score.s.value);
         head->p[j] = score.s.value;
         if (c->rounded)
-            head->p[j] += r->arithmetic.value * rounding * chance(c);
+            head->p[j] +=
+                (r->arithmetic.value * rounding + (r->score_function ? score.mapped.bound : 0.0)) *
+                chance(c);
     }
 }
 
@@ -512,6 +520,25 @@ static void multiply_values(struct head *head, const double *d_o, size_t dim)
         add_row(head->dp, row_at(&head->v, d), d_o[d], head->v.columns);
 }
 
+/* Adds a pair's share, raw times the derivative, to the gradient of each element that the score function loads. */
+static void add_loads(struct computation *c, const struct head *head, const struct query *query,
+                      size_t j, double raw)
+{
+    const clattn_problem *p = &c->layer->attention;
+    struct score score = {.raw = bounded_exactly(head->raw[j])};
+    struct function_load loads[64];
+
+    reference_score_add(c->reference, query, j, 0.0, 0.0, &score);
+    const size_t count =
+        reference_loads(c->reference, query, j, &score, loads, sizeof loads / sizeof *loads);
+    for (size_t n = 0; n < count; n++) {
+        const size_t first = tensor_function_gradient(p, loads[n].operand);
+        const size_t end = tensor_function_gradient(p, loads[n].operand + 1);
+        if (loads[n].element < end - first)
+            add_term(c, &c->dfunction, first + loads[n].element, raw * loads[n].slope.value);
+    }
+}
+
 static void derive(struct computation *c, struct head *head, const struct query *query, size_t n)
 {
     const clattn_problem *p = &c->layer->attention;
@@ -537,6 +564,8 @@ static void derive(struct computation *c, struct head *head, const struct query 
             add_term(c, &c->dbias, bias_place(c, query, j), raw);
         if (c->dslopes.at != NULL)
             add_term(c, &c->dslopes, query->h, raw * reference_distance(c->reference, query, j));
+        if (c->dfunction.at != NULL)
+            add_loads(c, head, query, j, raw);
         double ds = raw * head->slope[j];
         all_squares += ds * ds;
         head->ds_squares[j] += ds * ds;
@@ -595,10 +624,12 @@ static struct matrix *sums_of(struct computation *c, enum layer_tensor id)
     return id == LAYER_WEIGHTS   ? &c->weights
            : id == LAYER_DBIAS   ? &c->dbias
            : id == LAYER_DSLOPES ? &c->dslopes
-                                 : &c->dsinks;
+           : id == LAYER_DSINKS  ? &c->dsinks
+                                 : &c->dfunction;
 }
 
-static const enum layer_tensor summed[] = {LAYER_WEIGHTS, LAYER_DBIAS, LAYER_DSLOPES, LAYER_DSINKS};
+static const enum layer_tensor summed[] = {LAYER_WEIGHTS, LAYER_DBIAS, LAYER_DSLOPES, LAYER_DSINKS,
+                                           LAYER_DFUNCTION};
 enum { NUM_SUMMED = sizeof summed / sizeof *summed };
 
 static bool open_sums(struct computation *c)

@@ -43,7 +43,8 @@ size_t layer_row(const clattn_multihead *layer, size_t b, size_t s, size_t seq);
 struct layer_inputs {
     const double *at[LAYER_DY + 1];
     const void *stored[LAYER_DY + 1];
-    struct tensor_view options; /* mask and lengths as stored; dropout's seed and offset */
+    struct tensor_view
+        options; /* mask, lengths and operands of functions as stored; dropout's seed and offset */
 };
 
 /* Element n of a tensor that is there. */

@@ -98,6 +98,8 @@ size_t layer_elements(const clattn_multihead *layer, const enum layer_tensor id)
     case LAYER_SINKS:
     case LAYER_DSINKS:
         return p->sinks ? p->heads : 0;
+    case LAYER_DFUNCTION:
+        return tensor_function_gradient(p, CLATTN_FUNCTION_OPERANDS);
     case LAYER_Q_LENGTHS:
         return p->q_lengths ? p->batch : 0;
     case LAYER_KV_LENGTHS:
@@ -118,6 +120,7 @@ clattn_dtype layer_dtype(const clattn_multihead *layer, const enum layer_tensor 
     case LAYER_DSLOPES:
     case LAYER_SINKS:
     case LAYER_DSINKS:
+    case LAYER_DFUNCTION:
     case LAYER_WEIGHTS:
         return CLATTN_F32;
     default:

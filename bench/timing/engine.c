@@ -26,9 +26,15 @@ static bool fail(const struct target *target, const char *what, clattn_status st
 
 /* The rest of the arguments if a layer passes the operand through: as an input, or as a gradient. */
 #define IF_INPUT_INPUT(...) __VA_ARGS__
+#define IF_INPUT_LAST(...)
 #define IF_INPUT_GRADIENT(...)
 #define IF_INPUT_OWN(...)
+#define IF_LAST_INPUT(...)
+#define IF_LAST_LAST(...) __VA_ARGS__
+#define IF_LAST_GRADIENT(...)
+#define IF_LAST_OWN(...)
 #define IF_GRADIENT_INPUT(...)
+#define IF_GRADIENT_LAST(...)
 #define IF_GRADIENT_GRADIENT(...) __VA_ARGS__
 #define IF_GRADIENT_OWN(...)
 
@@ -167,7 +173,11 @@ static clattn_status run_layer_forward(const struct engine *e, const struct tens
         .parameters = layer_parameters(&set->in[INPUT_W_Q]),
         .y = set->out[OUTPUT_Y],
         .reserve = set->out[OUTPUT_RESERVE],
-        .workspace = set->workspace,
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, ...)                                             \
+    IF_LAST_##LAYER(.member = set->in[INPUT_##ID], )
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
+            .workspace = set->workspace,
     };
 
     return clattn_multihead_forward(e->layer, e->target->queue, &tensors, 0, NULL, done);
@@ -187,7 +197,8 @@ static clattn_status run_layer_backward(const struct engine *e, const struct ten
         .dvalues = set->out[OUTPUT_DVALUES],
         .gradients = layer_parameters(&set->out[OUTPUT_DW_Q]),
 #define OPERAND(ID, member, GIVEN, WRITER, LAYER, ...)                                             \
-    IF_GRADIENT_##LAYER(.member = set->out[OUTPUT_##ID], )
+    IF_GRADIENT_##LAYER(.member = set->out[OUTPUT_##ID], )                                         \
+        IF_LAST_##LAYER(.member = set->in[INPUT_##ID], )
         CA_OPERANDS(OPERAND)
 #undef OPERAND
             .workspace = set->workspace,

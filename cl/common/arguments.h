@@ -4,24 +4,18 @@
 
 #include "common/argument_types.h"
 #include "problem/sizes.def"
-#include "problem/tensors.def"
+
+/* A program's structs have only the operands that its problem has. The host writes these members before the source
+ * (src/program/program_parameters.h), and packs arguments in the same order (src/execute/launch.h). Its own struct
+ * begins behind the strides. */
+#ifndef STRIDES_MEMBERS
+#define STRIDES_MEMBERS
+#endif
 
 /* Fixed when the plan is made. Strides along (batch, heads, seq, dim) or (batch, heads, seq_q,
  * seq_kv), in elements. */
 struct attention_shape {
-#define STRIDES_STRIDED(member) CA_LONG member##_stride[4];
-#define STRIDES_BROADCAST(member) CA_LONG member##_stride[4];
-#define STRIDES_OF_BIAS(member)
-#define STRIDES_PACKED(member)
-#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, text, type, has, bytes, s0, s1,  \
-                s2, s3)                                                                            \
-    STRIDES_##LAYOUT(member)
-    CA_OPERANDS(OPERAND)
-#undef OPERAND
-#undef STRIDES_STRIDED
-#undef STRIDES_BROADCAST
-#undef STRIDES_OF_BIAS
-#undef STRIDES_PACKED
+    STRIDES_MEMBERS
     CA_LONG batch, heads, seq_q, seq_kv;
     CA_LONG kv_heads;
     CA_LONG pages; /* the pages of the pool; valid with PAGE_SIZE */
@@ -44,14 +38,9 @@ struct attention_shape {
     CA_UINT drop_below; /* a weight is dropped if its random word is below this */
 };
 
-/* Given with each execution: the position of each tensor's first element, in elements. */
-struct attention_offsets {
-#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, text, type, has, bytes, s0, s1,  \
-                s2, s3)                                                                            \
-    CA_LONG member;
-    CA_OPERANDS(OPERAND)
-#undef OPERAND
-    CA_LONG workspace;
+/* Given with each execution. A kernel's second argument has it behind the position of each operand's first
+ * element, in elements: struct NAME_offsets of kernel NAME. */
+struct attention_call {
     CA_ULONG seed, stream; /* these choose dropout's random numbers; a stream has 32 bits */
     /* in a sharded attention: the numbers of the call's first query, and of its first key / 4 */
     CA_UINT dropout_i, dropout_j4;
@@ -60,3 +49,8 @@ struct attention_offsets {
     CA_INT function_ints[4]; /* the values of functions' parameters (clattn/function.h) */
     CA_FLOAT function_floats[4];
 };
+
+/* The structs of all kernels' offsets. */
+#ifdef OFFSETS_STRUCTS
+OFFSETS_STRUCTS
+#endif

@@ -32,7 +32,7 @@
  * PARAMETERS_<kernel>, members here, and initial values, ARGUMENTS_<kernel>. */
 struct arguments {
     const struct attention_shape *shape;
-    const struct attention_offsets *at;
+    const struct attention_call *call;
     ARGUMENTS_MEMBERS
 };
 
@@ -98,7 +98,7 @@ static inline struct extent extent_of(const struct arguments *args, const long b
 /* The number of head h of batch b among all batches' heads, for dropout. */
 INLINE uint dropout_head(const struct arguments *args, const long b, const long h)
 {
-    return (uint)(args->at->dropout_bh + b * args->at->dropout_heads + h);
+    return (uint)(args->call->dropout_bh + b * args->call->dropout_heads + h);
 }
 
 /* Keys [first_key, end_key) hold all that query i may see by lengths, window and causality; bias

@@ -60,6 +60,9 @@ struct query_tile {
     float missing[BLOCK_M]; /* the factors that correct the rows' weights for a rounded lse */
     int lacks;              /* whether a factor in `missing` differs from 1 */
     lanes p[TILE_WEIGHTS], ds[TILE_WEIGHTS];
+#if SHARES_DISTANCES
+    struct distances distances; /* of the block of keys at hand */
+#endif
 };
 
 /* The rows begin .. end - 1 of a tile. */

@@ -10,6 +10,7 @@ INLINE void add_weights_of_rows(const int partial, const struct arguments *args,
                                 const struct row_range rows, struct query_tile *tile, float *sums)
 {
     multiply_scores(args->shape->scale, block, rows, tile);
+    FIND_DISTANCES(args, head, block, tile);
     for (int n = rows.begin; n < rows.end; n++) {
         const struct score_row row = row_of_tile(args, head, block, tile, n);
         lanes sum = 0.0f;

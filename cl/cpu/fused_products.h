@@ -88,7 +88,7 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
         }
         if (HAS_HALVES && n0 + QK_KEYS <= tile->lower_end)
             multiply_columns(0, LOWER, q, row, k_column, streams, sum);
-        else if (HAS_HALVES && HAS_WINDOW && n0 >= tile->upper_begin)
+        else if (HAS_HALVES && ENDS_BY_HALVES && n0 >= tile->upper_begin)
             multiply_columns(LOWER, BLOCK_VECTORS, q, row, k_column, streams, sum);
         else
             multiply_columns(0, BLOCK_VECTORS, q, row, k_column, streams, sum);
@@ -224,7 +224,7 @@ NOINLINE void weigh_keys_of_block(const struct score_tile *tile, const int mark_
         const int both = both_begin(tile, count), upper = both_end(tile, count);
         WEIGHTS_OF_KEYS(0, LOWER, scale, from, 0, both, s, row_sum);
         WEIGHTS_OF_KEYS(0, BLOCK_VECTORS, scale, from, both, upper, s, row_sum);
-        if (HAS_WINDOW)
+        if (ENDS_BY_HALVES)
             WEIGHTS_OF_KEYS(LOWER, BLOCK_VECTORS, scale, from, upper, count, s, row_sum);
     } else {
         WEIGHTS_OF_KEYS(0, BLOCK_VECTORS, scale, from, 0, count, s, row_sum);
@@ -314,7 +314,7 @@ INLINE void add_value_columns(const struct score_tile *tile, const int columns,
         const int both = both_begin(tile, count), upper = both_end(tile, count);
         add_value_rows(0, LOWER, columns, p, v, v_row, v_column, 0, both, sum);
         add_value_rows(0, BLOCK_VECTORS, columns, p, v, v_row, v_column, both, upper, sum);
-        if (HAS_WINDOW)
+        if (ENDS_BY_HALVES)
             add_value_rows(LOWER, BLOCK_VECTORS, columns, p, v, v_row, v_column, upper, count, sum);
     } else {
         add_value_rows(0, BLOCK_VECTORS, columns, p, v, v_row, v_column, 0, count, sum);

@@ -5,9 +5,10 @@
 #include "common/quantized.h"
 #include "cpu/simd_storage.h"
 
-static inline lanes numbers_of_vector(const int format, const VECTOR(uchar) bytes, const int shift)
+static inline lanes numbers_of_vector(const int format, const VECTOR(uchar) bytes, const int shift,
+                                      const uint fifth)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, LANES(bytes, shift))
+    CA_BLOCK_FORMATS(RETURN_OF, lanes(bytes, shift, fifth))
     return 0.0f;
 }
 
@@ -18,8 +19,8 @@ INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const i
     const __global uchar *block = row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
     const int n = d % BLOCK_VALUES;
 
-    return numbers_of_vector(cache, VECTOR(vload)(0, block + CODES_AT(cache) + CODE_BYTE(cache, n)),
-                             CODE_SHIFT(cache, n));
+    return numbers_of_vector(cache, VECTOR(vload)(0, block + codes_at(cache) + code_byte(cache, n)),
+                             code_shift(cache, n), fifth_bits(cache, block) >> n);
 }
 
 #if STAGED
@@ -75,7 +76,7 @@ INLINE void load_scales(const int cache, const __global uchar *rows, const long 
             UNROLL
             for (int n = 0; n < SIMD_WIDTH; n++) {
                 const ulong half_bits =
-                    *(const __global ushort *)(row[n] + c * BLOCK_BYTES(cache) + SCALE_AT(cache));
+                    *(const __global ushort *)(row[n] + c * BLOCK_BYTES(cache) + scale_at(cache));
                 fours[n / 4] =
                     as_ushort4((n % 4 ? as_ulong(fours[n / 4]) : 0) | half_bits << n % 4 * 16);
             }

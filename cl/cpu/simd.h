@@ -3,6 +3,7 @@
  * kernels for CPUs. simd_storage.h loads and stores them. */
 #pragma once
 #include "common/kernel.h"
+#include "cpu/lanes.h"
 #include "families/units.h"
 
 /* NOINLINE marks the steps of a kernel, which are called at most once a tile. PoCL compiles
@@ -45,10 +46,8 @@
  * IN_FOURS: the same in each four elements. BLOCKS: as PAIRS, in units of four elements. */
 #if SIMD_WIDTH == 16
 #define LOG2_WIDTH 4
-#define VECTOR(name) name##16
 #define STORE_HALF_OF_LANES(x, p) vstore8((x), 0, (p))
 #define STORE_QUARTER_OF_LANES(x, p) vstore4((x), 0, (p))
-#define COUNT_UP (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #define LOW_PAIRS(a, b) CHOOSE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define HIGH_PAIRS(a, b) CHOOSE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #define LOW_IN_FOURS(a, b) CHOOSE(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
@@ -57,10 +56,8 @@
 #define HIGH_BLOCKS(a, b) CHOOSE(a, b, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31)
 #elif SIMD_WIDTH == 8
 #define LOG2_WIDTH 3
-#define VECTOR(name) name##8
 #define STORE_HALF_OF_LANES(x, p) vstore4((x), 0, (p))
 #define STORE_QUARTER_OF_LANES(x, p) vstore2((x), 0, (p))
-#define COUNT_UP (float8)(0, 1, 2, 3, 4, 5, 6, 7)
 #define LOW_PAIRS(a, b) CHOOSE(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH_PAIRS(a, b) CHOOSE(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #define LOW_IN_FOURS(a, b) CHOOSE(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
@@ -69,18 +66,13 @@
 #define HIGH_BLOCKS(a, b) CHOOSE(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
 #else
 #define LOG2_WIDTH 2
-#define VECTOR(name) name##4
 #define STORE_HALF_OF_LANES(x, p) vstore2((x), 0, (p))
 #define STORE_QUARTER_OF_LANES(x, p) (*(p) = (x))
-#define COUNT_UP (float4)(0, 1, 2, 3)
 #define LOW_PAIRS(a, b) CHOOSE(a, b, 0, 4, 1, 5)
 #define HIGH_PAIRS(a, b) CHOOSE(a, b, 2, 6, 3, 7)
 #define LOW_IN_FOURS(a, b) LOW_PAIRS(a, b)
 #define HIGH_IN_FOURS(a, b) HIGH_PAIRS(a, b)
 #endif
-typedef VECTOR(float) lanes;
-typedef VECTOR(int) ints;
-typedef VECTOR(ushort) ushorts;
 
 /* Transposes the 4 x 4 matrices that each four lanes of x[0..3] hold. */
 INLINE void transpose_fours(lanes *x)

@@ -16,7 +16,7 @@
 #define WEIGHTS_OF(r, c0, c) (((r)*WEIGHT_BLOCKS + BLOCK_OF(c0, c)) * BLOCK_N)
 /* The block of vector c0 + c, written so that compilers see it as the block of c0 plus a constant.
  * */
-#if PV_VECTORS * SIMD_WIDTH % BLOCK_VALUES
+#if PV_VECTORS * SIMD_WIDTH % CA_BLOCK_VALUES
 #define BLOCK_OF(c0, c) (V_CACHE ? ((c0) + (c)) * SIMD_WIDTH / BLOCK_VALUES : 0)
 #else
 #define BLOCK_OF(c0, c)                                                                            \

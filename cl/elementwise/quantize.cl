@@ -4,8 +4,7 @@
  *
  * NDRange   One dimension, local of any size: a work-item makes a block, those of a row after each
  *           other; work-items past the last block have nothing to do.
- * Exact     The bits are the same on every device: no product and sum are contracted, and the two
- *           quotients, which devices may round as they like, are corrected to the nearest.
+ * Exact     The bits are the same on every device (formats/quotients.h).
  * One program serves all dtypes and formats: it is bound by memory, and built only once. */
 #include "common/arguments.h"
 #include "formats/make_blocks.h"
@@ -35,8 +34,8 @@ __kernel void quantize(const long4 size, const long4 from_stride, const long4 to
         from + b * from_stride.x + h * from_stride.y + s * from_stride.z + d * from_stride.w;
     const long place = to + b * to_stride.x + h * to_stride.y + s * to_stride.z + d;
     __global uchar *const block = blocks + (place >> 5) * BLOCK_BYTES(format);
-    __global uchar *const codes = block + CODES_AT(format);
-    __global ushort *const scale_place = (__global ushort *)(block + SCALE_AT(format));
+    __global uchar *const codes = block + codes_at(format);
+    __global ushort *const scale_place = (__global ushort *)(block + scale_at(format));
     float x[VALUES], most = 0.0f, peak = 0.0f;
     bool finite = true;
 
@@ -48,7 +47,7 @@ __kernel void quantize(const long4 size, const long4 from_stride, const long4 to
         peak = fabs(x[c]) > most ? x[c] : peak;
         most = fmax(most, fabs(x[c]));
     }
-    const float scale = scale_of_block(format, OF_PEAK(format) ? peak : most);
+    const float scale = scale_of_block(format, made_of_peak(format) ? peak : most);
     const bool zeros = !finite || fabs(scale) < LEAST_SCALE;
     const float factor = zeros ? 0.0f : reciprocal(scale);
     if (finite)
@@ -57,12 +56,17 @@ __kernel void quantize(const long4 size, const long4 from_stride, const long4 to
         *scale_place = 0x7e00;
     for (int c = 0; c < VALUES; c++)
         x[c] = zeros ? 0.0f : x[c] * factor;
-    if (BITS_OF_CODES(format) == 8) {
+    if (bits_of_codes(format) == 8) {
         for (int c = 0; c < VALUES; c++)
             codes[c] = (uchar)code_of_value(format, x[c]);
         return;
     }
-    for (int c = 0; c < VALUES / 2; c++)
-        codes[c] =
-            (uchar)(code_of_value(format, x[c]) | code_of_value(format, x[c + VALUES / 2]) << 4);
+    uint fifth = 0;
+    for (int c = 0; c < VALUES / 2; c++) {
+        const int low = code_of_value(format, x[c]);
+        const int high = code_of_value(format, x[c + VALUES / 2]);
+        codes[c] = (uchar)((low & 15) | high << 4);
+        fifth |= (uint)(low >> 4 | high >> 4 << 16) << c;
+    }
+    store_fifth_bits(format, fifth, block);
 }

@@ -7,15 +7,6 @@
 
 #define VECTORS (CHUNK / SIMD_WIDTH) /* of a chunk */
 
-/* Rounds to the nearest integer, away from zero at ties, for |x| below 2^22. The addend is the
- * greatest float below a half, so that only ties and above reach the next integer. */
-INLINE ints round_away(const lanes x)
-{
-    const ints sign = VECTOR(as_int)(x) & (int)0x80000000;
-
-    return VECTOR(convert_int)(x + VECTOR(as_float)(sign | as_int(0x1.fffffep-2f)));
-}
-
 /* Stores bytes at any alignment: PoCL's vstore() stores them one by one. */
 struct __attribute__((packed)) unaligned_bytes {
     VECTOR(uchar) x;
@@ -59,44 +50,57 @@ INLINE float most_of_chunk(const lanes *x, bool *finite)
     return max_lanes(most, 0.0f);
 }
 
-INLINE ints codes_of_values(const int format, const lanes x)
+/* The fifth bits of the lanes' codes, that of lane n in bit n. */
+INLINE uint fifth_of_lanes(const ints codes)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, CODES(x))
-    return 0;
+    int bits[SIMD_WIDTH];
+    int all = 0;
+
+    VECTOR(vstore)((codes >> 4 & 1) << VECTOR(convert_int)(COUNT_UP), 0, bits);
+    UNROLL
+    for (int n = 0; n < SIMD_WIDTH; n++)
+        all |= bits[n];
+    return (uint)all;
 }
 
 /* Makes a format block of a chunk (clattn/quantize.h). */
 INLINE void store_block(const int format, lanes *x, __global uchar *block)
 {
-    __global uchar *const codes = block + CODES_AT(format);
+    __global uchar *const codes = block + codes_at(format);
     bool finite;
     const float most = most_of_chunk(x, &finite);
     float peak = 0.0f;
-    if (OF_PEAK(format)) {
+    if (made_of_peak(format)) {
         float all[CHUNK];
         for (int v = 0; v < VECTORS; v++)
             VECTOR(vstore)(x[v], v, all);
         for (int n = CHUNK - 1; n >= 0; n--)
             peak = fabs(all[n]) == most ? all[n] : peak;
     }
-    const float scale = scale_of_block(format, OF_PEAK(format) ? peak : most);
+    const float scale = scale_of_block(format, made_of_peak(format) ? peak : most);
     const bool zeros = !finite || fabs(scale) < LEAST_SCALE;
     const float factor = zeros ? 0.0f : reciprocal(scale);
-    store_scale(finite, scale, (__global ushort *)(block + SCALE_AT(format)));
+    store_scale(finite, scale, (__global ushort *)(block + scale_at(format)));
     UNROLL
     for (int v = 0; v < VECTORS; v++)
         x[v] = zeros ? (lanes)(0.0f) : x[v] * factor;
-    if (BITS_OF_CODES(format) == 8) {
+    if (bits_of_codes(format) == 8) {
         UNROLL
         for (int v = 0; v < VECTORS; v++)
             store_bytes(codes_of_values(format, x[v]), codes + v * SIMD_WIDTH);
         return;
     }
+    uint fifth = 0;
     UNROLL
-    for (int v = 0; v < VECTORS / 2; v++)
-        store_bytes(codes_of_values(format, x[v]) | codes_of_values(format, x[v + VECTORS / 2])
-                                                        << 4,
-                    codes + v * SIMD_WIDTH);
+    for (int v = 0; v < VECTORS / 2; v++) {
+        const ints low = codes_of_values(format, x[v]);
+        const ints high = codes_of_values(format, x[v + VECTORS / 2]);
+        store_bytes((low & 15) | high << 4, codes + v * SIMD_WIDTH);
+        if (layout_of(format).fifth)
+            fifth |= fifth_of_lanes(low) << v * SIMD_WIDTH | fifth_of_lanes(high)
+                                                                 << (CHUNK / 2 + v * SIMD_WIDTH);
+    }
+    store_fifth_bits(format, fifth, block);
 }
 
 /* Blocks are made together (MADE_TOGETHER) so that their maxima and reciprocals form one vector;
@@ -118,11 +122,11 @@ INLINE void store_blocks_together(const int format, const lanes *x, __global uch
     vstore4(factors, 0, factor);
     UNROLL
     for (int n = 0; n < TOGETHER; n++) {
-        store_scale(finite[n], scale[n], (__global ushort *)(blocks[n] + SCALE_AT(format)));
+        store_scale(finite[n], scale[n], (__global ushort *)(blocks[n] + scale_at(format)));
         UNROLL
         for (int v = 0; v < VECTORS; v++) {
             const lanes y = finite[n] ? x[n * VECTORS + v] * factor[n] : (lanes)(0.0f);
-            store_bytes(codes_of_values(format, y), blocks[n] + CODES_AT(format) + v * SIMD_WIDTH);
+            store_bytes(codes_of_values(format, y), blocks[n] + codes_at(format) + v * SIMD_WIDTH);
         }
     }
 }

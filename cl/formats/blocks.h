@@ -3,57 +3,102 @@
  * src/problem/formats.def, which says what a block consists of.
  *
  * A format is a number, as in K_CACHE; functions take it as an argument that is a constant once inlined. The file of
- * a format, cl/formats/NAME.h, has these macros, which begin with its ID:
- *   ONE(byte, shift)      the number of a code as a float: `shift` is 4 for the high half of a byte, else 0
- *   FOUR(bytes, shift)    of four codes, of a uchar4, as a float4
- *   LANES(bytes, shift)   of a vector of uchars as lanes (cpu/simd.h)
- * For the elements of matrix units (mma/quantized_bytes.h, mma/fragment_tile.h):
- *   WORD(word)            four codes, of a byte each, in the form for PAIR
- *   FILL, PAIR(x, power, less)   the numbers of two codes as elements, times a power of two; x has a code in each
- *                         half, below a byte of FILL
- *   POWER, LESS           pairs of elements that PAIR takes for a power of 1; of others these times the power
- *   SPREAD(word, high)    bytes 0 and 2 of a word in the form for PAIR, or the codes in their high halves, for which
- *                         HIGH_POWER and HIGH_LESS take the places of POWER and LESS
- *   CODE_UNIT             the element of POWER as a float; 1 if LESS is not 0
- *   LEAST_POWER           the least power of two by which all numbers stay exact in f16
+ * a format, cl/formats/NAME.h, has these functions, which begin with its name:
+ *   one(byte, shift, fifth)   the number of a code as a float: `shift` is 4 for the high half of a byte, else 0;
+ *                         fifth is its fifth bit, or else 0
+ *   four(bytes, shift, fifth)   of four codes, of a uchar4, as a float4; the fifth bits are the last ones of `fifth`
+ *   lanes(bytes, shift, fifth)  of a vector of uchars, where SIMD_WIDTH says that there are lanes (cpu/lanes.h)
+ * For the elements of matrix units (mma/quantized_bytes.h, mma/fragment_tile.h), f16 or else bf16:
+ *   form(f16)             constants: struct element_form
+ *   word(f16, word)       four codes, of a byte each, in the form for pair()
+ *   pair(f16, x, less)    the factor and the addend that give the numbers of two codes as elements, times a power of
+ *                         two: elements are the factor times the power, plus the addend. x has a code in each half,
+ *                         below a byte of `fill`; `less` is the form's, times the power
+ *   spread(f16, word, high, fifth)   bytes 0 and 2 of a word in the form for pair(), or the codes in their high
+ *                         halves, for which high_power and high_less take the places of power and less; bits 0 and 16
+ *                         of `fifth` are the codes' fifth bits, the others 0
  * How blocks are made: cl/formats/make_blocks.h. */
 #pragma once
+
+/* What elements of matrix units are made with; pairs of elements are in a word. */
+struct element_form {
+    uint fill;        /* four bytes: what lies above a code in an element */
+    uint power, less; /* a pair for a power of 1; for others these times the power */
+    uint high_power, high_less;
+    float unit;        /* the element of `power` as a float; 1 if `less` is not 0 */
+    float least_power; /* the least power of two by which all numbers stay exact in f16 */
+};
+
+#if SIMD_WIDTH
+#include "cpu/lanes.h"
+#endif
 #include "problem/formats.def"
 
-#define BLOCK_VALUES CA_BLOCK_VALUES
-#define CACHE_PLAIN 0
+enum { BLOCK_VALUES = CA_BLOCK_VALUES, CACHE_PLAIN = 0 /* of no blocks */ };
 
-/* A format's entry in the table; 0 for plain values. */
-#define TRAIT_BITS(ID, number, name, bits, scale, codes, bytes, largest, error, format)            \
-    (format) == number ? bits:
-#define TRAIT_SCALE(ID, number, name, bits, scale, codes, bytes, largest, error, format)           \
-    (format) == number ? scale:
-#define TRAIT_CODES(ID, number, name, bits, scale, codes, bytes, largest, error, format)           \
-    (format) == number ? codes:
-#define TRAIT_BYTES(ID, number, name, bits, scale, codes, bytes, largest, error, format)           \
+/* The bytes of a block; 0 for plain values. */
+#define TRAIT_BYTES(ID, number, name, bits, scale, fifth, codes, bytes, largest, error, format)    \
     (format) == number ? bytes:
-#define BITS_OF_CODES(format) (CA_BLOCK_FORMATS(TRAIT_BITS, format) 0)
-#define SCALE_AT(format) (CA_BLOCK_FORMATS(TRAIT_SCALE, format) 0)
-#define CODES_AT(format) (CA_BLOCK_FORMATS(TRAIT_CODES, format) 0)
 #define BLOCK_BYTES(format) (CA_BLOCK_FORMATS(TRAIT_BYTES, format) 0)
 
-/* The index of the code byte that has value n of a block, and the value's shift in that byte. */
-#define CODE_BYTE(format, n) (BITS_OF_CODES(format) == 8 ? (n)&31 : (n)&15)
-#define CODE_SHIFT(format, n) (BITS_OF_CODES(format) == 8 ? 0 : ((n)&16) / 4)
+/* The other entries of the table that kernels ask for. */
+struct block_layout {
+    int bits;                /* of a code, without its fifth */
+    int scale, fifth, codes; /* where they begin */
+};
 
-/* Returns the macro of the format that is the function's argument, where it is one of blocks. */
-#define RETURN_OF(ID, number, name, bits, scale, codes, bytes, largest, error, macro)              \
+#define RETURN_LAYOUT(ID, number, name, bits, scale, fifth, codes, bytes, largest, error, format)  \
     if (format == number)                                                                          \
-        return ID##_##macro;
+        return (struct block_layout){bits, scale, fifth, codes};
 
-static inline float number_of_code(const int format, const uchar byte, const int shift)
+static inline struct block_layout layout_of(const int format)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, ONE(byte, shift))
+    CA_BLOCK_FORMATS(RETURN_LAYOUT, format)
+    return (struct block_layout){0, 0, 0, 0};
+}
+
+static inline int bits_of_codes(const int format)
+{
+    return layout_of(format).bits;
+}
+
+static inline int scale_at(const int format)
+{
+    return layout_of(format).scale;
+}
+
+static inline int codes_at(const int format)
+{
+    return layout_of(format).codes;
+}
+
+/* The index of the code byte that has value n of a block, and the value's shift in that byte. */
+static inline int code_byte(const int format, const int n)
+{
+    return bits_of_codes(format) == 8 ? n & 31 : n & 15;
+}
+
+static inline int code_shift(const int format, const int n)
+{
+    return bits_of_codes(format) == 8 ? 0 : (n & 16) / 4;
+}
+
+/* Returns what the format's function says, in a function with an argument `format`; `call` is without the name that
+ * the function begins with. */
+#define RETURN_OF(ID, number, name, bits, scale, fifth, codes, bytes, largest, error, call)        \
+    if (format == number)                                                                          \
+        return name##_##call;
+
+static inline float number_of_code(const int format, const uchar byte, const int shift,
+                                   const uint fifth)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, one(byte, shift, fifth))
     return 0.0f;
 }
 
-static inline float4 numbers_of_four(const int format, const uchar4 bytes, const int shift)
+static inline float4 numbers_of_four(const int format, const uchar4 bytes, const int shift,
+                                     const uint fifth)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, FOUR(bytes, shift))
+    CA_BLOCK_FORMATS(RETURN_OF, four(bytes, shift, fifth))
     return 0.0f;
 }

@@ -1,73 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making blocks of quantized values (clattn/quantize.h says how) in the formats of src/problem/formats.def. The bits
- * are the same on every device: no product and sum are contracted, and the two quotients, which devices may round as
- * they like, are corrected to the nearest.
+/* Making blocks of quantized values (clattn/quantize.h says how) in the formats of src/problem/formats.def.
  *
- * The file of a format, cl/formats/NAME.h, has these macros, which begin with its ID:
- *   OF_PEAK           1: the scale is made of the value of the largest magnitude, the first if there are several; 0: of
- *                     the magnitude alone
- *   SCALE(x), SCALES(x)   the scale of that, one, or four of a float4
- *   CODE(x)           the code of a value divided by the scale, as an int from 0 to 255 or 15
- *   CODES(x)          of lanes as ints (cpu/simd.h); bits beyond a code's eight are ignored */
+ * Where MAKES_BLOCKS is 1, the file of a format, cl/formats/NAME.h, has these functions, which begin with its name:
+ *   of_peak()         true: the scale is made of the value of the largest magnitude, the first if there are several;
+ *                     false: of the magnitude alone
+ *   scale(x), scales(x)   the scale of that, one, or four of a float4
+ *   code(x)           the code of a value divided by the scale, as an int from 0 to 255, 31 or 15
+ *   codes(x)          of lanes as ints (cpu/lanes.h); bits beyond a code's eight are ignored */
 #pragma once
+#define MAKES_BLOCKS 1
+#include "formats/quotients.h"
 #include "formats/blocks.h"
-
-#pragma OPENCL FP_CONTRACT OFF
 
 /* with smaller scales, remainders are subnormal and may be flushed to zero */
 #define LEAST_SCALE 0x1p-100f
 
-/* 1 / x rounded to nearest, for a normal x with a normal reciprocal. The device's quotient may be
- * off by 2.5 units in the last place, and the first Newton step leaves at most one. The second step
- * then rounds correctly for all significands but the one of only ones: its reciprocal is one unit
- * above a power of two (Markstein, "Computation of elementary functions on the IBM RISC System/6000
- * processor", 1990). */
-#define DEFINE_RECIPROCAL(name, type, as_type, as_ints)                                            \
-    static inline type name(const type x)                                                          \
-    {                                                                                              \
-        const type y = 1.0f / x;                                                                   \
-        const type once = fma(fma(-x, y, (type)(1.0f)), y, y);                                     \
-        const type twice = fma(fma(-x, once, (type)(1.0f)), once, once);                           \
-                                                                                                   \
-        return as_type(as_ints(twice) | (((as_ints(x) & 0x7fffff) == 0x7fffff) & 1));              \
-    }
+static inline bool made_of_peak(const int format)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, of_peak())
+    return false;
+}
 
-DEFINE_RECIPROCAL(reciprocal, float, as_float, as_int)
-DEFINE_RECIPROCAL(reciprocals, float4, as_float4, as_int4)
-
-/* Returns x / by rounded to nearest, for a normal quotient; y is 1 / by rounded to nearest. */
-#define DEFINE_DIVIDE(name, type)                                                                  \
-    static inline type name(const type x, const float by, const type y)                            \
-    {                                                                                              \
-        const type z = x * y;                                                                      \
-                                                                                                   \
-        return fma(fma((type)(-by), z, x), y, z);                                                  \
-    }
-
-DEFINE_DIVIDE(divide, float)
-DEFINE_DIVIDE(divide_four, float4)
-
-/* 1 if several blocks of the format may be made at once, from largest magnitudes and whole
- * bytes. */
-#define TRAIT_OF_PEAK(ID, number, name, bits, scale, codes, bytes, largest, error, format)         \
-    (format) == number ? ID##_OF_PEAK:
-#define OF_PEAK(format) (CA_BLOCK_FORMATS(TRAIT_OF_PEAK, format) 0)
-#define MADE_TOGETHER(format) (BITS_OF_CODES(format) == 8 && !OF_PEAK(format))
+/* Whether several blocks of the format may be made at once, from largest magnitudes and whole bytes. */
+static inline bool made_together(const int format)
+{
+    return bits_of_codes(format) == 8 && !made_of_peak(format);
+}
 
 static inline float scale_of_block(const int format, const float x)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, SCALE(x))
+    CA_BLOCK_FORMATS(RETURN_OF, scale(x))
     return 0.0f;
 }
 
 static inline float4 scales_of_blocks(const int format, const float4 x)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, SCALES(x))
+    CA_BLOCK_FORMATS(RETURN_OF, scales(x))
     return 0.0f;
 }
 
 static inline int code_of_value(const int format, const float x)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, CODE(x))
+    CA_BLOCK_FORMATS(RETURN_OF, code(x))
     return 0;
 }
+
+/* Stores the fifth bits of a block's codes where its format has them. */
+static inline void store_fifth_bits(const int format, const uint fifth, __global uchar *block)
+{
+    const int at = layout_of(format).fifth;
+    __global ushort *const words = (__global ushort *)(block + at);
+
+    if (at) {
+        words[0] = (ushort)fifth;
+        words[1] = (ushort)(fifth >> 16);
+    }
+}
+
+#if SIMD_WIDTH
+static inline ints codes_of_values(const int format, const lanes x)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, codes(x))
+    return 0;
+}
+#endif

@@ -1,30 +1,79 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of q8_0, as macros that cl/formats/blocks.h and cl/formats/make_blocks.h choose by the format: a code is a
+/* Blocks of q8_0, by functions that cl/formats/blocks.h and cl/formats/make_blocks.h choose by the format: a code is a
  * signed byte, the scale is the largest magnitude divided by 127. */
 #pragma once
 
-#define Q8_0_ONE(byte, shift) ((float)as_char(byte))
-#define Q8_0_FOUR(bytes, shift) convert_float4(as_char4(bytes))
-#define Q8_0_LANES(bytes, shift) VECTOR(convert_float)(VECTOR(as_char)(bytes))
+static inline float q8_0_one(const uchar byte, const int shift, const uint fifth)
+{
+    return (float)as_char(byte);
+}
+
+static inline float4 q8_0_four(const uchar4 bytes, const int shift, const uint fifth)
+{
+    return convert_float4(as_char4(bytes));
+}
+
+#if SIMD_WIDTH
+static inline lanes q8_0_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
+{
+    return VECTOR(convert_float)(VECTOR(as_char)(bytes));
+}
+#endif
+
+/* ---- elements of matrix units ---------------------------------------------------------------- */
 
 /* In the significand of 2^10 (f16) a byte has 128 added. That of 2^7 (bf16) has room for seven
  * bits; the eighth, the sign, decides whether 128 or 256 is subtracted. */
-#define Q8_0_WORD(word) (DTYPE == DTYPE_F16 ? (word) ^ 0x80808080u : (word))
-#define Q8_0_FILL (DTYPE == DTYPE_F16 ? 0x64646464u : 0x43434343u)
-#define Q8_0_PAIR(x, power, less)                                                                  \
-    (DTYPE == DTYPE_F16 ? fma_pair(x, power, less)                                                 \
-                        : fma_pair((x)&0xff7fff7fu, power, ((x)&0xff80ff80u) ^ 0x80008000u))
-#define Q8_0_SPREAD(word, high)                                                                    \
-    (DTYPE == DTYPE_F16 ? ((word)&0x00ff00ffu) ^ 0x64806480u : ((word)&0x00ff00ffu) | 0x43004300u)
-#define Q8_0_HIGH_POWER Q8_0_POWER
-#define Q8_0_HIGH_LESS Q8_0_LESS
-#define Q8_0_CODE_UNIT 1.0f
-#define Q8_0_POWER (DTYPE == DTYPE_F16 ? 0x3c003c00u : 0x3f803f80u)
-#define Q8_0_LESS 0xe480e480u /* -1152 in f16 */
-#define Q8_0_LEAST_POWER 0x1p-24f
+static inline struct element_form q8_0_form(const bool f16)
+{
+    const uint one = f16 ? 0x3c003c00u : 0x3f803f80u, less = 0xe480e480u; /* -1152 in f16 */
 
-#define Q8_0_OF_PEAK 0
-#define Q8_0_SCALE(most) fabs(divide(most, 127.0f, 0x1.020408p-7f))
-#define Q8_0_SCALES(most) fabs(divide_four(most, 127.0f, (float4)(0x1.020408p-7f)))
-#define Q8_0_CODE(x) ((int)round(x) & 255)
-#define Q8_0_CODES(x) round_away(x)
+    return (struct element_form){
+        f16 ? 0x64646464u : 0x43434343u, one, less, one, less, 1.0f, 0x1p-24f};
+}
+
+static inline uint q8_0_word(const bool f16, const uint word)
+{
+    return f16 ? word ^ 0x80808080u : word;
+}
+
+static inline uint q8_0_spread(const bool f16, const uint word, const bool high, const uint fifth)
+{
+    return f16 ? (word & 0x00ff00ffu) ^ 0x64806480u : (word & 0x00ff00ffu) | 0x43004300u;
+}
+
+static inline uint2 q8_0_pair(const bool f16, const uint x, const uint less)
+{
+    return f16 ? (uint2)(x, less) : (uint2)(x & 0xff7fff7fu, (x & 0xff80ff80u) ^ 0x80008000u);
+}
+
+/* ---- making blocks --------------------------------------------------------------------------- */
+
+#if MAKES_BLOCKS
+static inline bool q8_0_of_peak(void)
+{
+    return false;
+}
+
+static inline float q8_0_scale(const float most)
+{
+    return fabs(divide(most, 127.0f, 0x1.020408p-7f));
+}
+
+static inline float4 q8_0_scales(const float4 most)
+{
+    return fabs(divide_four(most, 127.0f, 0x1.020408p-7f));
+}
+
+static inline int q8_0_code(const float x)
+{
+    return (int)round(x) & 255;
+}
+
+#if SIMD_WIDTH
+static inline ints q8_0_codes(const lanes x)
+{
+    return round_away(x);
+}
+#endif
+#endif

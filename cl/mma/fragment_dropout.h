@@ -39,15 +39,15 @@ INLINE int kept_bit(const int n)
 INLINE void draw_counters(const struct arguments *args, const uint bh, const uint j4[DRAWN_AT_ONCE],
                           const uint i[DRAWN_AT_ONCE], uint drawn[DRAWN_AT_ONCE][4])
 {
-    ulong seed = args->at->seed;
+    ulong seed = args->call->seed;
 #if HAS_PTX &&                                                                                     \
     DRAWN_AT_ONCE < 4 /* keys of rounds are not computed before a loop over tiles and kept */
     __asm volatile("" : "+l"(seed));
 #endif
 #pragma unroll
     for (int x = 0; x < DRAWN_AT_ONCE; x++)
-        philox_begin_row(j4[x] + (uint)args->at->dropout_j4, i[x] + (uint)args->at->dropout_i, bh,
-                         (uint)args->at->stream, seed, drawn[x]);
+        philox_begin_row(j4[x] + (uint)args->call->dropout_j4, i[x] + (uint)args->call->dropout_i, bh,
+                         (uint)args->call->stream, seed, drawn[x]);
 #pragma unroll
     for (int round = PHILOX_ROUNDS_OF_ROW; round < 10; round++)
 #pragma unroll

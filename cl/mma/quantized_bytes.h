@@ -50,16 +50,17 @@ INLINE void copy_bytes(const int cache, __local uchar *to, const int to_step, co
             copy_piece(here + whole, from + whole, 16, min(all - whole - first * 16, 16));
         return;
     }
+    const int last = EMULATE ? max(rows - 1, 0) : rows - 1; /* copy_own() may have no rows there */
     int row = first / (uint)pieces, column = first % (uint)pieces;
 #pragma unroll 1
     for (int n = first * piece; n < all; n += threads * piece) {
         const __global uchar *from =
             matrix + column * piece +
-            (places ? places[min(row, rows - 1)] : min(row, rows - 1) * (long)(int)row_bytes_on);
+            (places ? places[min(row, last)] : min(row, last) * (long)(int)row_bytes_on);
         if (piece > 2 && aligned) {
             copy_piece(to + row * to_step + column * piece, from, piece, row < rows ? piece : 0);
         } else {
-            from += places ? 0 : min(row, rows - 1) * (row_bytes_on - (int)row_bytes_on);
+            from += places ? 0 : min(row, last) * (row_bytes_on - (int)row_bytes_on);
             UNROLL
             for (int e = 0; e < piece; e += 2)
                 *(__local ushort *)(to + row * to_step + column * piece + e) =
@@ -76,45 +77,29 @@ INLINE void copy_bytes(const int cache, __local uchar *to, const int to_step, co
 
 static inline uint word_of_codes(const int format, const uint word)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, WORD(word))
+    CA_BLOCK_FORMATS(RETURN_OF, word(DTYPE == DTYPE_F16, word))
     return 0;
 }
 
-static inline uint fill_of_codes(const int format)
+static inline uint2 factor_and_addend(const int format, const uint x, const uint less)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, FILL)
+    CA_BLOCK_FORMATS(RETURN_OF, pair(DTYPE == DTYPE_F16, x, less))
     return 0;
-}
-
-static inline uint power_of_elements(const int format)
-{
-    CA_BLOCK_FORMATS(RETURN_OF, POWER)
-    return 0;
-}
-
-static inline uint less_of_elements(const int format)
-{
-    CA_BLOCK_FORMATS(RETURN_OF, LESS)
-    return 0;
-}
-
-static inline float unit_of_elements(const int format)
-{
-    CA_BLOCK_FORMATS(RETURN_OF, CODE_UNIT)
-    return 0.0f;
 }
 
 static inline uint pair_of_codes(const int format, const uint x, const uint power, const uint less)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, PAIR(x, power, less))
-    return 0;
+    const uint2 pair = factor_and_addend(format, x, less);
+
+    return fma_pair(pair.x, power, pair.y);
 }
 
 /* Decodes bytes n and n + 1 of a word to two elements. */
 INLINE uint elements_of_bytes(const int cache, const uint word, const int n, const uint power,
                               const uint less)
 {
-    return pair_of_codes(cache, permute_bytes(word, fill_of_codes(cache), n == 0 ? 0x4140 : 0x4342),
+    return pair_of_codes(cache,
+                         permute_bytes(word, element_form_of(cache).fill, n == 0 ? 0x4140 : 0x4342),
                          power, less);
 }
 
@@ -128,6 +113,23 @@ INLINE uint4 elements8_of_bytes(const int cache, const uint *x, const int at, co
 #undef PAIR_OF_BYTES
 }
 
+/* The fifth bits of a block in local memory, which begins `at` bytes after the start of a row; 0 if there are none. */
+INLINE uint fifth_bits_at(const int cache, const __local uchar *row, const int at)
+{
+    const __local ushort *const words = (const __local ushort *)(row + at + layout_of(cache).fifth);
+
+    return layout_of(cache).fifth ? words[0] | (uint)words[1] << 16 : 0;
+}
+
+/* The fifth bits of the four codes in a word, each in its byte, from bit `before` on; it is -2 where the word's first
+ * two codes are others. */
+INLINE uint spread_fifth(const uint bits, const int before)
+{
+    const uint four = before < 0 ? bits << -before & 15 : bits >> before & 15;
+
+    return (four * 0x00204081u & 0x01010101u) << 4;
+}
+
 /* Decodes one half of a block, number `side`, to local memory: 16 values from `to` on if codes have 8
  * bits; else 8 values, and 8 more 16 elements behind `to`. moved: 1 if the codes begin in the middle
  * of a word, 0 if not, as constants; 2 if that is known at run time only. */
@@ -135,7 +137,7 @@ INLINE void convert_half(const int cache, __local ushort *to, const __local ucha
                          const int at, const int side, const int moved, const uint power,
                          const uint less)
 {
-    const int words = BITS_OF_CODES(cache) / 2, from = at + CODES_AT(cache) + side * words * 4;
+    const int words = bits_of_codes(cache) / 2, from = at + codes_at(cache) + side * words * 4;
     const int shift = moved < 2 ? moved * 2 : from & 2;
     const __local uint *const w = (const __local uint *)(block + (from - shift));
     uint x[5] = {0}, high[3];
@@ -153,17 +155,20 @@ INLINE void convert_half(const int cache, __local ushort *to, const __local ucha
             x[n] = permute_bytes(x[n], x[n + 1], shift ? 0x5432 : 0x3210);
         first = 0;
     }
-    if (BITS_OF_CODES(cache) == 8) {
+    if (bits_of_codes(cache) == 8) {
         UNROLL
         for (int n = 0; n < 5; n++)
             x[n] = word_of_codes(cache, x[n]);
         *(__local uint4 *)to = elements8_of_bytes(cache, x, first, power, less);
         *(__local uint4 *)(to + 8) = elements8_of_bytes(cache, x, first + 4, power, less);
     } else {
+        const uint fifth = fifth_bits_at(cache, block, at) >> 8 * side;
         UNROLL
         for (int n = 0; n < 3; n++) {
-            high[n] = word_of_codes(cache, x[n] >> 4 & 0x0f0f0f0fu);
-            x[n] = word_of_codes(cache, x[n] & 0x0f0f0f0fu);
+            const int before = 4 * n - 2 * first; /* codes, two of them of others in a first word */
+            high[n] =
+                word_of_codes(cache, (x[n] >> 4 & 0x0f0f0f0fu) | spread_fifth(fifth >> 16, before));
+            x[n] = word_of_codes(cache, (x[n] & 0x0f0f0f0fu) | spread_fifth(fifth, before));
         }
         *(__local uint4 *)to = elements8_of_bytes(cache, x, first, power, less);
         *(__local uint4 *)(to + 16) = elements8_of_bytes(cache, high, first, power, less);
@@ -182,6 +187,7 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
     const int blocks = columns / BLOCK_VALUES, groups = MAX(THREADS / (2 * tile_rows), 1);
     const int each = DIVIDE_UP(blocks, groups), at_once = THREADS / (2 * groups);
     const int row_bytes = dim / BLOCK_VALUES * BLOCK_BYTES(cache);
+    const struct element_form form = element_form_of(cache);
     const bool steady = row_bytes % 4 == 0 && (groups == 1 || each % 2 == 0);
     int nonfinite = 0;
     uint first = THIS_THREAD;
@@ -189,7 +195,7 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
     INDEX_HERE(first);
     const int group = first / (2 * at_once), side = first % 2, n = first / 2 % at_once;
     /* Rows of eight neighbouring work-items have no bank conflicts. */
-    const int row0 = BITS_OF_CODES(cache) == 8 ? (n & ~6) | (n & 2) << 1 | (n & 4) >> 1
+    const int row0 = bits_of_codes(cache) == 8 ? (n & ~6) | (n & 2) << 1 | (n & 4) >> 1
                                                : (n & ~7) | (n & 3) << 1 | (n & 4) >> 2;
     UNROLL
     for (int b = 0; b < each; b++)
@@ -201,14 +207,14 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
         const int stored = columns > dim ? min(block, dim / BLOCK_VALUES - 1) : block;
         const int at = row * row_bytes + stored * BLOCK_BYTES(cache);
         const bool inside = row < rows && block * BLOCK_VALUES < dim;
-        const float scale = vload_half(0, (const __local half *)(bytes + at + SCALE_AT(cache)));
+        const float scale = vload_half(0, (const __local half *)(bytes + at + scale_at(cache)));
         float factor = inside ? scale : 0.0f;
-        uint power = power_of_elements(cache), less = less_of_elements(cache);
+        uint power = form.power, less = form.less;
         if (DTYPE == DTYPE_F16 && scaled) {
             const float x =
-                clamp(as_float(as_uint(scale) & 0x7f800000u), LEAST_POWER(cache), MOST_POWER);
+                clamp(as_float(as_uint(scale) & 0x7f800000u), form.least_power, MOST_POWER);
             factor *= as_float((254u << 23) - as_uint(x));
-            power = pack_pair(x * unit_of_elements(cache), x * unit_of_elements(cache));
+            power = pack_pair(x * form.unit, x * form.unit);
             less = fma_pair(power, less, 0);
         }
         if (finite && (as_uint(scale) & 0x7f800000u) == 0x7f800000u && inside) {
@@ -219,9 +225,9 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
             factors[block * tile_rows + row] = factor;
         convert_half(cache,
                      tile + row * stride + block * BLOCK_VALUES +
-                         side * (BITS_OF_CODES(cache) == 8 ? 16 : 8),
+                         side * (bits_of_codes(cache) == 8 ? 16 : 8),
                      bytes, at, side,
-                     steady && columns <= dim ? (CODES_AT(cache) + b * BLOCK_BYTES(cache)) % 4 / 2
+                     steady && columns <= dim ? (codes_at(cache) + b * BLOCK_BYTES(cache)) % 4 / 2
                                               : 2,
                      power, less);
     }

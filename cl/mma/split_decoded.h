@@ -88,7 +88,7 @@ INLINE void copy_own(const int cache, __local uchar *to, const struct keys *keys
 {
     const int to_step = ROUND_UP(row_bytes, 4), count = own_count(keys);
 
-    if (count == 0)
+    if (!EMULATE && count == 0) /* PoCL 3.1 lets the first sub-group decide for all of them */
         return;
 #if PAGE_SIZE && PAGE_SIZE % 16 == 0
     if (count == TILE_KEYS && (keys->j0 + FIRST_KEY) % RUN_ROWS == 0 && to_step == row_bytes &&
@@ -118,7 +118,7 @@ INLINE void copy_own(const int cache, __local uchar *to, const struct keys *keys
 INLINE float scale_of_row(const int cache, const __local uchar *row, const int block)
 {
     return vload_half(0,
-                      (const __local half *)(row + block * BLOCK_BYTES(cache) + SCALE_AT(cache)));
+                      (const __local half *)(row + block * BLOCK_BYTES(cache) + scale_at(cache)));
 }
 
 /* Reads the scales of keys, 0 beyond the last: for each block those of all keys in the order of
@@ -127,7 +127,10 @@ INLINE void prepare_keys(const __local uchar *bytes, __local float *factors, con
                          const int lane)
 {
     UNROLL
-    for (int n = lane; n < K_BLOCKS * TILE_KEYS; n += FRAGMENT_LANES) {
+    for (int first = 0; first < K_BLOCKS * TILE_KEYS; first += FRAGMENT_LANES) {
+        const int n = first + lane;
+        if (n >= K_BLOCKS * TILE_KEYS)
+            continue;
         const int key = key_of_order(n % TILE_KEYS);
         const float scale = scale_of_row(K_CACHE, bytes + key * K_WORDS * 4, n / TILE_KEYS);
         factors[n] = key < count ? scale : 0.0f;
@@ -144,13 +147,14 @@ struct value_factor {
 INLINE struct value_factor value_factor_of(const float scale, const bool inside, const bool finite,
                                            int *nonfinite)
 {
-    struct value_factor f = {inside ? scale : 0.0f, power_of_elements(V_CACHE)};
+    const struct element_form form = element_form_of(V_CACHE);
+    struct value_factor f = {inside ? scale : 0.0f, form.power};
 
     if (DTYPE == DTYPE_F16) {
         /* A sixteenth of the least power, for codes in high halves, is an exact element as well. */
         const float x = clamp(as_float(as_uint(scale) & 0x7f800000u), 0x1p-20f, MOST_POWER);
         f.factor *= as_float((254u << 23) - as_uint(x));
-        f.power = pack_pair(x * unit_of_elements(V_CACHE), x * unit_of_elements(V_CACHE));
+        f.power = pack_pair(x * form.unit, x * form.unit);
     }
     if (finite && (as_uint(scale) & 0x7f800000u) == 0x7f800000u && inside) {
         f.factor = 0.0f;
@@ -160,14 +164,18 @@ INLINE struct value_factor value_factor_of(const float scale, const bool inside,
 }
 
 /* Of each block of values, for two neighbours among a lane's keys: their factors, and the powers of both with what
- * PAIR takes. Returns whether a scale is an Inf or NaN, if `finite`. */
+ * pair_of_codes() takes. Returns whether a scale is an Inf or NaN, if `finite`. */
 INLINE int prepare_values(const __local uchar *bytes, __local uint4 *factors, const int count,
                           const bool finite, const int lane)
 {
+    const uint one_less = element_form_of(V_CACHE).less;
     int nonfinite = 0;
 
     UNROLL
-    for (int n = lane; n < V_BLOCKS * TILE_KEYS / 2; n += FRAGMENT_LANES) {
+    for (int first = 0; first < V_BLOCKS * TILE_KEYS / 2; first += FRAGMENT_LANES) {
+        const int n = first + lane;
+        if (n >= V_BLOCKS * TILE_KEYS / 2)
+            continue;
         const int pair = n % (TILE_KEYS / 2), block = n / (TILE_KEYS / 2);
         struct value_factor f[2];
 
@@ -178,8 +186,7 @@ INLINE int prepare_values(const __local uchar *bytes, __local uint4 *factors, co
                                    key < count, finite, &nonfinite);
         }
         const uint power = permute_bytes(f[0].power, f[1].power, 0x5410);
-        const uint less = DTYPE == DTYPE_F16 ? fma_pair(power, less_of_elements(V_CACHE), 0)
-                                             : less_of_elements(V_CACHE);
+        const uint less = DTYPE == DTYPE_F16 ? fma_pair(power, one_less, 0) : one_less;
         factors[n] = (uint4)(as_uint(f[0].factor), as_uint(f[1].factor), power, less);
     }
     sub_group_barrier(); /* the values' factors are complete */

@@ -77,6 +77,14 @@ NOINLINE void multiply_scores(const float scale, const struct key_block *block,
     (void)scale; /* not used with floats, whose k is scaled already */
 }
 
+#if SHARES_DISTANCES
+#define FIND_DISTANCES(args, head, block, tile)                                                    \
+    find_distances(args, function_pair_of(args, (head).b, (head).h, (tile)->i, (block)->j),        \
+                   (tile)->count, max((block)->keys, 1), &(tile)->distances)
+#else
+#define FIND_DISTANCES(args, head, block, tile)
+#endif
+
 /* A row of the tile and a block of keys. */
 INLINE struct score_row row_of_tile(const struct arguments *args, const struct head head,
                                     const struct key_block *block, const struct query_tile *tile,
@@ -87,6 +95,10 @@ INLINE struct score_row row_of_tile(const struct arguments *args, const struct h
 
 #if HAS_BLOCKS
     row.bits = head.bits;
+#endif
+#if SHARES_DISTANCES
+    row.distances = &tile->distances;
+    row.distance_of_first = DISTANCE_ROWS - 1 - n;
 #endif
     return row;
 }
@@ -133,6 +145,7 @@ NOINLINE int compute_weights(const int partial, const int of_bias,
 #if HAS_DROPOUT
     lanes kept[4][BLOCK_VECTORS];
 #endif
+    FIND_DISTANCES(args, head, block, tile);
 #if HAS_DFUNCTION
     struct load_run runs[SCORE_FUNCTION_LOADS];
     begin_load_runs(runs);

@@ -9,7 +9,7 @@
 
 /* Precedes a loop over the lanes of a vector, whose body compilers are to turn into vectors again. */
 #ifdef __clang__
-#define EACH_LANE _Pragma("clang loop unroll(disable) vectorize(assume_safety)")
+#define EACH_LANE _Pragma("clang loop unroll(disable) vectorize(assume_safety) vectorize_width(SIMD_WIDTH)")
 #else
 #define EACH_LANE
 #endif
@@ -21,7 +21,7 @@ INLINE struct function_pair function_pair_within(const struct arguments *args,
                                                  const struct extent e, const long b, const long h,
                                                  const long i, const long j)
 {
-    const long place_bh = (long)args->at->dropout_bh, heads = (long)args->at->dropout_heads;
+    const long place_bh = (long)args->call->dropout_bh, heads = (long)args->call->dropout_heads;
     struct function_pair p;
 
     p.own_batch = (int)b;
@@ -32,8 +32,8 @@ INLINE struct function_pair function_pair_within(const struct arguments *args,
     p.batch = (int)(b + place_bh / heads);
     p.head = (int)(h + place_bh % heads);
     p.kv_head = (int)(p.head / args->shape->group);
-    p.query = (int)(i + (long)args->at->dropout_i);
-    p.key = (int)(j + 4 * (long)args->at->dropout_j4);
+    p.query = (int)(i + (long)args->call->dropout_i);
+    p.key = (int)(j + 4 * (long)args->call->dropout_j4);
     p.queries = (int)e.queries;
     p.keys = (int)e.keys;
     return p;

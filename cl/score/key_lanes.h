@@ -8,6 +8,53 @@
 #include "score/function.h"
 #include "score/score_unit.h"
 
+/* 1 if a kernel whose tiles have several queries, DISTANCE_ROWS at most, and DISTANCE_KEYS keys computes a function of the
+ * distance once for each distance of a tile. */
+#if HAS_DISTANCE_FUNCTION && defined(DISTANCE_ROWS)
+#define SHARES_DISTANCES 1
+#define DISTANCE_VECTORS ((DISTANCE_ROWS - 1 + DISTANCE_KEYS + SIMD_WIDTH - 1) / SIMD_WIDTH)
+
+/* What a function of the distance gives for each difference of a key and a query, from that of the tile's first key and its query
+ * DISTANCE_ROWS - 1 on. */
+struct distances {
+    lanes scores[DISTANCE_VECTORS];
+#if HAS_DFUNCTION && SCORE_LOADS_OF_DISTANCE
+    ints places[SCORE_FUNCTION_LOADS][DISTANCE_VECTORS];
+    lanes by_load[SCORE_FUNCTION_LOADS][DISTANCE_VECTORS];
+#endif
+};
+
+/* first: the tile's first query and key. */
+NOINLINE void find_distances(const struct arguments *args, const struct function_pair first,
+                             const int queries, const int keys, struct distances *to)
+{
+    const struct score_function_operands o = score_operands(args);
+
+    for (int n = 0; n < DISTANCE_VECTORS; n++) {
+        lanes x;
+        float *const each = (float *)&x;
+        EACH_LANE
+        for (int c = 0; c < SIMD_WIDTH; c++) {
+            const int behind =
+                clamp(n * SIMD_WIDTH + c - (DISTANCE_ROWS - 1), 1 - queries, keys - 1);
+            const struct function_pair p =
+                function_pair_after(first, max(-behind, 0), max(behind, 0));
+            each[c] = score_function(0.0f, p, o);
+#if HAS_DFUNCTION && SCORE_LOADS_OF_DISTANCE
+            UNROLL
+            for (int load = 0; load < SCORE_FUNCTION_LOADS; load++) {
+                ((int *)&to->places[load][n])[c] = score_function_place(load, 0.0f, p, o);
+                ((float *)&to->by_load[load][n])[c] = score_function_by_load(load, 0.0f, p, o);
+            }
+#endif
+        }
+        to->scores[n] = x;
+    }
+}
+#else
+#define SHARES_DISTANCES 0
+#endif
+
 /* A query and a tile of keys; keys are counted from the tile's first one, key j. */
 struct score_row {
     long b, h, i, j;
@@ -15,6 +62,10 @@ struct score_row {
     float distance;   /* key j's distance from the diagonal at the query */
 #if HAS_FUNCTIONS
     struct function_pair first; /* the query and key j */
+#endif
+#if SHARES_DISTANCES
+    const struct distances *distances; /* those of the tile */
+    int distance_of_first;             /* the number of that of the query and key j */
 #endif
 #if HAS_BLOCKS
     struct block_bits bits; /* the bits of the head's block list */
@@ -107,6 +158,25 @@ INLINE ints listed_keys(const struct arguments *args, const struct score_row row
 INLINE void apply_score_function(const struct arguments *args, const struct score_row row,
                                  const int n, const int left, struct score_vector *s)
 {
+#if SHARES_DISTANCES && (SCORE_LOADS_OF_DISTANCE || !HAS_DFUNCTION)
+    const int at = row.distance_of_first + n;
+    const lanes more = VECTOR(vload)(0, (const float *)row.distances->scores + at);
+
+#if SCORE_HIDES_DISTANCES
+    s->scores = more == -INFINITY ? more : s->scores + more;
+#else
+    s->scores += more;
+#endif
+#if HAS_DFUNCTION
+    UNROLL
+    for (int load = 0; load < SCORE_FUNCTION_LOADS; load++) {
+        s->places[load] = VECTOR(vload)(0, (const int *)row.distances->places[load] + at);
+        s->by_load[load] = VECTOR(vload)(0, (const float *)row.distances->by_load[load] + at);
+    }
+#endif
+    if (!HAS_SOFTCAP)
+        s->derivative = 1.0f;
+#else
     const struct score_function_operands o = score_operands(args);
     lanes derivative = 1.0f, scores = s->scores;
     float *const score = (float *)&scores, *const slope = (float *)&derivative;
@@ -140,6 +210,7 @@ INLINE void apply_score_function(const struct arguments *args, const struct scor
 #endif
     s->derivative = HAS_SOFTCAP ? s->derivative * derivative : derivative;
     (void)slope;
+#endif
     s->hidden |= s->scores == -INFINITY;
 }
 #endif

@@ -5,11 +5,14 @@
 #include "score/query_tile.h"
 
 #if HAS_FUNCTIONS
-/* The pair of key n and the query in lane c of vector m; beyond the last ones it is that of the last. */
-INLINE struct function_pair function_pair_at(const struct function_pairs pairs, const int n,
-                                             const int m, const int c)
+/* The pair of key n and the query in lane c of vector m; beyond the last ones it is that of the last. whole (constant): all queries
+ * of the block exist. Then what neighbouring queries load may be a vector. */
+INLINE struct function_pair function_pair_at(const int whole, const struct function_pairs pairs,
+                                             const int n, const int m, const int c)
 {
-    return function_pair_after(pairs.first, min(m * SIMD_WIDTH + c, pairs.queries - 1),
+    const int query = m * SIMD_WIDTH + c;
+
+    return function_pair_after(pairs.first, whole ? query : min(query, pairs.queries - 1),
                                min(n, pairs.keys - 1));
 }
 #endif
@@ -54,9 +57,8 @@ INLINE lanes add_by_distance(const struct score_tile *tile, const int n, const i
 #endif
 }
 #elif HAS_SCORE_FUNCTION
-/* Scores of QK_KEYS keys from n0 on after the function. A function of its own, so that its loop is compiled once. */
-NOINLINE void apply_score_function(const struct score_tile *restrict tile, const int n0,
-                                   lanes (*s)[BLOCK_VECTORS])
+INLINE void apply_score_function_to(const int whole, const struct score_tile *restrict tile,
+                                    const int n0, lanes (*s)[BLOCK_VECTORS])
 {
     const struct score_function_operands o = score_operands(tile->args);
     const struct function_pairs pairs = tile->pairs;
@@ -67,10 +69,20 @@ NOINLINE void apply_score_function(const struct score_tile *restrict tile, const
             float *const each = (float *)&x;
             EACH_LANE
             for (int c = 0; c < SIMD_WIDTH; c++)
-                each[c] = score_function(each[c], function_pair_at(pairs, n0 + n, m, c), o);
+                each[c] = score_function(each[c], function_pair_at(whole, pairs, n0 + n, m, c), o);
             s[n][m] = x;
         }
     }
+}
+
+/* Scores of QK_KEYS keys from n0 on after the function. A function of its own, so that its loop is compiled once. */
+NOINLINE void apply_score_function(const struct score_tile *restrict tile, const int n0,
+                                   lanes (*s)[BLOCK_VECTORS])
+{
+    if (tile->pairs.queries == BLOCK_M)
+        apply_score_function_to(1, tile, n0, s);
+    else
+        apply_score_function_to(0, tile, n0, s);
 }
 #endif
 
@@ -91,32 +103,32 @@ INLINE ints listed_as_full(const struct score_tile *tile, const int n, const int
 #endif
 
 #if HAS_MARKS
-/* Returns whether the mask function hides none of the keys n .. end - 1 from any query. */
-INLINE bool are_marked_full(const struct score_tile *tile, const int n, const int end)
+/* What the marks say of keys n .. end - 1. */
+INLINE int mark_of_keys(const struct score_tile *tile, const __global uchar *marks, const int n,
+                        const int end)
 {
-    int mark = tile->marks ? MARK_FULL : 0;
+    int mark = marks ? MARK_EMPTY | MARK_FULL : 0;
 
     for (int x = (tile->key + n) / MARK_N; mark && x * MARK_N < tile->key + end; x++)
-        mark &= tile->marks[x];
+        mark &= marks[x];
     return mark;
 }
 #endif
 
-/* Scores of QK_KEYS keys from n0 on, with -INFINITY where the mask function hides the pair, which it does not in blocks
- * that are listed as full. */
-NOINLINE void apply_mask_function(const struct score_tile *restrict tile, const int n0,
-                                  lanes (*s)[BLOCK_VECTORS])
+INLINE void apply_mask_function_to(const int whole, const struct score_tile *restrict tile,
+                                   const int n0, const int first, const int end,
+                                   lanes (*s)[BLOCK_VECTORS])
 {
     const struct mask_function_operands o = mask_operands(tile->args);
     const struct function_pairs pairs = tile->pairs;
 
     for (int n = 0; n < QK_KEYS; n++) {
-        for (int m = 0; m < BLOCK_VECTORS; m++) {
+        for (int m = first; m < end; m++) {
             ints sees;
             int *const each = (int *)&sees;
             EACH_LANE
             for (int c = 0; c < SIMD_WIDTH; c++)
-                each[c] = -mask_function(function_pair_at(pairs, n0 + n, m, c), o);
+                each[c] = -mask_function(function_pair_at(whole, pairs, n0 + n, m, c), o);
 #if HAS_BLOCKS
             if (tile->mixed)
                 sees |= listed_as_full(tile, n0 + n, m);
@@ -124,5 +136,36 @@ NOINLINE void apply_mask_function(const struct score_tile *restrict tile, const 
             s[n][m] = sees ? s[n][m] : (lanes)(-INFINITY);
         }
     }
+}
+
+/* Scores of QK_KEYS keys from n0 on and the vectors first .. end - 1, with -INFINITY where the mask function hides the pair,
+ * which it does not in blocks that are listed as full. */
+NOINLINE void apply_mask_function(const struct score_tile *restrict tile, const int n0,
+                                  const int first, const int end, lanes (*s)[BLOCK_VECTORS])
+{
+    if (tile->pairs.queries == BLOCK_M)
+        apply_mask_function_to(1, tile, n0, first, end, s);
+    else
+        apply_mask_function_to(0, tile, n0, first, end, s);
+}
+
+/* The same for all vectors, with the last key before `count`: where marks say that a half is full, or halves are empty, the
+ * function is not called. */
+INLINE void hide_by_function(const struct score_tile *tile, const int n0, const int count,
+                             lanes (*s)[BLOCK_VECTORS])
+{
+#if HAS_MARKS
+    const int end = min(n0 + QK_KEYS, count);
+    const int lower = mark_of_keys(tile, tile->lower_marks, n0, end);
+    const int upper = MARKS_HALVES ? mark_of_keys(tile, tile->upper_marks, n0, end) : lower;
+    const int first = lower & MARK_FULL ? BLOCK_VECTORS / 2 : 0;
+    const int last = upper & MARK_FULL ? BLOCK_VECTORS / 2 : BLOCK_VECTORS;
+
+    if (!(lower & upper & MARK_FULL))
+        apply_mask_function(tile, n0, MARKS_HALVES ? first : 0, MARKS_HALVES ? last : BLOCK_VECTORS,
+                            s);
+#else
+    apply_mask_function(tile, n0, 0, BLOCK_VECTORS, s);
+#endif
 }
 #endif

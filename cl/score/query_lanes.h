@@ -130,10 +130,8 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
 #if HAS_MASK_FUNCTION
 #if HAS_BLOCKS
     if (!tile->listed_full)
-#elif HAS_MARKS
-    if (!are_marked_full(tile, n0, min(n0 + QK_KEYS, count)))
 #endif
-        apply_mask_function(tile, n0, s);
+        hide_by_function(tile, n0, count, s);
 #endif
 #if HAS_WINDOW
     if (n0 < tile->all_begin || n0 + QK_KEYS > tile->all_end)
@@ -156,8 +154,8 @@ NOINLINE void drop_block_weights(const struct arguments *restrict args,
     /* The shape is copied once: the compiler must assume that stores to p may change what args
      * points to. */
     const struct attention_shape shape = *args->shape;
-    const struct attention_offsets at = *args->at;
-    const struct arguments own = {&shape, &at};
+    const struct attention_call call = *args->call;
+    const struct arguments own = {&shape, &call};
     const uint first = (uint)block.i;
 
     for (int n = -(int)(j % 4); n < count; n += 4) {

@@ -11,7 +11,9 @@
 #include "score/blocks.h"
 #include "score/function.h"
 #include "score/mark_sizes.h"
-#define MARK_M BLOCK_M
+/* Where a block has two equal halves, those of a mask function have marks of their own. */
+#define MARKS_HALVES (HAS_MASK_FUNCTION && BLOCK_VECTORS % 2 == 0 && !OPERAND_TILES)
+#define MARK_M (MARKS_HALVES ? BLOCK_M / 2 : BLOCK_M)
 #define MARK_N (HAS_MASK_FUNCTION ? FUNCTION_MARK_KEYS : BLOCK_N)
 #define MARKS_BEGIN(args) 0
 #include "score/mark_pairs.h"
@@ -82,9 +84,10 @@ struct score_tile {
 #if HAS_DISTANCE_FUNCTION
     const lanes *by_distance; /* see find_distances() */
 #endif
-#if HAS_MARKS
-    const __global uchar *marks; /* the marks of the block's queries; null if none were made */
-    int key;                     /* key 0 */
+#if HAS_MARKS && HAS_MASK_FUNCTION
+    /* the marks of the block's halves, or twice those of all its queries; null if none were made */
+    const __global uchar *lower_marks, *upper_marks;
+    int key; /* key 0 */
 #endif
 #if HAS_BLOCKS
     struct block_bits bits; /* the bits of the head's block list */
@@ -100,6 +103,29 @@ struct score_tile {
  * whole blocks. */
 #define LOWER (BLOCK_VECTORS / 2)
 #define HAS_HALVES (LOWER > 0 && !OPERAND_TILES)
+
+/* 1 if the last keys of a tile may be visible to the upper half alone. */
+#if HAS_MARKS
+#define ENDS_BY_HALVES (HAS_WINDOW || MARKS_HALVES)
+#else
+#define ENDS_BY_HALVES HAS_WINDOW
+#endif
+
+#if HAS_MARKS && HAS_MASK_FUNCTION
+/* Leaves out keys at the begin and the end of a tile that the mask function hides from one half of the block. */
+INLINE void find_halves(const struct arguments *args, struct score_tile *tile)
+{
+    const int first = tile->key;
+    int end = (int)min(marked_tiles(args) * MARK_N - first, (long)BLOCK_N);
+
+    while (tile->lower_end < end &&
+           tile->upper_marks[(first + tile->lower_end) / MARK_N] & MARK_EMPTY)
+        tile->lower_end += MARK_N - (first + tile->lower_end) % MARK_N;
+    while (end > tile->lower_end && tile->lower_marks[(first + end - 1) / MARK_N] & MARK_EMPTY)
+        end -= 1 + (first + end - 1) % MARK_N;
+    tile->upper_begin = min(tile->upper_begin, max(end, tile->lower_end));
+}
+#endif
 
 /* The score_tile of keys from j on; load_biases_and_masks() adds biases and masks. */
 INLINE struct score_tile score_tile_of_block(const struct arguments *args,
@@ -141,9 +167,14 @@ INLINE struct score_tile score_tile_of_block(const struct arguments *args,
     tile.pairs.first = function_pair_of(args, block.b, block.h, block.i, j);
     tile.pairs.queries = block.queries;
     tile.pairs.keys = (int)min(args->shape->seq_kv - j, (long)BLOCK_N);
-#if HAS_MARKS
-    tile.marks = block.marks ? block.marks + marks_of_block(args, block.b, block.h, block.i) : 0;
+#if HAS_MARKS && HAS_MASK_FUNCTION
+    tile.lower_marks = tile.upper_marks =
+        block.marks ? block.marks + marks_of_block(args, block.b, block.h, block.i) : 0;
     tile.key = (int)j;
+    if (MARKS_HALVES && block.marks && block.queries > MARK_M) {
+        tile.upper_marks += marked_tiles(args);
+        find_halves(args, &tile);
+    }
 #endif
 #if HAS_BLOCKS
     tile.bits = block.bits;

@@ -119,8 +119,8 @@ NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict a
     /* The shape is copied once: the compiler must assume that stores to weights may change what
      * args points to. */
     const struct attention_shape shape = *args->shape;
-    const struct attention_offsets at = *args->at;
-    const struct arguments own = {&shape, &at};
+    const struct attention_call call = *args->call;
+    const struct arguments own = {&shape, &call};
 #endif
 
     for (int r0 = 0; r0 < block->rows; r0 += MAX_ROWS) {

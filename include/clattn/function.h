@@ -65,7 +65,7 @@
  * the workspace is a pointer, with a mask or a bias besides, by the functions on host memory, or if there is no memory for it:
  * then each execution makes the pass.
  *
- * Multi-head layers (clattn/multihead.h) and attention of several ranks (clattn/mpi.h) refuse functions.
+ * Attention of several ranks (clattn/mpi.h) refuses functions.
  *
  * Names of a source's own helpers must not be those of OpenCL C or of clattn's kernels; a prefix avoids that. A source
  * may not include files.

@@ -208,11 +208,20 @@ typedef struct clattn_multihead_forward_tensors {
     size_t struct_size;                     /**< sizeof(clattn_multihead_forward_tensors). */
     clattn_multihead_inputs in;             /**< Read. */
     clattn_multihead_parameters parameters; /**< Read. */
-    clattn_buffer y;         /**< Written; (batch, seq_q, output), packed; see seq_first. */
-    clattn_buffer weights;   /**< Written; NULL unless weights are wanted. */
-    clattn_buffer reserve;   /**< Written if training, at least reserve_bytes, offset in floats;
+    clattn_buffer y;          /**< Written; (batch, seq_q, output), packed; see seq_first. */
+    clattn_buffer weights;    /**< Written; NULL unless weights are wanted. */
+    clattn_buffer reserve;    /**< Written if training, at least reserve_bytes, offset in floats;
                                   else NULL. */
-    clattn_buffer workspace; /**< As in clattn_forward_tensors. */
+    clattn_buffer workspace;  /**< As in clattn_forward_tensors. */
+    clattn_buffer function_0; /**< Read: operands of functions, as in clattn_forward_tensors. */
+    clattn_buffer function_1; /**< Read: the next operand of the functions. */
+    clattn_buffer function_2; /**< Read: the next operand of the functions. */
+    clattn_buffer function_3; /**< Read: the next operand of the functions. */
+    clattn_buffer function_4; /**< Read: the next operand of the functions. */
+    clattn_buffer function_5; /**< Read: the next operand of the functions. */
+    /** Values of the functions' parameters; NULL: those that their sources give. */
+    const clattn_function_values *function_values;
+    uint64_t function_version; /**< As in clattn_forward_tensors. */
 } clattn_multihead_forward_tensors;
 
 /** The tensors of a layer's backward execution. Gradients of inputs and parameters that are not
@@ -231,9 +240,20 @@ typedef struct clattn_multihead_backward_tensors {
     clattn_buffer
         dbias; /**< Written, as in clattn_backward_tensors: given if and only if the layer's
                                   attention has it. */
-    clattn_buffer dslopes;   /**< Likewise. */
-    clattn_buffer dsinks;    /**< Likewise. */
-    clattn_buffer workspace; /**< As in clattn_forward_tensors. */
+    clattn_buffer dslopes;    /**< Likewise. */
+    clattn_buffer dsinks;     /**< Likewise. */
+    clattn_buffer workspace;  /**< As in clattn_forward_tensors. */
+    clattn_buffer function_0; /**< Read: operands of functions, as in clattn_forward_tensors. */
+    clattn_buffer function_1; /**< Read: the next operand of the functions. */
+    clattn_buffer function_2; /**< Read: the next operand of the functions. */
+    clattn_buffer function_3; /**< Read: the next operand of the functions. */
+    clattn_buffer function_4; /**< Read: the next operand of the functions. */
+    clattn_buffer function_5; /**< Read: the next operand of the functions. */
+    /** Values of the functions' parameters; NULL: those that their sources give. */
+    const clattn_function_values *function_values;
+    uint64_t function_version; /**< As in clattn_forward_tensors. */
+    /** Written, as in clattn_backward_tensors: given if and only if the layer's attention has it. */
+    clattn_buffer dfunction;
 } clattn_multihead_backward_tensors;
 
 /**

@@ -60,7 +60,8 @@ static cl_int upload(const clattn_context *ctx, const clattn_problem *p, const v
     return err;
 }
 
-static cl_int launch(const clattn_context *ctx, const clattn_problem *p, cl_program program,
+static cl_int launch(const clattn_context *ctx, const clattn_problem *p,
+                     const struct ca_problem *small, cl_program program,
                      const clattn_function_values *values, const struct buffers *buffers,
                      const size_t global[3], unsigned char *seen)
 {
@@ -69,10 +70,14 @@ static cl_int launch(const clattn_context *ctx, const clattn_problem *p, cl_prog
     const cl_long sizes[4] = {(cl_long)p->block_q, (cl_long)p->block_kv,
                               spreads ? (cl_long)p->batch : 1, spreads ? (cl_long)p->heads : 1};
     const struct ca_tensors tensors = {.function_values = values};
+    struct ca_tensor operands[CA_WORKSPACE];
     union ca_shape shape;
     union ca_offsets offsets;
-    const size_t shape_bytes = ca_shape_of(p, &shape);
-    const size_t offset_bytes = ca_offsets_of(p, &tensors, &offsets);
+
+    ca_problem_tensors(&small->normal, operands);
+    const uint64_t taken = ca_stage_takes(&function_blocks.stages[0], small, operands);
+    const size_t shape_bytes = ca_shape_of(p, &small->normal, &shape);
+    const size_t offset_bytes = ca_offsets_of(p, taken, &tensors, &offsets);
     cl_kernel kernel = NULL;
     cl_uint index = 0;
     cl_int err;
@@ -119,7 +124,7 @@ static clattn_status evaluate(clattn_context *ctx, const clattn_problem *p, cons
         return status;
     cl_int err = upload(ctx, p, host, global[0] * global[1] * global[2], &buffers);
     if (err == CL_SUCCESS)
-        err = launch(ctx, p, program, values, &buffers, global, seen);
+        err = launch(ctx, p, &small, program, values, &buffers, global, seen);
     for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++)
         if (buffers.of[n])
             clReleaseMemObject(buffers.of[n]);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cache_directory.h"
 #include "base/structs.h"
-#include "cl/common/arguments.h"
 #include "context/context.h"
 #include "device/facts.h"
-#include "families/registry.h"
+#include "execute/launch.h"
 #include "program/program.h"
 #include "program/program_cache.h"
 #include "store/override.h"
@@ -79,32 +78,10 @@ static clattn_status take_profile(clattn_context *ctx, const clattn_device_info 
     return CLATTN_SUCCESS;
 }
 
-/* Bytes of the arguments of the kernel that has most: shape, offsets and a pointer to each tensor. */
-static size_t most_argument_bytes(void)
-{
-    /* Packed batches have no block lists: a problem has two of these four. */
-    const uint64_t either = CA_STARTS | CA_BIT(CA_BLOCK_OFFSETS) | CA_BIT(CA_BLOCK_ENTRIES);
-    size_t most = 0;
-
-    for (size_t f = 0; ca_family_at(f); f++) {
-        const struct ca_family *family = ca_family_at(f);
-        for (size_t s = 0; s < family->num_stages; s++) {
-            size_t pointers = 0;
-            for (unsigned n = 0; n < CA_NUM_ARGUMENTS; n++)
-                pointers += (family->stages[s].arguments & CA_BIT(n)) != 0;
-            if ((family->stages[s].arguments & either) == either)
-                pointers -= 2;
-            most = pointers > most ? pointers : most;
-        }
-    }
-    return sizeof(struct attention_shape) + sizeof(struct attention_offsets) +
-           most * sizeof(cl_ulong);
-}
-
 /* Checks the facts of the device that every kernel relies on. */
 static clattn_status examine(const clattn_context *ctx)
 {
-    const size_t argument_bytes = most_argument_bytes();
+    const size_t argument_bytes = ca_most_argument_bytes();
 
     if (!ctx->device.little_endian)
         return ca_fail(&ctx->log, CLATTN_UNSUPPORTED, "device '%s' is big-endian",

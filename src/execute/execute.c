@@ -20,26 +20,23 @@ static struct ca_tensors aligned(const clattn_plan *plan, const struct ca_tensor
 
 /* Sets a stage's arguments but for the shape, which the plan has set. */
 static cl_int set_arguments(const clattn_plan *plan, size_t stage, cl_kernel kernel,
-                            const union ca_offsets *offsets, size_t offsets_bytes,
                             const struct ca_tensors *tensors)
 {
-    const struct ca_stage *taking = &plan->candidate.family->stages[stage];
+    const uint64_t takes = plan->takes[stage];
+    union ca_offsets offsets;
+    const size_t bytes = ca_offsets_of(&plan->problem.normal, takes, tensors, &offsets);
     cl_uint index = 1;
-    cl_int err = clSetKernelArg(kernel, index++, offsets_bytes, offsets);
+    cl_int err = clSetKernelArg(kernel, index++, bytes, &offsets);
 
-    for (unsigned n = 0; err == CL_SUCCESS && n < CA_NUM_ARGUMENTS; n++) {
-        if (n == CA_WORKSPACE ? !ca_stage_takes_workspace(taking, &plan->problem)
-                              : !(taking->arguments & CA_BIT(n)) || !plan->operands[n].present)
-            continue;
-        err = ca_buffer_set(plan->context, kernel, index++, &tensors->at[n]);
-    }
+    for (unsigned n = 0; err == CL_SUCCESS && n <= CA_WORKSPACE; n++)
+        if (takes & CA_BIT(n))
+            err = ca_buffer_set(plan->context, kernel, index++, &tensors->at[n]);
     return err;
 }
 
 /* Enqueues a stage, or the copy of what it would write. *event is wanted unless it is NULL. */
 static clattn_status enqueue_stage(const clattn_plan *plan, size_t s, cl_kernel kernel,
-                                   cl_command_queue queue, const union ca_offsets *offsets,
-                                   size_t offsets_bytes, const struct ca_tensors *tensors,
+                                   cl_command_queue queue, const struct ca_tensors *tensors,
                                    cl_uint num_wait, const cl_event *wait, cl_event *event)
 {
     const struct ca_stage *stage = &plan->candidate.family->stages[s];
@@ -48,7 +45,7 @@ static clattn_status enqueue_stage(const clattn_plan *plan, size_t s, cl_kernel 
 
     if (keeps && ca_kept_marks_copy(plan->kept, queue, tensors, num_wait, wait, event))
         return CLATTN_SUCCESS;
-    cl_int err = set_arguments(plan, s, kernel, offsets, offsets_bytes, tensors);
+    cl_int err = set_arguments(plan, s, kernel, tensors);
     if (err != CL_SUCCESS)
         return ca_fail_cl(&plan->context->log, err, "clSetKernelArg for %s", stage->kernel);
     err = clEnqueueNDRangeKernel(queue, kernel, 3, NULL, range->global, range->local, num_wait,
@@ -67,8 +64,6 @@ static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue qu
 {
     const struct ca_family *family = plan->candidate.family;
     const struct ca_tensors taken = aligned(plan, tensors);
-    union ca_offsets offsets;
-    const size_t offsets_bytes = ca_offsets_of(&plan->problem.normal, &taken, &offsets);
     struct ca_kernels *kernels = ca_kernels_take(plan);
     clattn_status status = CLATTN_SUCCESS;
     cl_event previous = NULL;
@@ -81,8 +76,8 @@ static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue qu
         cl_event *wanted = (s == last && done) || (s < last && !in_order) ? &event : NULL;
         if (!plan->runs[s])
             continue;
-        status = enqueue_stage(plan, s, kernels->stage[s], queue, &offsets, offsets_bytes, &taken,
-                               previous ? 1 : num_wait, previous ? &previous : wait, wanted);
+        status = enqueue_stage(plan, s, kernels->stage[s], queue, &taken, previous ? 1 : num_wait,
+                               previous ? &previous : wait, wanted);
         if (status != CLATTN_SUCCESS)
             break;
         if (in_order) {

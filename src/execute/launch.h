@@ -22,8 +22,9 @@ struct ca_tensors {
     uint64_t function_version;                     /* as in clattn_forward_tensors */
 };
 
+/* Attention's begin with the strides and with the offsets of the tensors that a program has. */
 union ca_shape {
-    struct attention_shape attention;
+    cl_long attention[4 * CA_WORKSPACE + sizeof(struct attention_shape) / sizeof(cl_long)];
     struct projection_shape projection;
     struct merge_shape merge;
     struct append_shape append;
@@ -31,16 +32,20 @@ union ca_shape {
 };
 
 union ca_offsets {
-    struct attention_offsets attention;
+    cl_long attention[CA_NUM_ARGUMENTS + sizeof(struct attention_call) / sizeof(cl_long)];
     struct projection_offsets projection;
     struct merge_offsets merge;
     struct append_offsets append;
     struct double_backward_offsets double_backward;
 };
 
-/* Fill in the struct of a normal problem's operation, and return its size. */
-size_t ca_shape_of(const clattn_problem *p, union ca_shape *shape);
-size_t ca_offsets_of(const clattn_problem *p, const struct ca_tensors *tensors,
+/* Fill in the struct of a normal problem's operation, and return its size. program: the problem that the program
+ * was made for, whose tensors have strides. taken: CA_BIT()s of the kernel's buffers, whose offsets attention has. */
+size_t ca_shape_of(const clattn_problem *p, const clattn_problem *program, union ca_shape *shape);
+size_t ca_offsets_of(const clattn_problem *p, uint64_t taken, const struct ca_tensors *tensors,
                      union ca_offsets *offsets);
+
+/* Bytes of the arguments of the kernel that has most, in a problem that has every operand. */
+size_t ca_most_argument_bytes(void);
 
 #endif

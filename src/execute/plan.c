@@ -32,7 +32,7 @@ static clattn_status create_kernels(clattn_plan *plan, cl_program program)
 {
     const struct ca_family *family = plan->candidate.family;
     union ca_shape shape;
-    const size_t shape_bytes = ca_shape_of(&plan->problem.normal, &shape);
+    const size_t shape_bytes = ca_shape_of(&plan->problem.normal, &plan->problem.normal, &shape);
     const struct ca_log *log = &plan->context->log;
     cl_int err;
 
@@ -79,6 +79,9 @@ static void describe_operands(clattn_plan *plan)
         memcpy(operand->sizes, tensors[n].sizes, sizeof operand->sizes);
         ca_layout_span(&tensors[n].layout, tensors[n].sizes, &operand->span); /* was checked */
     }
+    for (size_t s = 0; s < plan->candidate.family->num_stages; s++)
+        plan->takes[s] =
+            ca_stage_takes(&plan->candidate.family->stages[s], &plan->problem, tensors);
     plan->operands[CA_WORKSPACE] = (struct ca_operand){
         .name = "workspace",
         .present = 1, /* a memory that is retained once too often does no harm */

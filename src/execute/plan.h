@@ -38,6 +38,7 @@ struct clattn_plan {
     char *why; /* a sentence: why this candidate was chosen */
     struct ca_problem problem;
     struct ca_operand operands[CA_NUM_ARGUMENTS];
+    uint64_t takes[CA_MAX_STAGES]; /* by stage, the CA_BIT()s of its buffers */
     struct ca_ndrange range[CA_MAX_STAGES];
     int runs[CA_MAX_STAGES]; /* by stage; 0: the stage has nothing to do */
     int empty;               /* not 0: no stage runs */

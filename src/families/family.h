@@ -119,9 +119,15 @@ static inline int ca_stage_exists(const struct ca_stage *stage, const struct ca_
     return (stage->arguments & CA_READ_ONLY) || ca_stage_is_of(stage, p);
 }
 
-static inline int ca_stage_takes_workspace(const struct ca_stage *stage, const struct ca_problem *p)
+/* The CA_BIT()s of the buffers that the stage takes; tensors are those of the problem (ca_problem_tensors()). */
+static inline uint64_t ca_stage_takes(const struct ca_stage *stage, const struct ca_problem *p,
+                                      const struct ca_tensor tensors[CA_WORKSPACE])
 {
-    return (stage->arguments & CA_BIT(CA_WORKSPACE)) && ca_stage_is_of(stage, p);
+    uint64_t takes = ca_stage_is_of(stage, p) ? CA_BIT(CA_WORKSPACE) : 0;
+
+    for (unsigned n = 0; n < CA_WORKSPACE; n++)
+        takes |= tensors[n].present ? CA_BIT(n) : 0;
+    return takes & stage->arguments;
 }
 
 /* A family with one of its units of multiplication (families/units.h): structs of one name are one

@@ -61,6 +61,17 @@ static struct ca_ndrange fused_ndrange(const struct ca_problem *p, const size_t 
 #endif
 }
 
+/* The queries of a mark: of half a block where an item has vectors of them (cl/score/query_tile.h). */
+static size_t mark_m(const struct ca_problem *p, const size_t *values)
+{
+#ifdef MARKS_HALVES
+    if (p->normal.mask_function && values[BLOCK_VECTORS_INDEX] % 2 == 0)
+        return block_m(values) / 2;
+#endif
+    (void)p;
+    return block_m(values);
+}
+
 /* The keys of a mark. */
 static size_t mark_n(const struct ca_problem *p, const size_t *values)
 {
@@ -75,9 +86,9 @@ static size_t mark_n(const struct ca_problem *p, const size_t *values)
 static struct ca_ndrange marks_ndrange(const struct ca_problem *p, const size_t *values)
 {
 #ifdef QUERIES_PER_ITEM
-    return ca_pair_marks_ndrange(p, block_m(values));
+    return ca_pair_marks_ndrange(p, mark_m(p, values));
 #else
-    return ca_pair_marks_group_ndrange(p, block_m(values), mark_n(p, values), work_items(values));
+    return ca_pair_marks_group_ndrange(p, mark_m(p, values), mark_n(p, values), work_items(values));
 #endif
 }
 
@@ -88,7 +99,7 @@ static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
         parts_bytes(p) +
 #endif
         ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
-        ca_pair_marks_bytes(p, block_m(values), mark_n(p, values));
+        ca_pair_marks_bytes(p, mark_m(p, values), mark_n(p, values));
 }
 
 /* The list of stages, with the name of the last kernel in the .cl file. */

@@ -8,8 +8,9 @@
 struct run {
     const clattn_multihead_plan *plan;
     clattn_buffer at[CA_NUM_LAYER_TENSORS];
-    cl_ulong seed;
+    cl_ulong seed, function_version;
     cl_uint stream;
+    const clattn_function_values *function_values;
 };
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -54,7 +55,10 @@ static clattn_buffer locate(const struct run *run, struct ca_located located, si
 
 static struct ca_tensors tensors_of(const struct run *run, const struct ca_ready_step *ready)
 {
-    struct ca_tensors tensors = {.seed = run->seed, .stream = run->stream};
+    struct ca_tensors tensors = {.seed = run->seed,
+                                 .stream = run->stream,
+                                 .function_values = run->function_values,
+                                 .function_version = run->function_version};
 
     for (size_t n = 0; n < CA_WORKSPACE; n++)
         if (ready->plan->operands[n].present)
@@ -175,6 +179,16 @@ static void take_inputs(struct run *run, const clattn_multihead_inputs *in)
     run->stream = in->dropout_offset;
 }
 
+/* What both structs of tensors have of functions. */
+#define TAKE_FUNCTIONS(run, tensors)                                                               \
+    do {                                                                                           \
+        CA_OPERANDS(TAKE_OPERAND)                                                                  \
+        (run)->function_values = (tensors)->function_values;                                       \
+        (run)->function_version = (tensors)->function_version;                                     \
+    } while (0)
+#define TAKE_OPERAND(ID, member, GIVEN, WRITER, LAYER, ...)                                        \
+    CA_IF_LAST(LAYER, run.at[CA_AT_##ID] = tensors->member;)
+
 /* Copies the parameters to consecutive buffers from `at` on. */
 static void take_parameters(clattn_buffer *at, const clattn_multihead_parameters *parameters)
 {
@@ -220,6 +234,7 @@ clattn_status clattn_multihead_forward(const clattn_multihead_plan *plan, cl_com
         return status;
     take_inputs(&run, &tensors->in);
     take_parameters(&run.at[CA_AT_W_Q], &tensors->parameters);
+    TAKE_FUNCTIONS(&run, tensors);
     run.at[CA_AT_Y] = tensors->y;
     run.at[CA_AT_WEIGHTS] = tensors->weights;
     run.at[CA_AT_RESERVE] = tensors->reserve;
@@ -246,6 +261,7 @@ clattn_status clattn_multihead_backward(const clattn_multihead_plan *plan, cl_co
     take_inputs(&run, &tensors->in);
     take_parameters(&run.at[CA_AT_W_Q], &tensors->parameters);
     take_parameters(&run.at[CA_AT_DW_Q], &tensors->gradients);
+    TAKE_FUNCTIONS(&run, tensors);
     run.at[CA_AT_RESERVE] = tensors->reserve;
     run.at[CA_AT_DY] = tensors->dy;
     run.at[CA_AT_DX] = tensors->dx;

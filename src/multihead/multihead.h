@@ -11,13 +11,20 @@
 #include "execute/plan.h"
 #include <clattn/multihead.h>
 
-/* The rest of the arguments if LAYER is INPUT, or GRADIENT (src/problem/tensors.def). */
+/* The rest of the arguments if LAYER is INPUT, LAST or GRADIENT (src/problem/tensors.def). */
 #define CA_IF_INPUT(LAYER, ...) CA_IF_INPUT_##LAYER(__VA_ARGS__)
 #define CA_IF_INPUT_INPUT(...) __VA_ARGS__
+#define CA_IF_INPUT_LAST(...)
 #define CA_IF_INPUT_GRADIENT(...)
 #define CA_IF_INPUT_OWN(...)
+#define CA_IF_LAST(LAYER, ...) CA_IF_LAST_##LAYER(__VA_ARGS__)
+#define CA_IF_LAST_INPUT(...)
+#define CA_IF_LAST_LAST(...) __VA_ARGS__
+#define CA_IF_LAST_GRADIENT(...)
+#define CA_IF_LAST_OWN(...)
 #define CA_IF_GRADIENT(LAYER, ...) CA_IF_GRADIENT_##LAYER(__VA_ARGS__)
 #define CA_IF_GRADIENT_INPUT(...)
+#define CA_IF_GRADIENT_LAST(...)
 #define CA_IF_GRADIENT_GRADIENT(...) __VA_ARGS__
 #define CA_IF_GRADIENT_OWN(...)
 
@@ -27,7 +34,8 @@ enum ca_place {
     CA_AT_X,
     CA_AT_CONTEXT,
     CA_AT_VALUES,
-#define OPERAND(ID, member, GIVEN, WRITER, LAYER, ...) CA_IF_INPUT(LAYER, CA_AT_##ID, )
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, ...)                                             \
+    CA_IF_INPUT(LAYER, CA_AT_##ID, ) CA_IF_LAST(LAYER, CA_AT_##ID, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
         CA_AT_W_Q,
@@ -70,7 +78,7 @@ enum ca_place {
     CA_AT_DV,
     CA_AT_DO,
     CA_AT_CONSTANTS, /* 1 and 0 in the layer's dtype; from CA_MEAN_BYTES heads times 1 / heads */
-    CA_NUM_PLACES
+    CA_NUM_PLACES    /* at most 64 */
 };
 #define CA_PLACE(place) (UINT64_C(1) << (place))
 

@@ -85,9 +85,6 @@ static clattn_status check_rules(const clattn_multihead *layer, char *reason, si
          p->scores != CLATTN_SCORES_NONE},
         {"total_q and total_kv must be 0 in a layer: its batches are padded",
          p->total_q != 0 || p->total_kv != 0},
-        {"score_function and mask_function must be NULL in a layer: its calls have no operands for "
-         "them",
-         p->score_function || p->mask_function},
         {"weights are an output of forward only",
          layer->weights != CLATTN_WEIGHTS_NONE && p->operation != CLATTN_FORWARD},
         {"seq_kv must be seq_q in self-attention",

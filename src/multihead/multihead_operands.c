@@ -11,7 +11,8 @@ static void describe_options(const clattn_problem *attention,
 {
     static const enum ca_place places[CA_NUM_ARGUMENTS] = {
 #define OPERAND(ID, member, GIVEN, WRITER, LAYER, ...)                                             \
-    CA_IF_INPUT(LAYER, [CA_##ID] = CA_AT_##ID, ) CA_IF_GRADIENT(LAYER, [CA_##ID] = CA_AT_##ID, )
+    CA_IF_INPUT(LAYER, [CA_##ID] = CA_AT_##ID, )                                                   \
+    CA_IF_LAST(LAYER, [CA_##ID] = CA_AT_##ID, ) CA_IF_GRADIENT(LAYER, [CA_##ID] = CA_AT_##ID, )
         CA_OPERANDS(OPERAND)
 #undef OPERAND
     };

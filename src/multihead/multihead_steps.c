@@ -257,6 +257,7 @@ static void add_attention(struct ca_steps *steps, const clattn_multihead *layer,
                              .at = {
 #define OPERAND(ID, member, GIVEN, WRITER, LAYER, ...)                                             \
     CA_IF_INPUT(LAYER, [CA_##ID] = {CA_AT_##ID, 0}, )                                              \
+    CA_IF_LAST(LAYER, [CA_##ID] = {CA_AT_##ID, 0}, )                                               \
     CA_IF_GRADIENT(LAYER, [CA_##ID] = {CA_AT_##ID, 0}, )
                                  CA_OPERANDS(OPERAND)
 #undef OPERAND

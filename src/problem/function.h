@@ -59,7 +59,8 @@ struct clattn_function {
     char *derived_loads;               /* the source of those that the library has made */
     char no_loads[CA_FUNCTION_REASON]; /* why it could not make them */
     /* Whether score() adds what depends on the distance alone, and hides distances (function_distance.h). */
-    int of_distance, hides_distances;
+    int of_distance, hides_distances,
+        loads_of_distance; /* the last: and all its loads are the library's */
     char source[];
 };
 

@@ -246,6 +246,9 @@ int ca_function_find_distance(struct clattn_function *f)
                 break;
             f->of_distance = body > 0;
             f->hides_distances = r->hides;
+            f->loads_of_distance = f->of_distance;
+            for (size_t m = 0; m < f->num_operands; m++)
+                f->loads_of_distance &= !f->operands[m].by_hand;
             depth += is_one_of(tokens[n], "({");
             depth -= is_one_of(tokens[n], ")}");
         }

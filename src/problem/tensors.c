@@ -7,6 +7,25 @@
 #include <stddef.h>
 #include <string.h>
 
+int ca_has_strides(unsigned argument)
+{
+    static const char has[CA_WORKSPACE] = {
+#define HAS_STRIDED 1
+#define HAS_BROADCAST 1
+#define HAS_OF_BIAS 0
+#define HAS_PACKED 0
+#define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, ...) [CA_##ID] = HAS_##LAYOUT,
+        CA_OPERANDS(OPERAND)
+#undef OPERAND
+#undef HAS_STRIDED
+#undef HAS_BROADCAST
+#undef HAS_OF_BIAS
+#undef HAS_PACKED
+    };
+
+    return has[argument];
+}
+
 size_t ca_mask_keys(const clattn_problem *p)
 {
     return p->mask_keys ? p->mask_keys : p->seq_kv;

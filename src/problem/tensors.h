@@ -44,6 +44,7 @@ _Static_assert((int)CA_PROJECTION_COUNT <= CA_WORKSPACE && (int)CA_MERGE_COUNT <
                    (int)CA_DOUBLE_BACKWARD_COUNT <= CA_WORKSPACE,
                "the workspace comes behind the operands of every operation");
 #define CA_BIT(argument) (UINT64_C(1) << (argument))
+_Static_assert(CA_NUM_ARGUMENTS <= 56, "a set of arguments, with flags of a stage, is 64 bits");
 
 /* The rest of the arguments if the structs of forward's, or of backward's, calls have an operand that is
  * GIVEN so; and ROLE, input or output, by whether that operation writes it. */
@@ -82,6 +83,9 @@ struct ca_tensor {
  * clattn_problem_check(), or whose layouts are still to be checked. Numbers that the operation does not use
  * are not present. */
 void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors);
+
+/* Returns whether kernels of attention take strides of tensor number `argument`, where it is present. */
+int ca_has_strides(unsigned argument);
 
 /* The layout of a tensor in its problem; NULL if the problem has none. Four zeros are the packed
  * layout: the bias's and the mask's are none. */

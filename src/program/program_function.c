@@ -99,7 +99,7 @@ static void put_initial_values(struct ca_writer *w, const char *macro, const cla
     for (size_t n = 0; n < f->num_operands; n++)
         ca_put(w, ", args->function_%zu", operand + n);
     for (size_t n = 0; n < f->num_parameters; n++)
-        ca_put(w, ", args->at->function_%s[%zu]", f->parameters[n].is_float ? "floats" : "ints",
+        ca_put(w, ", args->call->function_%s[%zu]", f->parameters[n].is_float ? "floats" : "ints",
                f->parameters[n].number + (f->parameters[n].is_float ? floats : ints));
     ca_put(w, "}\n");
 }
@@ -193,8 +193,10 @@ static void put_functions(struct ca_writer *w, const clattn_problem *p)
         if (p->dfunction && n == CLATTN_SCORE_FUNCTION)
             put_loads(w, f);
         if (n == CLATTN_SCORE_FUNCTION)
-            ca_put(w, "#define SCORE_OF_DISTANCE %d\n#define SCORE_HIDES_DISTANCES %d\n",
-                   f->of_distance, f->hides_distances);
+            ca_put(w,
+                   "#define SCORE_OF_DISTANCE %d\n#define SCORE_HIDES_DISTANCES %d\n"
+                   "#define SCORE_LOADS_OF_DISTANCE %d\n",
+                   f->of_distance, f->hides_distances, f->loads_of_distance);
         if (n == CLATTN_MASK_FUNCTION) /* for marks (cl/score/mark_pairs.h) */
             ca_put(w, "#define MASK_FUNCTION_OF_BATCHES %d\n#define MASK_FUNCTION_OF_HEADS %d\n",
                    ca_function_asks_for(f, 0), ca_function_asks_for(f, 1));

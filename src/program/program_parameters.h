@@ -7,8 +7,11 @@
 #include "problem/problem.h"
 
 /*
- * A macro PARAMETERS_<kernel> for each of the family's kernels, and for function_values of a problem with functions: the shape, the offsets, then the stage's
- * operands that the problem has (NULL: no lists), in the order in which src/execute/execute.c sets them. What the
+ * STRIDES_MEMBERS are the first members of struct attention_shape, and OFFSETS_STRUCTS the structs of all kernels'
+ * offsets (cl/common/arguments.h); other operations have one struct of each for all their programs.
+ *
+ * A macro PARAMETERS_<kernel> for each of the family's kernels, and for function_values of a problem with functions:
+ * the shape, the offsets, then the stage's operands that the problem has (NULL: no lists), in the order in which src/execute/execute.c sets them. What the
  * kernel does not write is const; what a problem lacks has no parameter. The names are the members that the
  * operation's list of operands has, such as src/problem/tensors.def; the workspace is the last.
  *
@@ -18,8 +21,11 @@
  * the workspace and all operands that the problem has, whichever kernel takes them. False if the text does
  * not fit, which the number of kernels rules out.
  */
-enum { CA_PARAMETERS_TEXT = 9216 };
+enum { CA_PARAMETERS_TEXT = 12288 };
 int ca_program_parameters(const struct ca_family *family, const struct ca_problem *p, char *text,
                           size_t text_bytes);
+
+/* The kernel of all programs with functions (cl/score/function_values.h). */
+extern const struct ca_stage ca_function_values_stage;
 
 #endif

@@ -5,6 +5,7 @@
 #include "problem/function.h"
 #include "problem/problem.h"
 #include "program/program.h"
+#include "program/program_parameters.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -58,14 +59,18 @@ static struct ca_problem without_layouts(const clattn_problem *p)
     return ca_problem_own(&small);
 }
 
-static cl_int set_arguments(const struct ca_trust_case *c, cl_kernel kernel,
-                            const cl_mem buffers[CA_WORKSPACE], cl_mem records)
+static cl_int set_arguments(const struct ca_trust_case *c, const struct ca_problem *of_program,
+                            cl_kernel kernel, const cl_mem buffers[CA_WORKSPACE], cl_mem records)
 {
     struct ca_tensors tensors = ca_trust_case_tensors(c, buffers);
+    struct ca_tensor operands[CA_WORKSPACE];
     union ca_shape shape;
     union ca_offsets offsets;
-    const size_t shape_bytes = ca_shape_of(&c->problem, &shape);
-    const size_t offset_bytes = ca_offsets_of(&c->problem, &tensors, &offsets);
+
+    ca_problem_tensors(&of_program->normal, operands);
+    const uint64_t taken = ca_stage_takes(&ca_function_values_stage, of_program, operands);
+    const size_t shape_bytes = ca_shape_of(&c->problem, &of_program->normal, &shape);
+    const size_t offset_bytes = ca_offsets_of(&c->problem, taken, &tensors, &offsets);
     cl_uint index = 0;
     cl_int err = clSetKernelArg(kernel, index++, shape_bytes, &shape);
 
@@ -78,7 +83,8 @@ static cl_int set_arguments(const struct ca_trust_case *c, cl_kernel kernel,
 }
 
 /* Computes the calls with a program. */
-static cl_int run(const clattn_context *ctx, const struct ca_trust_case *c, cl_program program,
+static cl_int run(const clattn_context *ctx, const struct ca_trust_case *c,
+                  const struct ca_problem *of_program, cl_program program,
                   const cl_mem buffers[CA_WORKSPACE])
 {
     struct ca_function_calls *calls = c->calls;
@@ -95,7 +101,7 @@ static cl_int run(const clattn_context *ctx, const struct ca_trust_case *c, cl_p
     if (err == CL_SUCCESS)
         kernel = clCreateKernel(program, "function_values", &err);
     if (err == CL_SUCCESS)
-        err = set_arguments(c, kernel, buffers, records);
+        err = set_arguments(c, of_program, kernel, buffers, records);
     if (err == CL_SUCCESS)
         err = clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &calls->count, &alone, 0, NULL, NULL);
     if (err == CL_SUCCESS)
@@ -130,7 +136,8 @@ clattn_status ca_function_calls_compute(clattn_context *ctx, struct ca_trust_cas
         return status;
     status = ca_trust_case_upload(ctx, c, buffers);
     if (status == CLATTN_SUCCESS) {
-        const cl_int err = run(ctx, c, own ? own : c->program, buffers);
+        const struct ca_problem checked = ca_problem_own(&c->problem);
+        const cl_int err = run(ctx, c, own ? &small : &checked, own ? own : c->program, buffers);
         if (err != CL_SUCCESS)
             status = ca_fail_cl(&ctx->log, err, "computing functions for a self-check");
     }

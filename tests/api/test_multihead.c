@@ -101,6 +101,45 @@ DeviceTest(multihead, random_layers)
         }
 }
 
+/* Functions of the caller's, their operands and parameters in both directions, and the gradient of a table. */
+DeviceTest(multihead, functions)
+{
+    static const struct {
+        const char *layer;
+        clattn_function_values values;
+    } cases[] = {
+        {"layer fwd f32 b2 h4/2 q9 d8 model=12 packed biases training score=t5", {{0}, {0}}},
+        {"layer fwd f32 b2 h2 q40 k130 d8 model=7 cross=5 seqfirst training visible=sliding_window",
+         {{9, 2}, {0}}},
+        {"layer fwd f16 b2 h3 q11 k7 d8 model=6 separate=4,5 training score=temperature "
+         "visible=documents klen",
+         {{0, 0}, {0}}},
+    };
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        const clattn_multihead layer = layer_parsed(cases[n].layer);
+        if (run_takes(n, 2))
+            layer_case_pass_with(f, &layer, n + 1, &cases[n].values);
+    }
+}
+
+/* An operand that a function has and the call does not is named. */
+DeviceTest(multihead, an_operand_is_missing)
+{
+    const clattn_multihead layer = layer_parsed("layer fwd f32 h2 q3 d4 model=4 score=alibi");
+    struct layer_case c;
+
+    layer_case_open(f, &c, &layer, 1);
+    struct layer_arguments arguments = layer_case_arguments(&c);
+    clattn_multihead_plan *plan = layer_plan(f, &layer);
+    arguments.function[0].buffer = NULL;
+    cr_expect(layer_execute(CLATTN_FORWARD, plan, f->queue, &arguments, 0, NULL, NULL) ==
+              CLATTN_INVALID_ARGUMENT);
+    cr_expect(strstr(f->log.last, "function_0"), "%s", f->log.last);
+    clattn_multihead_plan_release(plan);
+    layer_case_close(&c);
+}
+
 /* No batch, no query, no key: gradients of weights that no row used are zero, not left alone. */
 DeviceTest(multihead, empty_sizes)
 {

@@ -155,8 +155,6 @@ Test(multihead_text, refusals) {
         {"layer fwd f32 q1 k2 d1 model=1", "seq_kv"},
         {"layer fwd f32 q1 d1 model=1 lse", "lse"},
         {"layer fwd f32 q1 d1 model=1 q=bshd", "layouts"},
-        {"layer fwd f32 q1 d1 model=1 score=softcap", "score_function"},
-        {"layer fwd f32 q1 d1 model=1 visible=dilated", "mask_function"},
         {"layer fwd f32 q1 d1 model=1 keysums", "key_sums"},
         {"layer bwd f32 q1 d1 model=1 dlse", "dlse"},
         {"layer proj f32 q1 d1 model=1", "operation"},

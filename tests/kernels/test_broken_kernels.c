@@ -19,10 +19,10 @@ enum { ELEMENTS = 2 * 9 * 8 };
 
 enum breakage { RIGHT, UNWRITTEN, NOT_A_NUMBER, WRONG, BEFORE, BEHIND, NOT_C, NUM_BREAKAGES };
 
-/* Only the host's compiler knows the sizes of the structs. */
+/* Only the host's compiler knows the sizes of the structs; q, k, v and o have strides. */
 static const char source_format[] =
     "struct shape { long words[%zu]; };\n"
-    "struct offsets { long q, k, v, o, others[%zu]; };\n"
+    "struct offsets { long v, o, others[%zu]; };\n"
     "__kernel void broken(const struct shape a, const struct offsets at,\n"
     "                     const __global float *v, __global float *o)\n"
     "{\n"
@@ -53,8 +53,9 @@ static const char *const source[] = {text, NULL};
 
 static void make_source(void)
 {
-    snprintf(text, sizeof text, source_format, sizeof(struct attention_shape) / sizeof(cl_long),
-             sizeof(struct attention_offsets) / sizeof(cl_long) - 4);
+    snprintf(text, sizeof text, source_format,
+             4 * 4 + sizeof(struct attention_shape) / sizeof(cl_long),
+             sizeof(struct attention_call) / sizeof(cl_long));
 }
 
 static const struct ca_tunable tunables[] = {

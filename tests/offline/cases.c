@@ -7,6 +7,7 @@
 #include "families/candidate.h"
 #include "families/limits.h"
 #include "families/registry.h"
+#include "families/weight_sums/weight_sums.h"
 #include "problem/problem.h"
 #include "program/program.h"
 #include "program/program_options.h"
@@ -100,6 +101,9 @@ static const struct {
     {NULL, "bwd2 f32 b2 h8/2 q512 d64 causal=tl"},
     {NULL, "bwd2 f16 b1 h8 q512 d128"},
     {NULL, "append f16 b16 h32/8 q1 k4096 d128 kcache=q8_0 vcache=q4_0 slots"},
+    {"weight_sums", "fwd f16 b1 h32/8 q512 k4096 d128 causal=br lse keysums"},
+    {"weight_sums", "fwd bf16 b8 h32/8 q1 k4096 d128 page=16 pages=2048 klen lse keysums"},
+    {"weight_sums", "fwd f32 b2 h8 q512 k512 d64 lse scores=mean"},
 };
 
 struct output {
@@ -225,13 +229,31 @@ static int is_its_turn(const struct output *out, const struct device *d, size_t 
     return (n + out->seed) % NUM_TARGETS == d->index;
 }
 
+/* The families of the registry, then the program of sums of weights; NULL behind them. */
+static const struct ca_family *family_at(size_t f)
+{
+    const struct ca_family *family = ca_family_at(f);
+
+    return family ? family : f == 0 || ca_family_at(f - 1) ? &ca_weight_sums : NULL;
+}
+
+/* Returns whether the family is there for the problem without being forced. What computes sums of weights computes
+ * nothing else. */
+static int is_for(const struct ca_family *family, const struct ca_problem *p,
+                  const clattn_device_info *dev)
+{
+    if (ca_has_weight_sums(&p->normal) || family == &ca_weight_sums)
+        return ca_has_weight_sums(&p->normal) && family == &ca_weight_sums;
+    return family->preference(p, dev) != CA_ONLY_IF_FORCED;
+}
+
 /* Returns whether problem n is compiled for the target by family f: `some` takes a share of what
  * each target gets, and for the target whose turn it is of the families; other seeds take the
  * others. */
 static int is_chosen(const struct output *out, const struct device *d, size_t n, size_t f)
 {
     const int is_own =
-        problems[n].family && strcmp(problems[n].family, ca_family_at(f)->full_name) == 0;
+        problems[n].family && strcmp(problems[n].family, family_at(f)->full_name) == 0;
 
     if (problems[n].text == of_fused_wgmma_alone && !is_own)
         return 0;
@@ -244,7 +266,7 @@ static int is_chosen(const struct output *out, const struct device *d, size_t n,
 
 static void write_defaults(struct output *out, const struct device *d, size_t f)
 {
-    const struct ca_family *family = ca_family_at(f);
+    const struct ca_family *family = family_at(f);
 
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
         struct ca_candidate c = {.family = family};
@@ -257,7 +279,7 @@ static void write_defaults(struct output *out, const struct device *d, size_t f)
             exit(2);
         }
         const struct ca_problem made = ca_problem_own(&p);
-        if (family->preference(&made, &d->info) == CA_ONLY_IF_FORCED)
+        if (!is_for(family, &made, &d->info))
             continue;
         ca_family_suggest(family, &made, &d->info, c.values);
         const char *why =
@@ -348,15 +370,16 @@ int main(int argc, char **argv)
                          .seed = strtoul(argv[4], NULL, 10),
                          .all = strcmp(argv[5], "all") == 0};
     struct rng r = rng_seed(out.seed);
-    for (size_t f = 0; ca_family_at(f); f++) {
-        const struct ca_family *family = ca_family_at(f);
+    for (size_t f = 0; family_at(f); f++) {
+        const struct ca_family *family = family_at(f);
         if (!family->local_bytes) /* for CPUs */
             continue;
         write_source(&out, family);
         for (size_t n = 0; n < NUM_TARGETS; n++) {
             const struct device d = {n, &targets[n], read_profile(argv[2], &targets[n])};
             write_defaults(&out, &d, f);
-            write_samples(&out, &d, family, &r);
+            if (family != &ca_weight_sums) /* whose tunables nobody tunes */
+                write_samples(&out, &d, family, &r);
         }
     }
     return fclose(out.sources) || fclose(out.cases) ? 2 : 0;

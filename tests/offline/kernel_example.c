@@ -3,6 +3,8 @@
  * the host's definitions as macros, then the lists of parameters. With it a compiler reads a kernel's file by itself
  * (tests/kernels_alone.sh). FAMILY may name tunables: "fused_gpu UNIT=mma STAGES=2". */
 #include "families/candidate.h"
+#include "families/registry.h"
+#include "families/weight_sums/weight_sums.h"
 #include "problem/problem.h"
 #include "program/program_function.h"
 #include "program/program_options.h"
@@ -38,6 +40,20 @@ static clattn_device_info device_of_groups(const clattn_device_info *at_hand)
     return device;
 }
 
+/* The family that the text names, with its tunables; or the program of sums of weights, which is no choice of a plan:
+ * "weight_sums", or "weight_sums plain" with a key for each work-item. */
+static int parse_family(const char *text, const struct ca_problem *p, const clattn_device_info *dev,
+                        struct ca_candidate *candidate, char *reason, size_t reason_bytes)
+{
+    if (strncmp(text, "weight_sums", strlen("weight_sums")) != 0)
+        return ca_candidate_parse(text, p, dev, candidate, reason, reason_bytes);
+    *candidate = (struct ca_candidate){.family = &ca_weight_sums};
+    ca_family_suggest(candidate->family, p, dev, candidate->values);
+    if (strstr(text, " plain"))
+        ca_weight_sums_plain(dev, candidate->values);
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     static char options[CA_OPTIONS_TEXT], parameters[CA_PARAMETERS_TEXT];
@@ -55,7 +71,7 @@ int main(int argc, char **argv)
     if (ok) {
         const clattn_device_info device = device_of_groups(clattn_context_device(context));
         const struct ca_problem made = ca_problem_own(&p);
-        ok = ca_candidate_parse(argv[1], &made, &device, &candidate, reason, sizeof reason) &&
+        ok = parse_family(argv[1], &made, &device, &candidate, reason, sizeof reason) &&
              ca_program_options(&candidate, &made, &device, options, sizeof options) &&
              ca_program_parameters(candidate.family, &made, parameters, sizeof parameters);
     }

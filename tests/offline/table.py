@@ -211,11 +211,26 @@ class Kernel:
     def count(self, begin, end):
         return collections.Counter(what for counts in self.instructions[begin:end] for what in counts)
 
+    def shortest(self, begin, end):
+        """The instructions of the shortest way through a loop that has as many products and exponentials as any: of
+        a tile without masks whose sums keep their scale."""
+        jumps = {at: (self.labels[label], always) for label, at, always in self.jumps}
+        best = {end: (0, 0)}
+        for at in range(end - 1, begin - 1, -1):
+            places, always = jumps.get(at, ((), False))
+            ways = [best[place] for place in places if at < place < end]
+            if not (always and ways):
+                ways.append(best[at + 1])
+            missing, least = min(ways)
+            here = self.instructions[at]
+            best[at] = missing - here.count("matrix") - here.count("exp"), least + here.count("all")
+        return best[begin][1]
+
     def finish(self):
         """Counts all of it, and the innermost loops that multiply what was staged in local memory. A jump back makes a
         loop; those to the same place make one."""
         loops = {}
-        for label, at in self.jumps:
+        for label, at, _ in self.jumps:
             for begin in self.labels[label]:
                 if begin <= at:
                     loops[begin] = max(loops.get(begin, 0), at + 1)
@@ -223,7 +238,8 @@ class Kernel:
         self.products = [counts for span, counts in products.items() if is_innermost(span, products)]
         multiplying = {span: counts for span in loops.items()
                        if (counts := self.count(*span))["matrix"] or counts["fma"] >= 16}
-        self.loops = [counts for span, counts in sorted(multiplying.items()) if is_innermost(span, multiplying)]
+        self.loops = [counts | collections.Counter(least=self.shortest(*span)) for span, counts in sorted(multiplying.items())
+                      if is_innermost(span, multiplying)]
         self.counts = self.count(0, None)
         self.instructions = None
 
@@ -304,11 +320,12 @@ def read_assembly(path, dialect):
             elif re.match(r"[^ \t:;]+:(?!:)", text):
                 kernel.labels[text.partition(":")[0]].append(len(kernel.instructions))
             elif text[0] not in ".;#/}()":
+                always = re.match(r"(BRA|bra(\.uni)?|s_branch)\s+[`.$]", text) is not None
                 if dialect in ("sass", "ptx"):
                     text = re.sub(r"^@\S*\s*", "", text)  # the predicate
                 label = target(text) if text.startswith(branches) else ""
                 if label:
-                    kernel.jumps.append((label, len(kernel.instructions)))
+                    kernel.jumps.append((label, len(kernel.instructions), always))
                 kernel.instructions.append(count(text))
     for kernel in kernels:
         kernel.finish()
@@ -470,17 +487,19 @@ def read_case(folder, case, source, totals, kept):
 
 
 def print_loops(folder, cases):
-    """A line for each loop: the instructions of one pass through it. Which pass is a tile, the kernel's source says."""
-    form = "{:<19} {:<16} {:<8} {:>5} {:>6} {:>6} {:>5} {:>5} {:>5} {:>5} {:>5} {:>6}  {}"
-    print(form.format("family", "kernel", "target", "all", "matrix", "fma", "load", "store", "copy", "exp", "wait", "other",
-                      "problem | tunables"))
+    """A line for each loop: the instructions of its code, and on the shortest way through it. Which pass is a tile, the
+    kernel's source says."""
+    form = "{:<19} {:<16} {:<8} {:>5} {:>5} {:>6} {:>6} {:>5} {:>5} {:>5} {:>5} {:>5} {:>6}  {}"
+    print(form.format("family", "kernel", "target", "all", "least", "matrix", "fma", "load", "store", "copy", "exp", "wait",
+                      "other", "problem | tunables"))
     for case in cases:
         items = dict(word.split("=") for word in case.kernels.split())
         for kernel in read_kernels(os.path.join(folder, case.number), TARGETS[case.target].vendor)[0]:
             for loop in kernel.loops if kernel.name in items else []:
                 parts = [loop["matrix"], loop["fma"], total(loop, "local"), loop["store"], total(loop, "global"),
                          loop["exp"], loop["wait"]]
-                print(form.format(case.family, kernel.name, case.target, loop["all"], *parts, loop["all"] - sum(parts),
+                print(form.format(case.family, kernel.name, case.target, loop["all"], loop["least"], *parts,
+                                  loop["all"] - sum(parts),
                                   f"{case.problem} | {case.tunables}"))
 
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lists of kernel parameters before a program's source. */
+#include "execute/launch.h"
 #include "families/registry.h"
+#include "problem/operations.h"
 #include "problem/problem.h"
 #include "program/program_parameters.h"
 
@@ -29,35 +31,46 @@ static void expect(const char *family, const char *problem, const char *want)
 
 /* An operand that is absent has no parameter; one that is only read is const. */
 Test(program_parameters, are_what_the_problem_has) {
-    expect("fused_cpu UNIT=vector", "fwd f16 q9 k9 d8 bias=f32:qk klen lse",
-           "#define PARAMETERS_mark_pairs const struct attention_shape a, "
-           "const struct attention_offsets at, const __global bias_storage *restrict bias, "
-           "const __global int *restrict kv_lengths, __global float *restrict workspace\n"
-           "#define ARGUMENTS_mark_pairs {&a, &at, .bias = bias + at.bias, "
-           ".kv_lengths = kv_lengths + at.kv_lengths, "
-           ".workspace = (__global float *)workspace + at.workspace}\n"
-           "#define PARAMETERS_fused_cpu const struct attention_shape a, "
-           "const struct attention_offsets at, const __global storage *restrict q, "
-           "const __global k_storage *restrict k, const __global v_storage *restrict v, "
-           "__global o_storage *restrict o, const __global bias_storage *restrict bias, "
-           "const __global int *restrict kv_lengths, __global float *restrict lse, "
-           "const __global float *restrict workspace\n"
-           "#define ARGUMENTS_fused_cpu {&a, &at, .q = q + at.q, .k = k + at.k, .v = v + at.v, "
-           ".o = o + at.o, .bias = bias + at.bias, .kv_lengths = kv_lengths + at.kv_lengths, "
-           ".lse = lse + at.lse, .workspace = (__global float *)workspace + at.workspace}\n"
-           "#define ARGUMENTS_MEMBERS const __global storage *q; const __global k_storage *k; "
-           "const __global v_storage *v; __global o_storage *o; const __global bias_storage *bias; "
-           "const __global int *kv_lengths; __global float *lse; __global float *workspace;\n");
+    expect(
+        "fused_cpu UNIT=vector", "fwd f16 q9 k9 d8 bias=f32:qk klen lse",
+        "#define STRIDES_MEMBERS long q_stride[4]; long k_stride[4]; long v_stride[4]; "
+        "long o_stride[4]; long bias_stride[4];\n"
+        "#define OFFSETS_STRUCTS struct mark_pairs_offsets {long bias; long kv_lengths; "
+        "long workspace; struct attention_call call;}; struct fused_cpu_offsets {long q; long k; "
+        "long v; long o; long bias; long kv_lengths; long lse; long workspace; "
+        "struct attention_call call;};\n"
+        "#define PARAMETERS_mark_pairs const struct attention_shape a, "
+        "const struct mark_pairs_offsets at, const __global bias_storage *restrict bias, "
+        "const __global int *restrict kv_lengths, __global float *restrict workspace\n"
+        "#define ARGUMENTS_mark_pairs {&a, &at.call, .bias = bias + at.bias, "
+        ".kv_lengths = kv_lengths + at.kv_lengths, "
+        ".workspace = (__global float *)workspace + at.workspace}\n"
+        "#define PARAMETERS_fused_cpu const struct attention_shape a, "
+        "const struct fused_cpu_offsets at, const __global storage *restrict q, "
+        "const __global k_storage *restrict k, const __global v_storage *restrict v, "
+        "__global o_storage *restrict o, const __global bias_storage *restrict bias, "
+        "const __global int *restrict kv_lengths, __global float *restrict lse, "
+        "const __global float *restrict workspace\n"
+        "#define ARGUMENTS_fused_cpu {&a, &at.call, .q = q + at.q, .k = k + at.k, .v = v + at.v, "
+        ".o = o + at.o, .bias = bias + at.bias, .kv_lengths = kv_lengths + at.kv_lengths, "
+        ".lse = lse + at.lse, .workspace = (__global float *)workspace + at.workspace}\n"
+        "#define ARGUMENTS_MEMBERS const __global storage *q; const __global k_storage *k; "
+        "const __global v_storage *v; __global o_storage *o; const __global bias_storage *bias; "
+        "const __global int *kv_lengths; __global float *lse; __global float *workspace;\n");
 }
 
 /* Quantized keys and values begin with a block. */
 Test(program_parameters, of_quantized_caches) {
     expect("naive", "fwd f16 q9 k9 d32 kcache=q8_0 vcache=q4_0",
-           "#define PARAMETERS_naive const struct attention_shape a, "
-           "const struct attention_offsets at, const __global storage *restrict q, "
+           "#define STRIDES_MEMBERS long q_stride[4]; long k_stride[4]; long v_stride[4]; "
+           "long o_stride[4];\n"
+           "#define OFFSETS_STRUCTS struct naive_offsets {long q; long k; long v; long o; "
+           "struct attention_call call;};\n"
+           "#define PARAMETERS_naive const struct attention_shape a, const struct naive_offsets "
+           "at, const __global storage *restrict q, "
            "const __global k_storage *restrict k, const __global v_storage *restrict v, "
            "__global o_storage *restrict o\n"
-           "#define ARGUMENTS_naive {&a, &at, .q = q + at.q, .k = k_place(k, at.k), "
+           "#define ARGUMENTS_naive {&a, &at.call, .q = q + at.q, .k = k_place(k, at.k), "
            ".v = v_place(v, at.v), .o = o + at.o}\n"
            "#define ARGUMENTS_MEMBERS const __global storage *q; const __global k_storage *k; "
            "const __global v_storage *v; __global o_storage *o; __global float *workspace;\n");
@@ -111,6 +124,15 @@ Test(program_parameters, of_merges_and_appends) {
            "__global void *v_cache; const __global int *kv_lengths; __global float *workspace;\n");
 }
 
+/* OpenCL guarantees 1024 bytes. What a problem lacks takes none of them. This fails while there is still room for one
+ * operand with strides, its offset and its pointer. */
+Test(program_parameters, leave_room_for_an_operand) {
+    enum { GUARANTEED = 1024, OPERAND = 4 * 8 + 8 + 8 };
+    const size_t most = ca_most_argument_bytes();
+
+    cr_expect(le(sz, most + OPERAND, (size_t)GUARANTEED), "the largest list has %zu bytes", most);
+}
+
 /* Every family's lists for a problem that has everything fit, one parameter for each argument set. */
 Test(program_parameters, are_as_many_as_arguments) {
     static const char *const everything[] = {
@@ -131,6 +153,8 @@ Test(program_parameters, are_as_many_as_arguments) {
         cr_assert(ca_program_parameters(family, &p, text, sizeof text));
         ca_problem_tensors(&p.normal, tensors);
         char *line = text;
+        if (ca_is_attention(&p.normal)) /* the strides, and the structs of offsets */
+            line = strchr(strchr(text, '\n') + 1, '\n') + 1;
         for (size_t s = 0; s < family->num_stages; s++) {
             const uint64_t arguments = family->stages[s].arguments;
             size_t want = 2, got = 1;

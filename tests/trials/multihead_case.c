@@ -41,6 +41,7 @@ clattn_multihead layer_backward(const clattn_multihead *layer)
     backward.attention.dbias = layer->attention.bias;
     backward.attention.dslopes = layer->attention.alibi;
     backward.attention.dsinks = layer->attention.sinks;
+    backward.attention.dfunction = layer_elements(layer, LAYER_DFUNCTION) > 0;
     backward.weights = CLATTN_WEIGHTS_NONE;
     return backward;
 }
@@ -124,6 +125,44 @@ static void make_room(struct layer_buffer *t, const size_t elements, const size_
     memset(t->got, 0xff, t->bytes);
 }
 
+/* Returns whether operand n of the functions has floats; bfloat, which no test of layers has, is not told from half. */
+static int is_float(const clattn_problem *p, int n)
+{
+    const clattn_function *functions[] = {p->score_function, p->mask_function};
+
+    for (int f = 0; f < 2; f++)
+        for (size_t own = 0; functions[f]; own++) {
+            clattn_function_operand operand = {.struct_size = sizeof operand};
+            if (clattn_function_get_operand(functions[f], own, &operand) != CLATTN_SUCCESS ||
+                !operand.name)
+                break;
+            if (n-- == 0)
+                return operand.type <= CLATTN_FUNCTION_HALF;
+        }
+    return 0;
+}
+
+/* Makes operand n of the functions: numbers in +-1, or small ones. */
+static void make_operand(struct fixture *f, struct layer_case *c, struct rng *r, int n)
+{
+    const clattn_problem *p = &c->layer.attention;
+    const struct tensor_shape shape = tensor_shape_of(p, (int)TENSOR_FUNCTION_0 + n);
+    struct layer_buffer *t = &c->function[n];
+
+    make_room(t, shape.extent, shape.element_bytes, r);
+    for (size_t e = 0; e < t->elements; e++) {
+        unsigned char *at = t->sent + (t->offset + e) * t->element_bytes;
+        const cl_int small = (cl_int)rng_below(r, 8);
+        if (is_float(p, n))
+            value_set(t->element_bytes == 4 ? CLATTN_F32 : CLATTN_F16, at, 0,
+                      rng_uniform(r, -1, 1));
+        else
+            memcpy(at, &small, t->element_bytes);
+    }
+    if (t->elements > 0)
+        t->buffer = fixture_buffer(f, t->bytes, t->sent);
+}
+
 void layer_case_open(struct fixture *f, struct layer_case *c, const clattn_multihead *layer,
                      const uint64_t seed)
 {
@@ -142,6 +181,8 @@ void layer_case_open(struct fixture *f, struct layer_case *c, const clattn_multi
         if (t->elements > 0)
             t->buffer = fixture_buffer(f, t->bytes, t->sent);
     }
+    for (int n = 0; n < CLATTN_FUNCTION_OPERANDS; n++)
+        make_operand(f, c, &r, n);
     if (!layer->training)
         return;
     clattn_multihead_plan *plan = layer_plan(f, layer);
@@ -165,6 +206,8 @@ void layer_case_close(struct layer_case *c)
 {
     for (int n = 0; n < NUM_LAYER_TENSORS; n++)
         close_buffer(&c->tensor[n]);
+    for (int n = 0; n < CLATTN_FUNCTION_OPERANDS; n++)
+        close_buffer(&c->function[n]);
     close_buffer(&c->reserve);
 }
 
@@ -192,9 +235,9 @@ static clattn_buffer *backward_place(clattn_multihead_backward_tensors *t,
                                      const enum layer_tensor id)
 {
     clattn_multihead_parameters *w = &t->gradients;
-    clattn_buffer *const places[] = {&t->dx,  &t->dcontext, &t->dvalues, &w->w_q,   &w->w_k,
-                                     &w->w_v, &w->w_o,      &w->b_q,     &w->b_k,   &w->b_v,
-                                     &w->b_o, &t->dbias,    &t->dslopes, &t->dsinks};
+    clattn_buffer *const places[] = {&t->dx,  &t->dcontext, &t->dvalues, &w->w_q,    &w->w_k,
+                                     &w->w_v, &w->w_o,      &w->b_q,     &w->b_k,    &w->b_v,
+                                     &w->b_o, &t->dbias,    &t->dslopes, &t->dsinks, &t->dfunction};
 
     if (id <= LAYER_B_O)
         return input_place(&t->in, &t->parameters, id);
@@ -209,22 +252,33 @@ static clattn_buffer buffer_of(const struct layer_buffer *t)
 struct layer_arguments layer_case_arguments(const struct layer_case *c)
 {
     struct layer_arguments arguments = {.reserve = buffer_of(&c->reserve),
+                                        .function_values = c->function_values,
                                         .dropout_seed = c->dropout_seed,
                                         .dropout_offset = c->dropout_offset};
 
     for (int id = 0; id < NUM_LAYER_TENSORS; id++)
         arguments.at[id] = buffer_of(&c->tensor[id]);
+    for (int n = 0; n < CLATTN_FUNCTION_OPERANDS; n++)
+        arguments.function[n] = buffer_of(&c->function[n]);
     return arguments;
 }
+
+#define FUNCTIONS(a)                                                                               \
+    .function_0 = (a)->function[0], .function_1 = (a)->function[1],                                \
+    .function_2 = (a)->function[2], .function_3 = (a)->function[3],                                \
+    .function_4 = (a)->function[4], .function_5 = (a)->function[5],                                \
+    .function_values = (a)->function_values
 
 clattn_status layer_execute(const clattn_operation operation, const clattn_multihead_plan *plan,
                             cl_command_queue queue, const struct layer_arguments *arguments,
                             const cl_uint num_wait, const cl_event *wait, cl_event *done)
 {
     clattn_multihead_forward_tensors forward = {.struct_size = sizeof forward,
+                                                FUNCTIONS(arguments),
                                                 .reserve = arguments->reserve,
                                                 .workspace = arguments->workspace};
     clattn_multihead_backward_tensors backward = {.struct_size = sizeof backward,
+                                                  FUNCTIONS(arguments),
                                                   .reserve = arguments->reserve,
                                                   .workspace = arguments->workspace};
     const int is_backward = operation == CLATTN_BACKWARD;
@@ -264,8 +318,9 @@ struct layer_inputs layer_case_inputs(const struct layer_case *c)
     } bytes[] = {{LAYER_MASK, TENSOR_MASK},
                  {LAYER_Q_LENGTHS, TENSOR_Q_LENGTHS},
                  {LAYER_KV_LENGTHS, TENSOR_KV_LENGTHS}};
-    struct layer_inputs in = {
-        .options = {.dropout_seed = c->dropout_seed, .dropout_offset = c->dropout_offset}};
+    struct layer_inputs in = {.options = {.dropout_seed = c->dropout_seed,
+                                          .dropout_offset = c->dropout_offset,
+                                          .function_values = c->function_values}};
 
     for (int id = 0; id <= LAYER_DY; id++)
         in.at[id] = c->tensor[id].values;
@@ -274,6 +329,10 @@ struct layer_inputs layer_case_inputs(const struct layer_case *c)
         if (t->elements > 0)
             in.options.at[bytes[n].to] = t->sent + t->offset * t->element_bytes;
     }
+    for (int n = 0; n < CLATTN_FUNCTION_OPERANDS; n++)
+        if (c->function[n].elements > 0)
+            in.options.at[(int)TENSOR_FUNCTION_0 + n] =
+                c->function[n].sent + c->function[n].offset * c->function[n].element_bytes;
     return in;
 }
 
@@ -298,6 +357,8 @@ void layer_case_read(struct fixture *f, struct layer_case *c)
 {
     for (int id = 0; id < NUM_LAYER_TENSORS; id++)
         read_one(f, c, names[id], id > LAYER_DY, &c->tensor[id]);
+    for (int n = 0; n < CLATTN_FUNCTION_OPERANDS; n++)
+        read_one(f, c, "an operand of a function", 0, &c->function[n]);
     read_one(f, c, "reserve", 1, &c->reserve);
 }
 
@@ -323,9 +384,16 @@ void layer_case_check(const struct layer_case *c, const uint64_t tensors)
 
 void layer_case_pass(struct fixture *f, const clattn_multihead *layer, const uint64_t seed)
 {
+    layer_case_pass_with(f, layer, seed, NULL);
+}
+
+void layer_case_pass_with(struct fixture *f, const clattn_multihead *layer, const uint64_t seed,
+                          const clattn_function_values *values)
+{
     struct layer_case c;
 
     layer_case_open(f, &c, layer, seed);
+    c.function_values = values;
     const struct layer_arguments arguments = layer_case_arguments(&c);
     for (int n = 0; n <= (layer->training != 0); n++) {
         const clattn_multihead planned = n ? layer_backward(layer) : *layer;

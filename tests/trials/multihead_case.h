@@ -23,6 +23,8 @@ struct layer_case {
     cl_ulong dropout_seed;
     cl_uint dropout_offset;
     struct layer_buffer tensor[NUM_LAYER_TENSORS], reserve;
+    struct layer_buffer function[CLATTN_FUNCTION_OPERANDS]; /* operands of its functions */
+    const clattn_function_values *function_values;          /* borrowed; NULL: the sources' */
 };
 
 /* The layer that the text describes; fails the test if it does not parse. */
@@ -41,7 +43,8 @@ void layer_case_close(struct layer_case *c);
 
 /* The arguments of an execution, of either direction. */
 struct layer_arguments {
-    clattn_buffer at[NUM_LAYER_TENSORS], reserve, workspace;
+    clattn_buffer at[NUM_LAYER_TENSORS], reserve, workspace, function[CLATTN_FUNCTION_OPERANDS];
+    const clattn_function_values *function_values;
     cl_ulong dropout_seed;
     cl_uint dropout_offset;
 };
@@ -74,5 +77,9 @@ void layer_case_check(const struct layer_case *c, uint64_t tensors);
 
 /* Plans, runs both directions (backward only if the layer trains) and compares all of it. */
 void layer_case_pass(struct fixture *f, const clattn_multihead *layer, uint64_t seed);
+
+/* The same with values of the functions' parameters. */
+void layer_case_pass_with(struct fixture *f, const clattn_multihead *layer, uint64_t seed,
+                          const clattn_function_values *values);
 
 #endif

@@ -2,7 +2,8 @@
 """Which of small problems PyTorch computes sooner, by what was measured on this machine.
 
 A call of clattn goes through OpenCL, which costs microseconds that short sentences and single tokens do not make up for. The
-first small problem of a class (dtype, one query or several, the mask, heads that share keys, the work to a factor of 2) is
+first small problem of a class (dtype, one query or several, the mask, heads that share keys, weights that are returned, the work to a
+factor of 2) is
 timed both ways on its own tensors; what was found is kept in the cache directory, as torch.json.
 """
 from __future__ import annotations
@@ -21,6 +22,7 @@ from . import errors
 from ._torch_function import _DTYPES, PLAIN, attend
 from ._torch_operators import is_transformed
 from ._torch_tally import tally
+from ._torch_weights import attend_with_weights, by_products
 from .context import default_context
 
 _LARGE = 1 << 26  # products of a query's element with a key's from which on clattn is taken unasked
@@ -40,9 +42,9 @@ def _folder() -> Optional[str]:
 
 
 def _kind(dtype: torch.dtype, queries: int, work: int, mask: Optional[bool], causal: bool = False, shared: bool = False,
-          folded: bool = False) -> Any:
-    """The class of a problem; `mask` says whether it is boolean, None that there is none."""
-    return dtype, queries == 1, mask, causal, shared, folded, work.bit_length(), torch.get_num_threads()
+          folded: bool = False, weights: bool = False) -> Any:
+    """The class of a problem; `mask` says whether it is boolean, None that there is none; `weights`, that they are returned."""
+    return dtype, queries == 1, mask, causal, shared, folded, weights, work.bit_length(), torch.get_num_threads()
 
 
 class Choice:
@@ -53,7 +55,7 @@ class Choice:
         self._machine = ""
 
     def is_theirs(self, theirs: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor],
-                  dropout_p: float, is_causal: bool, scale: Optional[float], enable_gqa: bool) -> bool:
+                  dropout_p: float, is_causal: bool, scale: Optional[float], enable_gqa: bool, weights: bool = False) -> bool:
         """Whether PyTorch's function computes this sooner. False as well where it cannot be measured."""
         if any(x.is_nested or x.layout != torch.strided or x.dim() < 2 for x in (query, key, value)):
             return False
@@ -64,16 +66,16 @@ class Choice:
         if attn_mask is not None and (type(attn_mask) not in PLAIN or attn_mask.requires_grad):
             return False
         kind = _kind(query.dtype, query.shape[-2], work, None if attn_mask is None else attn_mask.dtype == torch.bool, is_causal,
-                     query.dim() > 2 and key.dim() > 2 and query.shape[-3] != key.shape[-3], query.dim() > 4)
+                     query.dim() > 2 and key.dim() > 2 and query.shape[-3] != key.shape[-3], query.dim() > 4, weights)
         sooner = self._sooner.get(kind)
         if sooner is None:
-            sooner = self._measured(kind, theirs, query, key, value, attn_mask, is_causal, scale, enable_gqa)
+            sooner = self._measured(kind, theirs, query, key, value, attn_mask, is_causal, scale, enable_gqa, weights)
         return sooner
 
-    def is_known_theirs(self, x: Tensor, masked: bool) -> bool:
+    def is_known_theirs(self, x: Tensor, masked: bool, weights: bool) -> bool:
         """Whether PyTorch was found to be sooner with the attention of x (batch, sequence, width) to itself."""
         seq = x.shape[1]
-        return self._sooner.get(_kind(x.dtype, seq, x.numel() * seq, False if masked else None), False)
+        return self._sooner.get(_kind(x.dtype, seq, x.numel() * seq, False if masked else None, weights=weights), False)
 
     def _measured(self, kind: Any, theirs: Callable[..., Tensor], *arguments: Any) -> bool:
         if (torch._C._len_torch_dispatch_stack() or is_transformed() or torch._C._get_tracing_state() is not None or
@@ -82,9 +84,9 @@ class Choice:
         with self.lock:
             if kind in self._sooner:
                 return self._sooner[kind]
-            dtype, one, mask, causal, shared, many, bits, threads = kind
+            dtype, one, mask, causal, shared, many, weights, bits, threads = kind
             name = (f"{str(dtype)[6:]} {'one query' if one else 'queries'} {'no' if mask is None else 'bool' if mask else 'float'} "
-                    f"mask{' causal' * causal}{' shared heads' * shared}{' folded' * many} 2^{bits} {threads} threads")
+                    f"mask{' causal' * causal}{' shared heads' * shared}{' folded' * many}{' weights' * weights} 2^{bits} {threads} threads")
             found = self._of_this_machine()
             if name not in found:
                 try:
@@ -137,13 +139,19 @@ def _read(path: str) -> Dict[str, Dict[str, List[float]]]:
 
 
 def _time_both(theirs: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor],
-               is_causal: bool, scale: Optional[float], enable_gqa: bool) -> List[float]:
+               is_causal: bool, scale: Optional[float], enable_gqa: bool, weights: bool = False) -> List[float]:
     """The least microseconds of calls that take turns, after one of each that is not counted."""
     def ours() -> None:
-        attend(query, key, value, attn_mask, 0.0, is_causal, scale, enable_gqa)
+        if weights:
+            attend_with_weights(query, key, value, attn_mask)
+        else:
+            attend(query, key, value, attn_mask, 0.0, is_causal, scale, enable_gqa)
 
     def others() -> None:
-        theirs(query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
+        if weights:
+            by_products(query, key, value, attn_mask)
+        else:
+            theirs(query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa)
 
     least = [float("inf"), float("inf")]
     with torch.no_grad(), tally.unseen():

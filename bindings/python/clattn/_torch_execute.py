@@ -106,6 +106,7 @@ def _problem_of(tensors: Dict[str, Tensor], views: Dict[str, View], **options: A
     for name in ("o", "d_o", "dq", "dk", "dv"):
         if name in views:
             arguments.place(name, views[name])
+    p.scores = c.SCORES_MEAN if "scores" in views else c.SCORES_NONE
     p.lse, p.dlse, p.dbias, p.dsinks = (int(name in views) for name in ("lse", "dlse", "dbias", "dsinks"))
     return p
 

@@ -20,8 +20,8 @@ class Refused(errors.InvalidArgument, RuntimeError):
 
 
 PLAIN = frozenset((Tensor, torch.nn.Parameter))
+INPUTS = ("q", "k", "v", "mask", "bias", "sinks")
 _OPTIONS = "Tensor? mask, Tensor? bias, Tensor? sinks, Tensor? seed, str? causal, float? scale, float? softcap, float dropout"
-_INPUTS = ("q", "k", "v", "mask", "bias", "sinks")
 _INPUTS_BACKWARD = ("d_o", "q", "k", "v", "o", "lse", "dlse", "mask", "bias", "sinks")
 
 _library = torch.library.Library("clattn", "DEF")
@@ -43,7 +43,7 @@ def _form(tensor: Optional[Tensor]) -> Any:
     return None if tensor is None else (tensor.shape, tensor.stride(), tensor.dtype)
 
 
-def _room(q: Tensor, v: Tensor, transposed: bool, lse: bool) -> Tuple[Tensor, Tensor]:
+def room(q: Tensor, v: Tensor, transposed: bool, lse: bool) -> Tuple[Tensor, Tensor]:
     batch, heads, seq, _ = q.shape
     o = (q.new_empty((batch, seq, heads, v.shape[-1])).transpose(1, 2) if transposed else
          q.new_empty((batch, heads, seq, v.shape[-1])))
@@ -69,8 +69,8 @@ def attention_cpu(q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], bias:
     prepared = execution.prepared_of(key)
     if prepared is None:
         _expect_four(q=q, k=k, v=v)
-        o, kept = _room(q, v, transposed, lse)
-        prepared = execution.prepare(key, _INPUTS, given, dict(o=o, lse=kept) if lse else dict(o=o), causal, scale, softcap,
+        o, kept = room(q, v, transposed, lse)
+        prepared = execution.prepare(key, INPUTS, given, dict(o=o, lse=kept) if lse else dict(o=o), causal, scale, softcap,
                                      dropout)
     results = execution.execute(prepared, given, 0 if seed is None else int(seed))
     tally.computed()
@@ -113,7 +113,7 @@ def _attention_backward_cpu(d_o: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Ten
 
 def _attention_fake(q, k, v, mask, bias, sinks, seed, causal, scale, softcap, dropout, transposed, lse):
     _expect_four(q=q, k=k, v=v)
-    return _room(q, v, transposed, lse)
+    return room(q, v, transposed, lse)
 
 
 def _attention_backward_fake(d_o, q, k, v, o, lse, dlse, mask, bias, sinks, seed, causal, scale, softcap, dropout, dbias, dsinks):
@@ -129,7 +129,7 @@ torch.library.register_fake("clattn::attention_backward", _attention_backward_fa
 # Gradients.
 
 
-def _keep(ctx, inputs, output):
+def keep(ctx, inputs, output):
     q, k, v, mask, bias, sinks, seed, *options = inputs
     *ctx.options, _transposed, lse = options
     ctx.save_for_backward(q, k, v, *output, mask, bias, sinks, seed)
@@ -138,7 +138,7 @@ def _keep(ctx, inputs, output):
     ctx.set_materialize_grads(False)
 
 
-def _derive(ctx, d_o, dlse):
+def derive(ctx, d_o, dlse):
     if d_o is None and dlse is None:
         return (None,) * 13
     dbias, dsinks = ctx.needs_input_grad[4], ctx.needs_input_grad[5]
@@ -172,17 +172,27 @@ def _scores(q: Tensor, k: Tensor, mask: Optional[Tensor], bias: Optional[Tensor]
     return s.masked_fill(~(visible if mask is None else visible & mask.bool()), -torch.inf)
 
 
-def by_formula(q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], bias: Optional[Tensor], sinks: Optional[Tensor],
-               causal: Optional[str], scale: Optional[float], softcap: Optional[float]) -> Tuple[Tensor, Tensor]:
-    """What clattn::attention computes, by operations of PyTorch, which can be derived as often as one likes."""
-    k, v = (x.float().repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
-    s = _scores(q.float(), k, mask, bias, causal, scale, softcap)
+def _shared(x: Tensor, q: Tensor) -> Tensor:
+    """Keys or values of each query head, in f32."""
+    return x.float().repeat_interleave(q.shape[1] // x.shape[1], 1)
+
+
+def weights_by_formula(q: Tensor, k: Tensor, mask: Optional[Tensor], bias: Optional[Tensor], sinks: Optional[Tensor],
+                       causal: Optional[str], scale: Optional[float], softcap: Optional[float]) -> Tuple[Tensor, Tensor]:
+    """The weights of all heads and lse."""
+    s = _scores(q.float(), _shared(k, q), mask, bias, causal, scale, softcap)
     seen = (s > -torch.inf).any(-1, keepdim=True)
     s = torch.where(seen, s, 0.0)
     if sinks is not None:
         s = torch.cat([s, sinks.float()[None, :, None, None].expand(*s.shape[:3], 1)], -1)
     weights = torch.where(seen, s.softmax(-1)[..., :k.shape[-2]], 0.0)
-    return (weights @ v).to(q.dtype), torch.where(seen, s.logsumexp(-1, keepdim=True), -torch.inf)[..., 0]
+    return weights, torch.where(seen, s.logsumexp(-1, keepdim=True), -torch.inf)[..., 0]
+
+
+def by_formula(q: Tensor, k: Tensor, v: Tensor, *options: Any) -> Tuple[Tensor, Tensor]:
+    """What clattn::attention computes, by operations of PyTorch, which can be derived as often as one likes."""
+    weights, lse = weights_by_formula(q, k, *options)
+    return (weights @ _shared(v, q)).to(q.dtype), lse
 
 
 def _by_both(o, lse, d_o, dlse):
@@ -248,7 +258,7 @@ def _derive_backward(ctx, *given):
     return (*second[:4], None, None, dl, None, db, ds, *(None,) * 7)
 
 
-torch.library.register_autograd("clattn::attention", _derive, setup_context=_keep, lib=_library)
+torch.library.register_autograd("clattn::attention", derive, setup_context=keep, lib=_library)
 torch.library.register_autograd("clattn::attention_backward", _derive_backward, setup_context=_keep_backward, lib=_library)
 
 
@@ -258,10 +268,10 @@ class Recorded(torch.autograd.Function):
     @staticmethod
     def forward(ctx, *inputs):
         output = attention_cpu(*inputs)
-        _keep(ctx, inputs, output)
+        keep(ctx, inputs, output)
         return output
 
-    backward = staticmethod(_derive)
+    backward = staticmethod(derive)
 
 
 class Transformed(torch.autograd.Function):
@@ -273,8 +283,8 @@ class Transformed(torch.autograd.Function):
     def forward(*inputs):
         return attention(*inputs)
 
-    setup_context = staticmethod(_keep)
-    backward = staticmethod(_derive)
+    setup_context = staticmethod(keep)
+    backward = staticmethod(derive)
 
     @staticmethod
     def jvp(ctx, *tangents):

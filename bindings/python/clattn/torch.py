@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import os
 import sys
 import threading
@@ -29,15 +30,18 @@ from ._torch_flex import create_block_mask, flex_attention
 from ._torch_function import PLAIN, attend, causal_of, form_of
 from ._torch_operators import Refused
 from ._torch_tally import say, tally
+from ._torch_weights import attend_with_weights, by_products
 from ._transformers import register
 from .context import default_context
 
 __all__ = ["Refused", "create_block_mask", "flex_attention", "patch", "register", "scaled_dot_product_attention"]
 
-_theirs: Any = torch.nn.functional.scaled_dot_product_attention  # what patch() stands in for
+_signature_of = functools.lru_cache(inspect.signature)
 
 _SOONER = "PyTorch was measured to be sooner with problems as small (patch(always=True) has clattn compute them)"
 _CHOSEN = "torch.nn.attention.sdpa_kernel() or torch.backends.cuda excludes flash attention, and so clattn"
+_HEADS = "torch.nn.MultiheadAttention(average_attn_weights=False) returns the weights of each head"
+_DROPPED = "torch.nn.MultiheadAttention returns weights after dropout; pass need_weights=False where nobody reads them"
 _BY_CHOICE = frozenset((_SOONER, _CHOSEN))  # which no warning is about
 
 
@@ -69,18 +73,50 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     return attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, causal=causal)
 
 
-class _Function:
-    """What stands in for PyTorch's function while a patch is on. It compares and hashes as PyTorch's does: classes with a
-    __torch_function__ look it up."""
+class _StandIn:
+    """What stands in for a function of PyTorch's while a patch is on."""
 
     __module__ = "torch.nn.functional"
 
-    def __init__(self) -> None:
-        functools.update_wrapper(self, _theirs)
-        self.__qualname__ = "scaled_dot_product_attention"
+    def __init__(self, name: str) -> None:
+        self.theirs: Any = getattr(torch.nn.functional, name)
+        functools.update_wrapper(self, self.theirs)  # type: ignore[arg-type]
+        self.__qualname__ = name
+
+    def step_in(self) -> None:
+        now = getattr(torch.nn.functional, self.__qualname__)
+        if now is not self:
+            self.theirs = now
+            setattr(torch.nn.functional, self.__qualname__, self)
+
+    def step_back(self) -> None:
+        if getattr(torch.nn.functional, self.__qualname__) is self:
+            setattr(torch.nn.functional, self.__qualname__, self.theirs)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
+
+    def __repr__(self) -> str:
+        return f"<clattn.torch.patch() of {self.theirs!r}>"
+
+
+class _Weights(threading.local):
+    """What scaled_dot_product_attention leaves for the torch.nn.MultiheadAttention that calls it."""
+
+    wanted = False
+    made: Optional[Tensor] = None
+
+
+_weights = _Weights()
+
+
+class _Attention(_StandIn):
+    """It compares and hashes as PyTorch's does: classes with a __torch_function__ look it up."""
 
     def __call__(self, query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
                  scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:
+        if not torch.compiler.is_compiling() and _weights.wanted:
+            return self._weigh(query, key, value, attn_mask)
         causal = _causal_bias(query, key, value, attn_mask, is_causal)
         attn_mask = None if causal else attn_mask
         if _has_torch_function(query, key, value, attn_mask):
@@ -93,13 +129,27 @@ class _Function:
             reason = str(error)
         if causal == "br":
             attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril(key.shape[-2] - query.shape[-2])
-        o = _theirs(query, key, value, attn_mask, dropout_p, is_causal or causal == "tl", scale=scale, enable_gqa=enable_gqa)
+        o = self.theirs(query, key, value, attn_mask, dropout_p, is_causal or causal == "tl", scale=scale, enable_gqa=enable_gqa)
         if reason and not torch.compiler.is_compiling():
             tally.handed_over(reason, reason not in _BY_CHOICE)
         return o
 
+    def _weigh(self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor]) -> Tensor:
+        """As torch.nn.MultiheadAttention calls it, which returns the weights as well."""
+        _weights.wanted = False
+        try:
+            reason = self._why_theirs(query, key, value, attn_mask, 0.0, False, None, False, True)
+            if reason is None:
+                o, _weights.made = attend_with_weights(query, key, value, attn_mask)
+                return o
+        except errors.Error as error:
+            reason = str(error)
+        o, _weights.made = by_products(query, key, value, attn_mask)
+        tally.handed_over(reason, reason not in _BY_CHOICE)
+        return o
+
     def _why_theirs(self, query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool,
-                    scale: Optional[float], enable_gqa: bool) -> Optional[str]:
+                    scale: Optional[float], enable_gqa: bool, weights: bool = False) -> Optional[str]:
         """Why PyTorch's function is to compute this though clattn could, in a sentence or an empty one; None if it is not."""
         if torch.compiler.is_compiling():  # whose older versions trace no exceptions
             form = form_of(query, key, value, attn_mask, is_causal, enable_gqa, None)
@@ -111,21 +161,60 @@ class _Function:
         if _state.unavailable is not None:
             return _state.unavailable
         if not _state.always and type(query) in PLAIN and type(key) in PLAIN and type(value) in PLAIN and choice.is_theirs(
-                _theirs, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
+                self.theirs, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, weights):
             return _SOONER
         return None
 
     def __eq__(self, other: Any) -> bool:
-        return other is self or other is _theirs
+        return other is self or other is self.theirs
 
     def __hash__(self) -> int:
-        return hash(_theirs)
+        return hash(self.theirs)
 
-    def __reduce__(self) -> str:
-        return "scaled_dot_product_attention"
 
-    def __repr__(self) -> str:
-        return f"<clattn.torch.patch() of {_theirs!r}>"
+class _Multihead(_StandIn):
+    """torch.nn.functional.multi_head_attention_forward, which multiplies matrices where the weights are to be returned. Here it
+    calls scaled_dot_product_attention then as well, which leaves their mean over the heads."""
+
+    def __init__(self) -> None:
+        super().__init__("multi_head_attention_forward")
+        # torch.jit.script compiles PyTorch's function, whatever it is called with
+        torch._jit_internal.boolean_dispatched[self] = {"if_true": self.theirs, "if_false": self.theirs, "index": 1 << 10,
+                                                        "default": True, "arg_name": "", "fn_name": self.__qualname__}
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        if torch.compiler.is_compiling() or not _state.on:
+            return self.theirs(*given, **named)
+        arguments = _signature_of(self.theirs).bind(*given, **named).arguments
+        if not arguments.get("need_weights", True):
+            return self.theirs(*given, **named)
+        tensors = tuple(x for x in arguments.values() if isinstance(x, Tensor))
+        if _has_torch_function(*tensors):
+            function = self if all(type(x) in PLAIN for x in tensors) else self.theirs
+            return torch.overrides.handle_torch_function(function, tensors, *given, **named)
+        reason = None
+        if not arguments.get("average_attn_weights", True):
+            reason = _HEADS
+        elif arguments["dropout_p"] and arguments.get("training", True):
+            reason = _DROPPED
+        elif not tensors or any(x.is_nested for x in tensors):
+            reason = ""
+        elif arguments.get("is_causal") and arguments.get("attn_mask") is None:
+            reason = ""  # PyTorch's function says what is wrong with it
+        if reason is not None:
+            if reason:
+                tally.handed_over(reason, True)
+            return self.theirs(*given, **named)
+        _weights.wanted, _weights.made = True, None
+        try:
+            arguments.update(need_weights=False, is_causal=False)  # the mask alone counts where weights are returned
+            o, _ = self.theirs(**arguments)
+            weights = _weights.made
+        finally:
+            _weights.wanted, _weights.made = False, None
+        if weights is None:  # a function of somebody else's, which calls no scaled_dot_product_attention
+            return self.theirs(*given, **named)
+        return o, weights.squeeze(0) if arguments["query"].dim() == 2 else weights
 
 
 class _State:
@@ -140,7 +229,8 @@ class _State:
 
 
 _state = _State()
-_function = _Function()
+_attention = _Attention("scaled_dot_product_attention")
+_multihead = _Multihead()
 
 
 def _renew_locks() -> None:
@@ -171,7 +261,8 @@ def _fast_path_enabled() -> bool:
 
 def _is_sooner_by_fast_path(module: Any, x: Tensor, names: Dict[str, Any]) -> bool:
     masked = any(names.get(name) is not None for name in ("src_mask", "src_key_padding_mask", "attn_mask", "key_padding_mask"))
-    if module is None or module.training or x.dim() != 3 or _state.always or not choice.is_known_theirs(x, masked):
+    if module is None or module.training or x.dim() != 3 or _state.always or not choice.is_known_theirs(
+            x, masked, bool(names.get("need_weights", False))):
         return False
     tally.handed_over(_SOONER, False)
     return True
@@ -202,15 +293,13 @@ class patch(contextlib.ContextDecorator):
         return patch(self._always)
 
     def __enter__(self) -> "patch":
-        global _theirs
         reason = _no_device()
         with _state.lock:
             self._begin, self._end = tally.now(), None
             if not _state.on:
-                if torch.nn.functional.scaled_dot_product_attention is not _function:
-                    _theirs = torch.nn.functional.scaled_dot_product_attention
-                torch.jit._builtins._register_builtin(_function, "aten::scaled_dot_product_attention")
-                torch.nn.functional.scaled_dot_product_attention = _function
+                torch.jit._builtins._register_builtin(_attention, "aten::scaled_dot_product_attention")
+                _attention.step_in()
+                _multihead.step_in()
                 _state.fast_path = torch.backends.mha.get_fastpath_enabled
                 torch.backends.mha.get_fastpath_enabled = _fast_path_enabled
             _state.on.append(self)
@@ -226,8 +315,8 @@ class patch(contextlib.ContextDecorator):
             _state.always = any(one._always for one in _state.on)
             self._end = tally.now()
             if not _state.on:
-                if torch.nn.functional.scaled_dot_product_attention is _function:
-                    torch.nn.functional.scaled_dot_product_attention = _theirs
+                _attention.step_back()
+                _multihead.step_back()
                 if torch.backends.mha.get_fastpath_enabled is _fast_path_enabled:
                     torch.backends.mha.get_fastpath_enabled = _state.fast_path
         if kind is None and not self.calls and _state.unavailable is None and not (_BY_CHOICE & set(self.reasons)):

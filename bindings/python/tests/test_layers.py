@@ -44,6 +44,24 @@ def test_a_layer_forward_and_backward(rng):
         clattn.Multihead(None)
 
 
+def test_a_layer_with_a_function_and_its_gradient(rng):
+    text = "f32 b2 h4 q5 k5 d16 model=24 packed training "
+    x, dy = (rng.normal(size=(2, 5, 24)).astype(np.float32) for _ in range(2))
+    p = dict(w_q=rng.normal(size=(192, 24)).astype(np.float32) * 0.2, w_o=rng.normal(size=(24, 64)).astype(np.float32) * 0.2)
+    slopes, found = np.array([0.5, 0.25, 0.1, 0.0], np.float32), []
+    for option, gradient, name, dname in (("alibi", "dslopes", "slopes", "dslopes"),
+                                          ("score=alibi", "dfunction", "function_0", "dfunction")):
+        layer = clattn.Multihead("layer fwd " + text + option)
+        back = clattn.Multihead("layer bwd " + text + f"{option} {gradient}")
+        y, dx, dslopes = np.empty_like(x), np.empty_like(x), np.empty_like(slopes)
+        reserve = np.empty(layer.info["reserve_bytes"] // 4, np.float32)
+        layer.execute(x=x, y=y, reserve=reserve, **p, **{name: slopes})
+        back.execute(x=x, dy=dy, dx=dx, reserve=reserve, **p, **{name: slopes, dname: dslopes})
+        found.append((y, dx, dslopes))
+    for one, other in zip(*found):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
 def test_a_cache_that_fills_has_one_plan(rng):
     """Decoding: rows are appended where lengths say, and attention sees as many."""
     k_cache, v_cache = np.zeros((2, 2, 2, 8, 16), np.float16)

@@ -220,7 +220,7 @@ INLINE void turn_halves(const __global storage *row, const struct turn *turn, co
 {
     const int middle = ROTARY_DIM / 2;
     /* The number of chunks of a half that are turned together. */
-    const int together = middle % (2 * CHUNK) == 0 && MADE_TOGETHER(format) ? TOGETHER / 2 : 1;
+    const int together = middle % (2 * CHUNK) == 0 && made_together(format) ? TOGETHER / 2 : 1;
     const int bytes = BLOCK_BYTES(format);
 
     for (int c = 0; c < middle; c += together * CHUNK) {
@@ -329,7 +329,7 @@ INLINE void append_row(const struct share share, const __global storage *row, co
     }
 #endif
 #if WHOLE_ROWS
-    for (; MADE_TOGETHER(format) && c + TOGETHER * CHUNK <= end; c += TOGETHER * CHUNK)
+    for (; made_together(format) && c + TOGETHER * CHUNK <= end; c += TOGETHER * CHUNK)
         append_together(share, row, step, c, rotates, turn, format, cache, first);
 #endif
     for (; WHOLE_ROWS && c + CHUNK <= end; c += CHUNK)

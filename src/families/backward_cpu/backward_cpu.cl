@@ -58,6 +58,8 @@
 #endif
 
 #include "families/backward_cpu/backward_cpu_sizes.h"
+#define DISTANCE_ROWS BLOCK_M
+#define DISTANCE_KEYS BLOCK_N
 #include "score/key_lanes.h"
 #include "common/backward.h"
 

@@ -162,6 +162,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
                      p->normal.window_left + p->normal.window_right < 1024;
     const int stage_kv = reads_in_place(p) && (rows_share_sets(&p->normal.k, p->normal.dim_qk) ||
                                                rows_share_sets(&p->normal.v, p->normal.dim_v));
+    const int finds_keys = p->normal.mask_function && ca_marks_pairs(p);
     const int copies = stage_kv || !reads_in_place(p);
     size_t best = 1;
 
@@ -177,6 +178,8 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
         values[BLOCK_N_INDEX] = 192;
     if (ca_marks_pairs(p)) /* tiles in common masks are 64 keys wide, or a multiple */
         values[BLOCK_N_INDEX] = 64 % values[QK_KEYS_INDEX] ? 48 : 64;
+    if (finds_keys) /* marks of a few keys cut long tiles */
+        values[BLOCK_N_INDEX] = 192;
     if (band) { /* makes few tiles that have few masked keys */
         values[BLOCK_N_INDEX] = 192;
         values[QK_KEYS_INDEX] = values[QK_KEYS_INDEX] > 8 ? 8 : values[QK_KEYS_INDEX];
@@ -184,10 +187,12 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     if (p->normal.invariant)
         values[BLOCK_N_INDEX] = INVARIANT_KEYS;
     values[BALANCE_CAUSAL_INDEX] = p->normal.causal && p->normal.window_left == CLATTN_UNLIMITED;
-    /* The first tile of a band begins with the first key that its blocks see. A single block shares
+    /* The first tile of a band, or of what marks cut, begins with the first key that its blocks see. A single block shares
      * no tiles: where tiles are copied, that takes an eighth of its time. Rows of pairs lie in as
      * many pages. */
-    values[BLOCKS_PER_TILE_INDEX] = band && !copies ? 1 : has_rows_of_pairs(p) ? 4 : 8;
+    values[BLOCKS_PER_TILE_INDEX] = (band || finds_keys) && !copies ? 1
+                                    : has_rows_of_pairs(p)          ? 4
+                                                                    : 8;
     while (p->normal.block_q && values[BLOCKS_PER_TILE_INDEX] > 1 &&
            chunk(values) > p->normal.block_q)
         values[BLOCKS_PER_TILE_INDEX] /= 2; /* the blocks of a chunk then see the same keys */
@@ -212,6 +217,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
 }
 
 #define QUERIES_PER_ITEM chunk
+#define MARKS_HALVES
 #include "families/fused_stages.h"
 
 const struct ca_family ca_fused_cpu_vector = {

@@ -32,8 +32,6 @@
  *            defines EMULATE.
  * Tunables   src/families/fused_cpu/fused_cpu.def or fused_cpu_amx.def, all defined by the host; no fallbacks here. */
 #include "common/common.h"
-#include "common/sequence.h"
-
 #include "families/units.h"
 #if OPERAND_PAIRS
 #if !defined(EMULATE)
@@ -56,6 +54,7 @@
 #error "fused_cpu.cl must be built with all of its tunables defined"
 #endif
 
+#include "common/sequence.h"
 #include "families/fused_cpu/fused_cpu_sizes.h"
 #define ON_CACHE_LINE __attribute__((aligned(64)))
 #define STAGE_PAGES
@@ -190,7 +189,7 @@ INLINE struct query_block block_of(const struct query_block chunk, const int n)
 /* The mark of the block and the tile of keys from j on. */
 INLINE int mark_of_tile(const struct arguments *args, const struct query_block block, const long j)
 {
-    return mark_of_pairs(args, block.marks, block.b, block.h, block.i, 1, j,
+    return mark_of_pairs(args, block.marks, block.b, block.h, block.i, block.queries, j,
                          min((long)BLOCK_N, args->shape->seq_kv - j));
 }
 
@@ -208,12 +207,51 @@ INLINE struct key_range shown_keys(const struct arguments *args, const struct qu
 
     if (!block.marks)
         return shown;
-    const __global uchar *marks = block.marks + marks_of_block(args, block.b, block.h, block.i);
-    while (shown.begin < shown.end && marks[shown.begin / MARK_N] & MARK_EMPTY)
+    const __global uchar *lower = block.marks + marks_of_block(args, block.b, block.h, block.i);
+    const __global uchar *upper = lower + (block.queries > MARK_M ? marked_tiles(args) : 0);
+    while (shown.begin < shown.end &&
+           lower[shown.begin / MARK_N] & upper[shown.begin / MARK_N] & MARK_EMPTY)
         shown.begin += MARK_N;
-    while (shown.begin < shown.end && marks[(shown.end - 1) / MARK_N] & MARK_EMPTY)
+    while (shown.begin < shown.end &&
+           lower[(shown.end - 1) / MARK_N] & upper[(shown.end - 1) / MARK_N] & MARK_EMPTY)
         shown.end = (shown.end - 1) / MARK_N * MARK_N;
     return shown;
+}
+
+/* Returns whether eight marks are those of tiles without a visible key. */
+INLINE bool are_empty(const __global uchar *marks)
+{
+    const ulong each = MARK_EMPTY * 0x0101010101010101UL;
+
+    return (as_ulong(vload8(0, marks)) & each) == each;
+}
+
+/* The keys that some of a chunk's queries may see, from the begin of a tile on. */
+INLINE struct key_range visible_keys(const struct arguments *args, const struct query_block chunk,
+                                     const long queries)
+{
+    const long last = queries > 0 ? end_key(args, chunk.e, chunk.i + queries - 1) : 0;
+    struct key_range visible = {last, 0};
+
+    if (!chunk.marks)
+        return (struct key_range){0, last};
+    for (long i = chunk.i; i < chunk.i + queries; i += MARK_M) {
+        const __global uchar *marks = chunk.marks + marks_of_block(args, chunk.b, chunk.h, i);
+        long n = 0, end = (last + MARK_N - 1) / MARK_N;
+        while (n + 8 <= end && are_empty(marks + n))
+            n += 8;
+        while (n < end && marks[n] & MARK_EMPTY)
+            n++;
+        while (end >= n + 8 && are_empty(marks + end - 8))
+            end -= 8;
+        while (end > n && marks[end - 1] & MARK_EMPTY)
+            end--;
+        if (n < end) {
+            visible.begin = min(visible.begin, n * MARK_N / BLOCK_N * BLOCK_N);
+            visible.end = max(visible.end, min(end * MARK_N, last));
+        }
+    }
+    return visible;
 }
 #endif
 
@@ -263,8 +301,13 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
     lanes s[TILE_SCORES];
     lanes row_max[BLOCKS_PER_TILE][BLOCK_VECTORS], row_sum[BLOCKS_PER_TILE][BLOCK_VECTORS];
     const long queries = min(chunk.e.queries - chunk.i, (long)BLOCK_M * BLOCKS_PER_TILE);
+#if HAS_MARKS && HAS_MASK_FUNCTION
+    const struct key_range visible = visible_keys(args, chunk, queries);
+    const long begin = visible.begin, end = visible.end;
+#else
     const long begin = first_key(args, chunk.e, chunk.i);
     const long end = queries > 0 ? end_key(args, chunk.e, chunk.i + queries - 1) : 0;
+#endif
 #if STAGED
     operand k_staged[STAGED_K] ON_CACHE_LINE;
     operand v_staged[STAGED_V] ON_CACHE_LINE;

@@ -177,6 +177,8 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     values[BLOCK_K_INDEX] = best_stage(p->normal.dim_qk, values[BLOCK_K_INDEX]);
     if (reads_halves(p))
         values[LOAD_WIDTH_INDEX] = 8;
+    if (p->normal.softcap > 0.0f)
+        values[STAGE_N_INDEX] = 16; /* with 32 gfx1100 spilled at dim 80 */
     shrink_stages(p, values);
     fit_local_memory(p, dev, values);
     add_stage(p, dev, values);

@@ -32,8 +32,6 @@
  *            rounded to bf16, which a problem of standard precision allows; the host also defines EMULATE.
  * Tunables   src/families/split_cpu/split_cpu.def or split_pairs.def, all defined by the host; no fallbacks here. */
 #include "common/common.h"
-#include "common/sequence.h"
-
 #include "families/units.h"
 #if OPERAND_PAIRS
 #if !defined(EMULATE)
@@ -53,6 +51,7 @@
 #error "split_cpu.cl must be built with all of its tunables defined"
 #endif
 
+#include "common/sequence.h"
 #include "families/split_cpu/split_cpu_sizes.h"
 #include "cpu/split_pages.h"
 #include "cpu/split_pv.h"

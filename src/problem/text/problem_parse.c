@@ -12,112 +12,111 @@
 
 static const char blanks[] = " \t\r\n";
 
-/* The words. A key that ends in '=' is followed by a value, one that ends in a letter and is
- * marked as a number by digits; others stand alone. Layouts need all the sizes: a second pass. An
+/* The words, and the operations that have them. A key that ends in '=' is followed by a value, one that ends in a
+ * letter and is marked as a number by digits; others stand alone. Layouts need all the sizes: a second pass. An
  * operation is a name of ca_operation_names, a dtype one of ca_dtype_names. */
+enum { ATTENTION = 1, PROJECTION = 2, MERGE = 4, APPEND = 8, DOUBLE_BACKWARD = 16, ALL = 31 };
 #define KEYS(KEY)                                                                                  \
-    KEY(OPERATION, "an operation")                                                                 \
-    KEY(DTYPE, "a dtype")                                                                          \
-    KEY(Q_LAYOUT, "q=")                                                                            \
-    KEY(K_LAYOUT, "k=")                                                                            \
-    KEY(V_LAYOUT, "v=")                                                                            \
-    KEY(O_LAYOUT, "o=")                                                                            \
-    KEY(DO_LAYOUT, "do=")                                                                          \
-    KEY(DQ_LAYOUT, "dq=")                                                                          \
-    KEY(DK_LAYOUT, "dk=")                                                                          \
-    KEY(DV_LAYOUT, "dv=")                                                                          \
-    KEY(DROPOUT, "dropout=")                                                                       \
-    KEY(SCALE, "scale=")                                                                           \
-    KEY(SOFTCAP, "softcap=")                                                                       \
-    KEY(CAUSAL, "causal=")                                                                         \
-    KEY(DIAGONAL, "diagonal=")                                                                     \
-    KEY(WINDOW, "window=")                                                                         \
-    KEY(BIAS, "bias=")                                                                             \
-    KEY(MASK, "mask=")                                                                             \
-    KEY(SCORE_FUNCTION, "score=")                                                                  \
-    KEY(MASK_FUNCTION, "visible=")                                                                 \
-    KEY(SCORES, "scores=")                                                                         \
-    KEY(STATES, "n")                                                                               \
-    KEY(PARTS_LAYOUT, "parts=")                                                                    \
-    KEY(GGQ_LAYOUT, "ggq=")                                                                        \
-    KEY(GGK_LAYOUT, "ggk=")                                                                        \
-    KEY(GGV_LAYOUT, "ggv=")                                                                        \
-    KEY(X_LAYOUT, "x=")                                                                            \
-    KEY(W_LAYOUT, "w=")                                                                            \
-    KEY(Y_LAYOUT, "y=")                                                                            \
-    KEY(K_CACHE, "kcache=")                                                                        \
-    KEY(V_CACHE, "vcache=")                                                                        \
-    KEY(CACHE_DTYPE, "cache=")                                                                     \
-    KEY(ACCUMULATE, "accumulate")                                                                  \
-    KEY(POSITIONS, "pos")                                                                          \
-    KEY(SLOTS, "slots")                                                                            \
-    KEY(ROPE, "rope=")                                                                             \
-    KEY(QUERIES, "queries")                                                                        \
-    KEY(BLOCKS, "blocks=")                                                                         \
-    KEY(PAGE_SIZE, "page=")                                                                        \
-    KEY(PAGES, "pages=")                                                                           \
-    KEY(LAYOUT, "layout=")                                                                         \
-    KEY(BATCH, "b")                                                                                \
-    KEY(HEADS, "h")                                                                                \
-    KEY(SEQ_Q, "q")                                                                                \
-    KEY(SEQ_KV, "k")                                                                               \
-    KEY(DIM, "d")
+    KEY(OPERATION, "an operation", ALL)                                                            \
+    KEY(DTYPE, "a dtype", ALL)                                                                     \
+    KEY(Q_LAYOUT, "q=", ATTENTION | APPEND | DOUBLE_BACKWARD)                                      \
+    KEY(K_LAYOUT, "k=", ATTENTION | APPEND | DOUBLE_BACKWARD)                                      \
+    KEY(V_LAYOUT, "v=", ATTENTION | APPEND | DOUBLE_BACKWARD)                                      \
+    KEY(O_LAYOUT, "o=", ATTENTION | MERGE | APPEND | DOUBLE_BACKWARD)                              \
+    KEY(DO_LAYOUT, "do=", ATTENTION | DOUBLE_BACKWARD)                                             \
+    KEY(DQ_LAYOUT, "dq=", ATTENTION | DOUBLE_BACKWARD)                                             \
+    KEY(DK_LAYOUT, "dk=", ATTENTION | APPEND | DOUBLE_BACKWARD)                                    \
+    KEY(DV_LAYOUT, "dv=", ATTENTION | APPEND | DOUBLE_BACKWARD)                                    \
+    KEY(DROPOUT, "dropout=", ATTENTION)                                                            \
+    KEY(SCALE, "scale=", ATTENTION | DOUBLE_BACKWARD)                                              \
+    KEY(SOFTCAP, "softcap=", ATTENTION)                                                            \
+    KEY(CAUSAL, "causal=", ATTENTION | DOUBLE_BACKWARD)                                            \
+    KEY(DIAGONAL, "diagonal=", ATTENTION | DOUBLE_BACKWARD)                                        \
+    KEY(WINDOW, "window=", ATTENTION | DOUBLE_BACKWARD)                                            \
+    KEY(BIAS, "bias=", ATTENTION | PROJECTION)                                                     \
+    KEY(MASK, "mask=", ATTENTION)                                                                  \
+    KEY(SCORE_FUNCTION, "score=", ATTENTION)                                                       \
+    KEY(MASK_FUNCTION, "visible=", ATTENTION)                                                      \
+    KEY(SCORES, "scores=", ATTENTION)                                                              \
+    KEY(STATES, "n", MERGE)                                                                        \
+    KEY(PARTS_LAYOUT, "parts=", MERGE)                                                             \
+    KEY(GGQ_LAYOUT, "ggq=", DOUBLE_BACKWARD)                                                       \
+    KEY(GGK_LAYOUT, "ggk=", DOUBLE_BACKWARD)                                                       \
+    KEY(GGV_LAYOUT, "ggv=", DOUBLE_BACKWARD)                                                       \
+    KEY(X_LAYOUT, "x=", PROJECTION)                                                                \
+    KEY(W_LAYOUT, "w=", PROJECTION)                                                                \
+    KEY(Y_LAYOUT, "y=", PROJECTION)                                                                \
+    KEY(K_CACHE, "kcache=", ATTENTION | APPEND)                                                    \
+    KEY(V_CACHE, "vcache=", ATTENTION | APPEND)                                                    \
+    KEY(CACHE_DTYPE, "cache=", APPEND)                                                             \
+    KEY(ACCUMULATE, "accumulate", PROJECTION | MERGE)                                              \
+    KEY(POSITIONS, "pos", APPEND)                                                                  \
+    KEY(SLOTS, "slots", APPEND)                                                                    \
+    KEY(ROPE, "rope=", APPEND)                                                                     \
+    KEY(QUERIES, "queries", APPEND)                                                                \
+    KEY(BLOCKS, "blocks=", ATTENTION)                                                              \
+    KEY(PAGE_SIZE, "page=", ATTENTION | APPEND)                                                    \
+    KEY(PAGES, "pages=", ATTENTION | APPEND)                                                       \
+    KEY(LAYOUT, "layout=", ALL)                                                                    \
+    KEY(BATCH, "b", ALL)                                                                           \
+    KEY(HEADS, "h", ALL)                                                                           \
+    KEY(SEQ_Q, "q", ALL)                                                                           \
+    KEY(SEQ_KV, "k", ATTENTION | APPEND | DOUBLE_BACKWARD)                                         \
+    KEY(DIM, "d", ALL)
 #define FLAG(ID, member, word, OF, difference) W_##ID,
-#define KEY(ID, key) W_##ID,
+#define KEY(ID, key, of) W_##ID,
 enum word { KEYS(KEY) CA_FLAGS(FLAG) CA_SIZES(FLAG) W_COUNT };
 #undef KEY
 #undef FLAG
-#define FLAG(ID, member, word, OF, difference) [W_##ID] = word,
-#define KEY(ID, key) [W_##ID] = key,
-static const char *const keys[W_COUNT] = {KEYS(KEY) CA_FLAGS(FLAG) CA_SIZES(FLAG)};
+#define FLAG(ID, member, word, OF, difference) [W_##ID] = {word, ATTENTION},
+#define KEY(ID, key, of) [W_##ID] = {key, of},
+static const struct {
+    const char *key;
+    unsigned of;
+} words_of_text[W_COUNT] = {KEYS(KEY) CA_FLAGS(FLAG) CA_SIZES(FLAG)};
 #undef KEY
 #undef FLAG
-_Static_assert(W_COUNT <= 64, "a set of words is 64 bits");
-#define WORD(word) (UINT64_C(1) << (word))
-#define FLAG(ID, member, word, OF, difference) | WORD(W_##ID)
-static const uint64_t FLAG_WORDS =
-    WORD(W_ACCUMULATE) | WORD(W_POSITIONS) | WORD(W_SLOTS) | WORD(W_QUERIES) CA_FLAGS(FLAG);
-#undef FLAG
-#define LAYOUT_WORDS                                                                               \
-    (WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) | WORD(W_V_LAYOUT) | WORD(W_O_LAYOUT) |                   \
-     WORD(W_DO_LAYOUT) | WORD(W_DQ_LAYOUT) | WORD(W_DK_LAYOUT) | WORD(W_DV_LAYOUT) |               \
-     WORD(W_BIAS) | WORD(W_MASK) | WORD(W_X_LAYOUT) | WORD(W_W_LAYOUT) | WORD(W_Y_LAYOUT) |        \
-     WORD(W_PARTS_LAYOUT) | WORD(W_GGQ_LAYOUT) | WORD(W_GGK_LAYOUT) | WORD(W_GGV_LAYOUT) |         \
-     WORD(W_LAYOUT))
-#define EXCLUSIVE_DIAGONAL (WORD(W_CAUSAL) | WORD(W_DIAGONAL))
 
-/* Words that all operations have, that each has besides, and that each but attention must have
- * beside the dtype, q and d. */
-#define OF_ALL                                                                                     \
-    (WORD(W_OPERATION) | WORD(W_DTYPE) | WORD(W_BATCH) | WORD(W_HEADS) | WORD(W_SEQ_Q) |           \
-     WORD(W_DIM) | WORD(W_LAYOUT))
-#define OF_PROJECTIONS                                                                             \
-    (WORD(W_X_LAYOUT) | WORD(W_W_LAYOUT) | WORD(W_Y_LAYOUT) | WORD(W_BIAS) | WORD(W_ACCUMULATE))
-#define OF_MERGES                                                                                  \
-    (WORD(W_STATES) | WORD(W_PARTS_LAYOUT) | WORD(W_O_LAYOUT) | WORD(W_SINKS) | WORD(W_ACCUMULATE))
-#define ONLY_APPENDS                                                                               \
-    (WORD(W_CACHE_DTYPE) | WORD(W_POSITIONS) | WORD(W_SLOTS) | WORD(W_ROPE) | WORD(W_QUERIES))
-#define OF_APPENDS                                                                                 \
-    (ONLY_APPENDS | WORD(W_SEQ_KV) | WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) | WORD(W_V_LAYOUT) |      \
-     WORD(W_O_LAYOUT) | WORD(W_DK_LAYOUT) | WORD(W_DV_LAYOUT) | WORD(W_K_CACHE) |                  \
-     WORD(W_V_CACHE) | WORD(W_KV_LENGTHS) | WORD(W_PAGE_SIZE) | WORD(W_PAGES))
-#define ONLY_DOUBLE_BACKWARD (WORD(W_GGQ_LAYOUT) | WORD(W_GGK_LAYOUT) | WORD(W_GGV_LAYOUT))
-#define OF_DOUBLE_BACKWARD                                                                         \
-    (ONLY_DOUBLE_BACKWARD | WORD(W_SEQ_KV) | WORD(W_Q_LAYOUT) | WORD(W_K_LAYOUT) |                 \
-     WORD(W_V_LAYOUT) | WORD(W_O_LAYOUT) | WORD(W_DO_LAYOUT) | WORD(W_DQ_LAYOUT) |                 \
-     WORD(W_DK_LAYOUT) | WORD(W_DV_LAYOUT) | WORD(W_SCALE) | WORD(W_CAUSAL) | WORD(W_DIAGONAL) |   \
-     WORD(W_WINDOW) | WORD(W_Q_LENGTHS) | WORD(W_KV_LENGTHS))
-#define OF_ATTENTION                                                                               \
-    (~(OF_PROJECTIONS | OF_MERGES | ONLY_APPENDS | ONLY_DOUBLE_BACKWARD) | WORD(W_BIAS) |          \
-     WORD(W_O_LAYOUT) | WORD(W_SINKS))
-static const uint64_t words_of[CA_NUM_OPERATIONS] = {
-    [CLATTN_FORWARD] = OF_ALL | OF_ATTENTION,
-    [CLATTN_BACKWARD] = OF_ALL | OF_ATTENTION,
-    [CLATTN_PROJECTION] = OF_ALL | OF_PROJECTIONS,
-    [CLATTN_MERGE] = OF_ALL | OF_MERGES,
-    [CLATTN_APPEND] = OF_ALL | OF_APPENDS,
-    [CLATTN_DOUBLE_BACKWARD] = OF_ALL | OF_DOUBLE_BACKWARD,
+/* A set of words. */
+struct word_set {
+    unsigned char has[W_COUNT];
 };
+
+/* Returns whether the word stands alone. */
+static int is_flag(enum word word)
+{
+    switch (word) {
+    case W_ACCUMULATE:
+    case W_POSITIONS:
+    case W_SLOTS:
+    case W_QUERIES:
+#define FLAG(ID, member, word, OF, difference) case W_##ID:
+        CA_FLAGS(FLAG)
+#undef FLAG
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* Returns whether an operation has the word: attention's flags of lengths and sinks are words of others, too. */
+static int has_word(clattn_operation operation, enum word word)
+{
+    static const unsigned operations[CA_NUM_OPERATIONS] = {
+        [CLATTN_FORWARD] = ATTENTION,     [CLATTN_BACKWARD] = ATTENTION,
+        [CLATTN_PROJECTION] = PROJECTION, [CLATTN_MERGE] = MERGE,
+        [CLATTN_APPEND] = APPEND,         [CLATTN_DOUBLE_BACKWARD] = DOUBLE_BACKWARD,
+    };
+    unsigned of = words_of_text[word].of;
+
+    if (word == W_SINKS)
+        of |= MERGE;
+    if (word == W_Q_LENGTHS || word == W_KV_LENGTHS)
+        of |= DOUBLE_BACKWARD;
+    if (word == W_KV_LENGTHS)
+        of |= APPEND;
+    return (of & operations[operation]) != 0;
+}
 
 /* The word that text starts with, and the text after its key. */
 static enum word recognise(const char *text, const char **value)
@@ -130,14 +129,15 @@ static enum word recognise(const char *text, const char **value)
     if (ca_parse_name(text, ca_dtype_names, CA_NUM_DTYPES, &number))
         return W_DTYPE;
     for (unsigned w = W_DTYPE + 1; w < W_COUNT; w++) {
-        const size_t length = strlen(keys[w]);
-        if (strncmp(text, keys[w], length) != 0)
+        const char *key = words_of_text[w].key;
+        const size_t length = strlen(key);
+        if (strncmp(text, key, length) != 0)
             continue;
         *value = text + length;
-        const int fits = w == W_QUERIES               ? **value == '\0' || **value == '='
-                         : FLAG_WORDS & WORD(w)       ? **value == '\0'
-                         : keys[w][length - 1] == '=' ? 1
-                                                      : isdigit((unsigned char)**value);
+        const int fits = w == W_QUERIES           ? **value == '\0' || **value == '='
+                         : is_flag((enum word)w)  ? **value == '\0'
+                         : key[length - 1] == '=' ? 1
+                                                  : isdigit((unsigned char)**value);
         if (fits)
             return (enum word)w;
     }
@@ -293,7 +293,7 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
 {
     const struct ca_size_words words = ca_size_words(p);
 
-    if (!(words_of[p->operation] & WORD(word)))
+    if (!has_word(p->operation, word))
         return 1;
     switch (word) {
     case W_OPERATION:
@@ -366,20 +366,21 @@ static unsigned laid_by(clattn_operation operation, enum word word)
 }
 
 /* The order of all tensors that have no word of their own among those seen. */
-static int parse_order(const char *value, uint64_t seen, clattn_problem *p)
+static int parse_order(const char *value, const struct word_set *seen, clattn_problem *p)
 {
     uint64_t own = 0;
 
     if (!ca_layout_is_order(value))
         return 0;
     for (unsigned w = 0; w < W_COUNT; w++)
-        if (seen & WORD(w))
+        if (seen->has[w])
             own |= CA_BIT(laid_by(p->operation, (enum word)w));
     ca_problem_order(p, value, ~own);
     return 1;
 }
 
-static int parse_layout_word(enum word word, const char *value, uint64_t seen, clattn_problem *p)
+static int parse_layout_word(enum word word, const char *value, const struct word_set *seen,
+                             clattn_problem *p)
 {
     const unsigned argument = laid_by(p->operation, word);
     const char *colon = strchr(value, ':');
@@ -387,7 +388,8 @@ static int parse_layout_word(enum word word, const char *value, uint64_t seen, c
     char dtype[8] = "";
 
     if (argument != CA_WORKSPACE) {
-        if (ONLY_DOUBLE_BACKWARD & WORD(word) && is_none(value))
+        if ((word == W_GGQ_LAYOUT || word == W_GGK_LAYOUT || word == W_GGV_LAYOUT) &&
+            is_none(value))
             return 1;
         ca_problem_tensors(p, tensors);
         return ca_parse_layout(value, tensors[argument].sizes,
@@ -416,8 +418,8 @@ static int parse_layout_word(enum word word, const char *value, uint64_t seen, c
 }
 
 /* Goes over all words once; layouts tells which pass. */
-static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p, uint64_t *seen,
-                                char *reason, size_t reason_bytes)
+static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p,
+                                struct word_set *seen, char *reason, size_t reason_bytes)
 {
     for (text += strspn(text, blanks); *text; text += strspn(text, blanks)) {
         const size_t length = strcspn(text, blanks);
@@ -430,16 +432,16 @@ static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p
         if (w == W_COUNT)
             return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
                                   "'%.*s' is not a word of a problem", (int)length, text - length);
-        if (!layouts && *seen & WORD(w)) {
+        if (!layouts && seen->has[w]) {
             if (w <= W_DTYPE)
                 ca_reason(reason, reason_bytes, "two %s are given, the second is '%s'",
                           w == W_DTYPE ? "dtypes" : "operations", value);
             else
-                ca_reason(reason, reason_bytes, "'%s' is given twice", keys[w]);
+                ca_reason(reason, reason_bytes, "'%s' is given twice", words_of_text[w].key);
             return CLATTN_INVALID_PROBLEM;
         }
-        *seen |= WORD(w);
-        if (!(layouts ? parse_layout_word(w, value, *seen, p) : parse_word(w, value, p)))
+        seen->has[w] = 1;
+        if (!(layouts ? parse_layout_word(w, value, seen, p) : parse_word(w, value, p)))
             return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
                                   "'%.*s' has a value that cannot be read", (int)length,
                                   text - length);
@@ -448,29 +450,28 @@ static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p
 }
 
 /* Words of another operation than the one that is given. */
-static clattn_status check_operation(uint64_t seen, clattn_operation operation, char *reason,
-                                     size_t reason_bytes)
+static clattn_status check_operation(const struct word_set *seen, clattn_operation operation,
+                                     char *reason, size_t reason_bytes)
 {
     static const char *const nouns[] = {
 #define OPERATION(ID, name, word, noun, ...) [CLATTN_##ID] = noun,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };
-    const uint64_t strange = seen & ~words_of[operation];
 
     for (unsigned w = 0; w < W_COUNT; w++) {
-        if (strange & WORD(w))
+        if (seen->has[w] && !has_word(operation, (enum word)w))
             return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
-                                  "'%s' is not a word of %s", keys[w], nouns[operation]);
+                                  "'%s' is not a word of %s", words_of_text[w].key,
+                                  nouns[operation]);
     }
     return CLATTN_SUCCESS;
 }
 
 /* Checks that the required words are present, and that no two exclude each other. */
-static clattn_status check_words(uint64_t seen, clattn_operation operation, char *reason,
-                                 size_t reason_bytes)
+static clattn_status check_words(const struct word_set *seen, clattn_operation operation,
+                                 char *reason, size_t reason_bytes)
 {
-    const uint64_t diagonals = seen & EXCLUSIVE_DIAGONAL;
     const struct {
         enum word word;
         int needed;
@@ -485,11 +486,11 @@ static clattn_status check_words(uint64_t seen, clattn_operation operation, char
     };
 
     for (size_t n = 0; n < sizeof words / sizeof *words; n++) {
-        if (words[n].needed && !(seen & WORD(words[n].word)))
+        if (words[n].needed && !seen->has[words[n].word])
             return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes, "%s is missing",
                                   words[n].what);
     }
-    if (diagonals & (diagonals - 1))
+    if (seen->has[W_CAUSAL] && seen->has[W_DIAGONAL])
         return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
                               "causal= and diagonal= exclude each other");
     return check_operation(seen, operation, reason, reason_bytes);
@@ -506,22 +507,22 @@ static size_t enough_pages(size_t batch, size_t table_pages)
 }
 
 /* Derives values that are not given from the words that are. */
-static void complete(clattn_problem *p, uint64_t seen)
+static void complete(clattn_problem *p, const struct word_set *seen)
 {
     clattn_append_problem *a = &p->append;
 
-    if (p->operation == CLATTN_DOUBLE_BACKWARD && !(seen & WORD(W_SEQ_KV)))
+    if (p->operation == CLATTN_DOUBLE_BACKWARD && !seen->has[W_SEQ_KV])
         p->double_backward.seq_kv = p->double_backward.seq_q;
     if (ca_is_attention(p)) {
-        if (!(seen & WORD(W_SEQ_KV)))
+        if (!seen->has[W_SEQ_KV])
             p->seq_kv = p->seq_q;
-        if (p->page_size && !(seen & WORD(W_PAGES)))
+        if (p->page_size && !seen->has[W_PAGES])
             p->pages = enough_pages(p->batch, ca_table_pages(p));
     }
     if (p->operation == CLATTN_APPEND) {
-        if (!(seen & WORD(W_CACHE_DTYPE)))
+        if (!seen->has[W_CACHE_DTYPE])
             a->cache_dtype = a->dtype;
-        if (a->page_size && !(seen & WORD(W_PAGES)))
+        if (a->page_size && !seen->has[W_PAGES])
             a->pages = enough_pages(a->batch, ca_append_table_pages(a));
     }
 }
@@ -544,7 +545,7 @@ static clattn_status parse(const char *text, clattn_problem *problem, char *reas
                            size_t reason_bytes)
 {
     clattn_status status;
-    uint64_t seen = 0;
+    struct word_set seen = {{0}};
 
     ca_reason(reason, reason_bytes, "%s", "");
     if (problem)
@@ -555,10 +556,10 @@ static clattn_status parse(const char *text, clattn_problem *problem, char *reas
     clattn_problem_init_operation(problem, find_operation(text));
     status = parse_pass(text, 0, problem, &seen, reason, reason_bytes);
     if (status == CLATTN_SUCCESS)
-        status = check_words(seen, problem->operation, reason, reason_bytes);
+        status = check_words(&seen, problem->operation, reason, reason_bytes);
     if (status == CLATTN_SUCCESS)
-        complete(problem, seen);
-    if (status == CLATTN_SUCCESS && seen & LAYOUT_WORDS)
+        complete(problem, &seen);
+    if (status == CLATTN_SUCCESS)
         status = parse_pass(text, 1, problem, &seen, reason, reason_bytes);
     if (status == CLATTN_SUCCESS)
         status = clattn_problem_check(problem, reason, reason_bytes);

@@ -20,6 +20,7 @@ from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 from torch.overrides import TorchFunctionMode
 
 theirs = F.scaled_dot_product_attention
+TIME_BOTH = _torch_choice._time_both
 HANDLED = {}
 
 
@@ -469,6 +470,109 @@ def test_pytorchs_encoder_in_evaluation_is_computed():
     for one, other in zip(got, want):
         close(one, other)
     assert patched.calls == 2 and torch.backends.mha.get_fastpath_enabled is enabled and enabled()
+
+
+def _weighing(layer, x, kwargs, shape=None):
+    """What a layer returns with its weights, and gradients of all its parameters and x."""
+    x = x.detach().requires_grad_()
+    o, weights = layer(x, x, x, **kwargs)
+    if shape is not None:
+        assert weights.shape == shape and weights.dtype == x.dtype
+    torch.manual_seed(9)
+    loss = (o * torch.randn_like(o)).sum() + (weights * torch.randn_like(weights)).sum()
+    return o, weights, *torch.autograd.grad(loss, [x, *layer.parameters()])
+
+
+@pytest.mark.parametrize("make, shape, kwargs", [
+    (dict(batch_first=True), (2, 9, 32), {}),
+    (dict(), (9, 2, 32), dict(key_padding_mask=torch.tensor([[False] * 9, [False] * 6 + [True] * 3]))),
+    (dict(batch_first=True, add_bias_kv=True), (2, 9, 32), dict(attn_mask=torch.ones(9, 9, dtype=torch.bool).triu(1))),
+    (dict(add_zero_attn=True), (9, 2, 32), dict(attn_mask=torch.linspace(-1, 1, 8 * 81).view(8, 9, 9))),
+    (dict(), (9, 32), dict(attn_mask=torch.ones(9, 9, dtype=torch.bool).triu(1), is_causal=True))])
+def test_weights_of_multihead_attention_are_means_over_heads(make, shape, kwargs):
+    layer, x = torch.nn.MultiheadAttention(32, 4, **make), rand(*shape)
+    keys = 9 + ("add_bias_kv" in make) + ("add_zero_attn" in make)
+    want = _weighing(layer, x, kwargs)
+    with patch(always=True) as patched:
+        got = _weighing(layer, x, kwargs, (9, keys) if len(shape) == 2 else (2, 9, keys))
+    for one, other in zip(got, want):
+        close(one, other)
+    assert patched.calls == 1 and not patched.reasons
+    with torch.no_grad(), patch(always=True) as patched:
+        for one, other in zip(layer.eval()(x, x, x, **kwargs), want[:2]):
+            close(one, other)
+    assert patched.calls == 1
+
+
+def test_gradients_of_gradients_through_returned_weights():
+    layer, x = torch.nn.MultiheadAttention(8, 2), rand(4, 1, 8, grad=True)
+
+    def second():
+        o, weights = layer(x, x, x)
+        first, = torch.autograd.grad((o.square().sum() + weights.square().sum()), x, create_graph=True)
+        return torch.autograd.grad(first.square().sum(), x)[0]
+
+    want = second()
+    with patch(always=True):
+        close(second(), want, 1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:.*clattn computed no attention")
+@pytest.mark.parametrize("make, kwargs, dtype, word", [
+    (dict(dropout=0.5), {}, torch.float32, "dropout"),
+    (dict(), dict(average_attn_weights=False), torch.float32, "each head"), (dict(), {}, torch.float64, "float64")])
+def test_weights_that_pytorch_computes(make, kwargs, dtype, word):
+    layer, x = torch.nn.MultiheadAttention(32, 4, dtype=dtype, **make), rand(9, 2, 32).to(dtype)
+    torch.manual_seed(5)
+    want = layer(x, x, x, **kwargs)
+    torch.manual_seed(5)
+    with patch(always=True) as patched, pytest.warns(RuntimeWarning, match=word):
+        got = layer(x, x, x, **kwargs)
+    for one, other in zip(got, want):
+        close(one, other)
+    assert patched.handed_over == 1 and not patched.calls
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:")
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*watches what is computed")
+def test_weights_where_programs_are_watched_or_compiled():
+    layer, x = torch.nn.MultiheadAttention(32, 4).eval(), rand(9, 2, 32)
+    want = layer(x, x, x)
+    torch._dynamo.reset()
+    with patch(always=True) as patched:
+        with torch.device("cpu"):
+            got = [layer(x, x, x)]
+        assert patched.calls == 1
+        got.append(torch.jit.script(layer)(x, x, x))
+        got.append(torch.compile(layer, fullgraph=True, backend="aot_eager")(x, x, x))
+        with torch.autograd.profiler.profile():
+            got.append(layer(x, x, x))
+        assert patched.handed_over == 1
+        with pytest.raises(RuntimeError, match="is_causal"):
+            layer(x, x, x, is_causal=True)
+        with pytest.raises(RuntimeError, match="attn_mask"):
+            layer(x, x, x, attn_mask=torch.zeros(3, 3))
+        assert not clattn.torch._weights.wanted
+    torch._dynamo.reset()
+    for pair in got:
+        for one, other in zip(pair, want):
+            close(one, other)
+
+
+def test_small_weights_are_pytorchs_where_it_is_sooner(fresh_choice, monkeypatch):
+    fresh_choice()
+    taken = []
+    monkeypatch.setattr(_torch_choice, "by_products", lambda *a: taken.append("theirs"))
+    monkeypatch.setattr(_torch_choice, "attend_with_weights", lambda *a: taken.append("ours"))
+    monkeypatch.setattr(_torch_choice, "_time_both", TIME_BOTH)
+    layer, x = torch.nn.MultiheadAttention(32, 4).eval(), rand(9, 2, 32)
+    want = layer(x, x, x)
+    with torch.no_grad(), patch() as patched:
+        for one, other in zip(layer(x, x, x), want):
+            close(one, other)
+    assert {"theirs", "ours"} == set(taken) and patched.calls + patched.handed_over == 1
 
 
 @pytest.mark.filterwarnings("ignore:.*nested")

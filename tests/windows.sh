@@ -1,0 +1,219 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# sh tests/windows.sh [--build]: builds the library and the programs for Windows (x86_64) by mingw-w64, and runs them by Wine, whose
+# OpenCL.dll hands each call to the drivers of this machine. --build: build only. Packages of Debian and Ubuntu:
+# gcc-mingw-w64-x86-64 wine64 cmake, and curl for jansson's sources, which the programs need; without them only the library is
+# built. Everything lies in build/windows (or CLATTN_WINDOWS): dist/ is what a user of Windows copies.
+# Exits with 1 if something failed, with 77 if a package is missing.
+set -eu
+cd "$(dirname "$0")/.."
+root=$(pwd)
+work=${CLATTN_WINDOWS:-$root/build/windows}
+target=x86_64-w64-mingw32
+wine=$(command -v wine64 || ls /usr/lib/wine/wine64 2> /dev/null || command -v wine || true)
+for tool in "$target-gcc" "$target-dlltool" cmake; do
+    command -v "$tool" > /dev/null || { echo "skipped: there is no $tool here (gcc-mingw-w64-x86-64, cmake)"; exit 77; }
+done
+[ -n "$wine" ] || [ "${1:-}" = --build ] || { echo "skipped: there is no Wine here (wine64)"; exit 77; }
+mkdir -p "$work/system/include/CL" "$work/system/lib"
+failed=0
+
+# step NAME COMMAND...: prints a line, and what a command that fails has printed.
+step() {
+    name=$1
+    shift
+    if "$@" > "$work/log" 2>&1; then
+        echo "ok    $name"
+    else
+        echo "FAIL  $name (status $?)"
+        tail -n 20 "$work/log" | sed 's/^/      /'
+        failed=1
+    fi
+}
+
+# ---- what Windows has, or what the build takes with it ---------------------------------------------
+
+headers=$(printf '#include <CL/cl.h>\n' | cc -E -M - | tr ' ' '\n' | grep '/CL/cl\.h$')
+cp "$(dirname "$headers")"/*.h "$work/system/include/CL/"
+cp "$(printf '#include <xxhash.h>\n' | cc -E -M - | tr ' ' '\n' | grep '/xxhash\.h$')" "$work/system/include/"
+# The calls of OpenCL 1.2: an old driver's loader has no others.
+{
+    printf 'LIBRARY OpenCL.dll\nEXPORTS\n'
+    printf '#define CL_TARGET_OPENCL_VERSION 120\n#include <CL/cl.h>\n' | cc -E -P - | tr '(' '\n' |
+        grep -o 'cl[A-Z][A-Za-z0-9]*$' | sort -u
+} > "$work/system/OpenCL.def"
+"$target-dlltool" -d "$work/system/OpenCL.def" -l "$work/system/lib/libOpenCL.a"
+cat > "$work/toolchain.cmake" << END
+set(CMAKE_SYSTEM_NAME Windows)
+set(CMAKE_SYSTEM_PROCESSOR x86_64)
+set(CMAKE_C_COMPILER $target-gcc)
+set(CMAKE_RC_COMPILER $target-windres)
+set(CMAKE_FIND_ROOT_PATH /usr/$target "$work/system")
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE BOTH)
+END
+
+# configure SOURCE BUILD OPTION...: a CMake project for Windows.
+configure() {
+    source=$1
+    folder=$2
+    shift 2
+    cmake -S "$source" -B "$folder" -DCMAKE_BUILD_TYPE=Release -DCMAKE_TOOLCHAIN_FILE="$work/toolchain.cmake" \
+        -DOpenCL_INCLUDE_DIR="$work/system/include" -DOpenCL_LIBRARY="$work/system/lib/libOpenCL.a" "$@"
+}
+
+jansson=jansson-2.14
+jansson_sum=c739578bf6b764aa0752db9a2fdadcfe921c78f1228c7ec0bb47fa804c55d17b
+build_jansson() {
+    curl -fsSL "http://deb.debian.org/debian/pool/main/j/jansson/jansson_2.14.orig.tar.gz" -o "$work/$jansson.tar.gz" &&
+        echo "$jansson_sum  $work/$jansson.tar.gz" | sha256sum -c && tar -xf "$work/$jansson.tar.gz" -C "$work" &&
+        configure "$work/$jansson" "$work/jansson" -DJANSSON_BUILD_DOCS=OFF -DJANSSON_EXAMPLES=OFF \
+            -DJANSSON_WITHOUT_TESTS=ON -DCMAKE_INSTALL_PREFIX="$work/system" &&
+        cmake --build "$work/jansson" --parallel 2 --target install
+}
+[ -e "$work/system/lib/libjansson.a" ] || step "jansson, for the programs" build_jansson
+programs=OFF
+[ ! -e "$work/system/lib/libjansson.a" ] || programs=ON
+
+# ---- build -----------------------------------------------------------------------------------------
+
+build() {
+    configure "$root" "$work/build" -DCLATTN_WERROR=ON -DCLATTN_BUILD_TESTS=OFF -DCLATTN_BUILD_MAN=OFF -DCLATTN_BUILD_MPI=OFF \
+        -DCLATTN_BUILD_BENCH=$programs -DCLATTN_BUILD_TUNER=$programs -DXXHASH_INCLUDE="$work/system/include" \
+        -DJANSSON_INCLUDE="$work/system/include" -DJANSSON_LIBRARY="$work/system/lib/libjansson.a" \
+        -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON &&
+        cmake --build "$work/build" --parallel 2
+}
+install_copy() {
+    rm -rf "$work/dist"
+    cmake --install "$work/build" --prefix "$work/dist"
+}
+# What a stranger's project finds by find_package(), linked with both libraries.
+outside() {
+    configure tests/install "$work/outside" -DCMAKE_PREFIX_PATH="$work/dist" && cmake --build "$work/outside"
+}
+# Windows itself has all that the library needs, and it exports its own functions alone.
+library() {
+    "$target-objdump" -p "$work/dist/bin/clattn.dll" > "$work/dll"
+    grep 'DLL Name' "$work/dll"
+    ! grep 'DLL Name' "$work/dll" | grep -ivE 'OpenCL|KERNEL32|ADVAPI32|SHELL32|msvcrt|api-ms-win|ucrt' || return 1
+    sed -n '/Ordinal\/Name Pointer/,/^$/s/^.*\[ *[0-9]*\].* //p' "$work/dll" | sort > "$work/exported"
+    cat "$root"/include/clattn/*.h | tr '\n' ' ' | sed 's/CLATTN_API/\n&/g' |
+        sed -n 's/^CLATTN_API [^(]*[ *]\(clattn_[a-z_]*\)(.*/\1/p' | grep -v '^clattn_mpi_' | sort > "$work/declared"
+    diff "$work/declared" "$work/exported"
+}
+step "build" build
+[ $failed = 0 ] || exit 1
+step "installed copy" install_copy
+step "find_package" outside
+step "what the library needs and exports" library
+[ "${1:-}" != --build ] || exit $failed
+
+# ---- run -------------------------------------------------------------------------------------------
+
+WINEPREFIX=$work/prefix
+WINEDEBUG=-all
+WINEDLLOVERRIDES="mscoree,mshtml="
+export WINEPREFIX WINEDEBUG WINEDLLOVERRIDES
+if [ -z "${OCL_ICD_VENDORS:-}" ] && [ -e /etc/OpenCL/vendors/pocl.icd ]; then
+    OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd
+    export OCL_ICD_VENDORS
+fi
+unset CLATTN_CACHE_DIR
+[ -e "$WINEPREFIX/system.reg" ] || step "Wine's folder" wineboot -i
+bin=$work/dist/bin
+caches=$(find "$WINEPREFIX/drive_c/users" -type d -path '*/AppData/Local' | head -n 1)
+rm -rf "$caches/clattn"
+cp "$work/outside/outside_shared.exe" "$work/outside/outside_static.exe" "$bin/"
+
+# Twice: the second takes what the first has built.
+examples() {
+    bad=0
+    for source in tests/examples/[0-9]*.c; do
+        example=$(basename "$source" .c)
+        case $example in *shared_memory* | *ring_training*) continue ;; esac # SVM and MPI
+        "$target-gcc" -std=c11 -O1 -D__USE_MINGW_ANSI_STDIO=1 -I"$work/dist/include" -I"$work/system/include" -I. \
+            "$source" -o "$bin/$example.exe" "$work/dist/lib/libclattn.dll.a" "$work/system/lib/libOpenCL.a" -static -lwinpthread \
+            || { bad=1; continue; }
+        for turn in first second; do
+            timeout 200 "$wine" "$bin/$example.exe" > "$work/$example.$turn" 2>&1 ||
+                { echo "$example, $turn run: status $?"; tail -n 5 "$work/$example.$turn"; bad=1; }
+        done
+    done
+    return $bad
+}
+nothing_begun() {
+    ! find "$caches/clattn" -name '*.begun' | grep .
+    test -n "$(find "$caches/clattn" -name '*.clbin')"
+}
+outside_runs() {
+    timeout 100 "$wine" "$bin/outside_shared.exe" && timeout 100 "$wine" "$bin/outside_static.exe"
+}
+problem="fwd f32 b1 h2 q40 k40 d16 causal=tl"
+devices() {
+    timeout 60 "$wine" "$bin/clattn-bench.exe" devices
+}
+benchmark() {
+    timeout 300 "$wine" "$bin/clattn-bench.exe" run "$problem" "bwd f32 b1 h1 q24 k24 d16" --peers none --repeat 3 \
+        --json "Z:$strange/ergebnis ü.json" && test -s "$strange/ergebnis ü.json" &&
+        timeout 60 "$wine" "$bin/clattn-bench.exe" compare "$strange/ergebnis ü.json" "$strange/ergebnis ü.json"
+}
+verify() {
+    timeout 300 "$wine" "$bin/clattn-bench.exe" verify tests/data/conformance/basic.safetensors ||
+        timeout 300 "$wine" "$bin/clattn-bench.exe" verify "$(ls tests/data/conformance/*.safetensors | head -n 1)"
+}
+tune() {
+    timeout 300 "$wine" "$bin/clattn-tune.exe" --budget 6 --problem "$problem" &&
+        timeout 60 "$wine" "$bin/clattn-tune.exe" list && ls "$caches/clattn/tuning"/*.json &&
+        timeout 60 "$wine" "$bin/clattn-bench.exe" plan "$problem" | grep 'tuned for this class'
+}
+# Four programs that fill one cache at once; a second clattn-tune is refused while one is at work.
+together() {
+    bad=0
+    pids=
+    CLATTN_CACHE_DIR="Z:$strange/together"
+    export CLATTN_CACHE_DIR
+    for n in 1 2 3 4; do
+        timeout 200 "$wine" "$bin/03_masks.exe" > "$work/together.$n" 2>&1 &
+        pids="$pids $!"
+    done
+    for pid in $pids; do
+        wait "$pid" || bad=1
+    done
+    cat "$work"/together.?
+    timeout 200 "$wine" "$bin/clattn-tune.exe" --budget 8s --problem "$problem" > "$work/together.1" 2>&1 &
+    pid=$!
+    sleep 2
+    ! timeout 200 "$wine" "$bin/clattn-tune.exe" --budget 3 --problem "$problem" > "$work/together.2" 2>&1 || bad=1
+    grep 'another clattn-tune is at work' "$work/together.2" || bad=1
+    wait "$pid" || bad=1
+    unset CLATTN_CACHE_DIR
+    return $bad
+}
+# A folder whose name has blanks and letters beyond ASCII; none at all; one that is a file.
+folders() {
+    CLATTN_CACHE_DIR="Z:$strange/zwischen lager" timeout 100 "$wine" "$bin/clattn-bench.exe" plan "$problem" &&
+        ls "$strange/zwischen lager"/programs/*.clbin || return 1
+    rm -rf "$caches/clattn"
+    CLATTN_CACHE_DIR=none timeout 100 "$wine" "$bin/clattn-bench.exe" plan "$problem" || return 1
+    test ! -e "$caches/clattn" || return 1
+    : > "$strange/file"
+    CLATTN_CACHE_DIR="Z:$strange/file" timeout 100 "$wine" "$bin/clattn-bench.exe" plan "$problem"
+}
+strange="$work/fremde länder"
+rm -rf "$strange"
+mkdir -p "$strange"
+step "examples, each twice" examples
+step "no first run is left behind" nothing_begun
+step "a stranger's programs" outside_runs
+if [ $programs = ON ]; then
+    step "clattn-bench devices" devices
+    step "clattn-bench run, and compare" benchmark
+    step "clattn-bench verify" verify
+    step "clattn-tune" tune
+    step "several processes with one cache" together
+    step "cache folders" folders
+fi
+exit $failed
