@@ -257,7 +257,7 @@ Test(cache_size, programs_go_while_others_want_them) {
 
 /* ---- fork() ----------------------------------------------------------------------------------- */
 
-#if !defined(_WIN32) /* where no process is copied */
+#if !defined(_WIN32) /* where no process is copied, and none belongs to a control group */
 
 /* A child process uses its parent's context: no call may wait for ever. */
 static int use_in_child(struct fixture *f, clattn_plan *plan)
@@ -304,8 +304,6 @@ Test(cache_size, a_child_cannot_use_its_parents_context) {
     fixture_close(&f);
 }
 
-#endif
-
 /* ---- the limits of a process ------------------------------------------------------------------ */
 
 Test(cache_size, limits_of_control_groups) {
@@ -323,3 +321,5 @@ Test(cache_size, limits_of_control_groups) {
     cr_expect(ca_group_limit(groups, root) == 4096);
     cr_expect(ca_group_limit(scratch_path("none"), root) == ULLONG_MAX);
 }
+
+#endif
