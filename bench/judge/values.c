@@ -120,7 +120,13 @@ static double nibble_less_8(unsigned code)
     return code - 8.0;
 }
 
-/* A binary16 scale, then the codes: bytes, or half bytes, of which the low ones come first. */
+static double five_bits_less_16(unsigned code)
+{
+    return code - 16.0;
+}
+
+/* A binary16 scale, then the codes: bytes, or half bytes, of which the low ones come first. With 5 bits, the fifth of
+ * each code, from the lowest bit of four bytes on, lie between the scale and the half bytes. */
 static const struct block_format {
     double (*number)(unsigned code);
     unsigned bits;
@@ -128,6 +134,7 @@ static const struct block_format {
 } block_formats[] = {
     [CLATTN_CACHE_Q8_0] = {signed_byte, 8, 128.0, 0.5 / 127.0},
     [CLATTN_CACHE_Q4_0] = {nibble_less_8, 4, 8.0, 1.0 / 8.0},
+    [CLATTN_CACHE_Q5_0] = {five_bits_less_16, 5, 16.0, 1.0 / 16.0},
 };
 
 bool value_in_blocks(clattn_cache cache)
@@ -161,7 +168,10 @@ double value_get_quantized(clattn_cache cache, const void *data, size_t n)
 
     if (format->bits == 8)
         return scale * format->number(block[2 + at]);
-    return scale * format->number(at < 16 ? block[2 + at] & 15 : block[2 + at - 16] >> 4);
+    const unsigned char *halves = block + value_block_bytes(cache) - VALUE_BLOCK / 2;
+    const unsigned low = at < 16 ? halves[at] & 15u : halves[at - 16] >> 4;
+    return scale *
+           format->number(format->bits == 5 ? low + (block[2 + at / 8] >> at % 8 & 1) * 16 : low);
 }
 
 clattn_dtype value_dtype(clattn_cache cache, clattn_dtype dtype)

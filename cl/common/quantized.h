@@ -39,6 +39,15 @@ static inline float block_scale(const int cache, const __global uchar *block)
     return vload_half(0, (const __global half *)(block + scale_at(cache)));
 }
 
+/* The fifth bits of a block's codes, that of value n in bit n; 0 if its format has none. */
+static inline uint fifth_bits(const int cache, const __global uchar *block)
+{
+    const int at = layout_of(cache).fifth;
+    const __global ushort *const words = (const __global ushort *)(block + at);
+
+    return at ? words[0] | (uint)words[1] << 16 : 0;
+}
+
 /* The block of value d of a row. */
 static inline const __global uchar *format_block(const int cache, const __global uchar *row,
                                                  const long d)
@@ -52,9 +61,9 @@ static inline float quantized1(const int cache, const __global uchar *row, const
     const __global uchar *block = format_block(cache, row, d);
     const int n = d & 31;
 
-    return block_scale(cache, block) * number_of_code(cache,
-                                                      block[codes_at(cache) + code_byte(cache, n)],
-                                                      code_shift(cache, n));
+    return block_scale(cache, block) *
+           number_of_code(cache, block[codes_at(cache) + code_byte(cache, n)], code_shift(cache, n),
+                          fifth_bits(cache, block) >> n & 1);
 }
 
 /* Value d of the row of k, or of v, that starts at n. If the tensor is not quantized, d is an
@@ -85,7 +94,7 @@ static inline float4 quantized4(const int cache, const __global uchar *row, cons
 
     return block_scale(cache, block) *
            numbers_of_four(cache, vload4(0, block + codes_at(cache) + code_byte(cache, n)),
-                           code_shift(cache, n));
+                           code_shift(cache, n), fifth_bits(cache, block) >> n);
 }
 
 /* The address of the codes of value d of a block, for d a multiple of 4; two words hold four
@@ -96,10 +105,10 @@ static inline const __global ushort *words_at(const int cache, const __global uc
     return (const __global ushort *)(block + codes_at(cache) + code_byte(cache, d));
 }
 
-/* Values d .. d + 3 of a block without their scale. */
-INLINE float4 numbers4_of_words(const int cache, const ushort2 words, const int d)
+/* Values d .. d + 3 of a block without their scale; fifth are the block's fifth bits. */
+INLINE float4 numbers4_of_words(const int cache, const ushort2 words, const uint fifth, const int d)
 {
-    return numbers_of_four(cache, as_uchar4(words), code_shift(cache, d));
+    return numbers_of_four(cache, as_uchar4(words), code_shift(cache, d), fifth >> (d & 31));
 }
 
 /* Values d .. d + 3 of a row: words need half the loads of bytes, which compilers for GPUs may not
@@ -109,5 +118,6 @@ INLINE float4 quantized4_by_words(const int cache, const __global uchar *row, co
     const __global uchar *block = row + (d >> 5) * BLOCK_BYTES(cache);
     const __global ushort *p = words_at(cache, block, d);
 
-    return block_scale(cache, block) * numbers4_of_words(cache, (ushort2)(p[0], p[1]), d);
+    return block_scale(cache, block) *
+           numbers4_of_words(cache, (ushort2)(p[0], p[1]), fifth_bits(cache, block), d);
 }

@@ -5,10 +5,13 @@
 
 #if SIMD_WIDTH == 16
 #define VECTOR(name) name##16
+#define COUNT_UP (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #elif SIMD_WIDTH == 8
 #define VECTOR(name) name##8
+#define COUNT_UP (float8)(0, 1, 2, 3, 4, 5, 6, 7)
 #else
 #define VECTOR(name) name##4
+#define COUNT_UP (float4)(0, 1, 2, 3)
 #endif
 typedef VECTOR(float) lanes;
 typedef VECTOR(int) ints;

@@ -5,9 +5,10 @@
 #include "common/quantized.h"
 #include "cpu/simd_storage.h"
 
-static inline lanes numbers_of_vector(const int format, const VECTOR(uchar) bytes, const int shift)
+static inline lanes numbers_of_vector(const int format, const VECTOR(uchar) bytes, const int shift,
+                                      const uint fifth)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, lanes(bytes, shift))
+    CA_BLOCK_FORMATS(RETURN_OF, lanes(bytes, shift, fifth))
     return 0.0f;
 }
 
@@ -19,7 +20,7 @@ INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const i
     const int n = d % BLOCK_VALUES;
 
     return numbers_of_vector(cache, VECTOR(vload)(0, block + codes_at(cache) + code_byte(cache, n)),
-                             code_shift(cache, n));
+                             code_shift(cache, n), fifth_bits(cache, block) >> n);
 }
 
 #if STAGED

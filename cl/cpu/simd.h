@@ -48,7 +48,6 @@
 #define LOG2_WIDTH 4
 #define STORE_HALF_OF_LANES(x, p) vstore8((x), 0, (p))
 #define STORE_QUARTER_OF_LANES(x, p) vstore4((x), 0, (p))
-#define COUNT_UP (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #define LOW_PAIRS(a, b) CHOOSE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define HIGH_PAIRS(a, b) CHOOSE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #define LOW_IN_FOURS(a, b) CHOOSE(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
@@ -59,7 +58,6 @@
 #define LOG2_WIDTH 3
 #define STORE_HALF_OF_LANES(x, p) vstore4((x), 0, (p))
 #define STORE_QUARTER_OF_LANES(x, p) vstore2((x), 0, (p))
-#define COUNT_UP (float8)(0, 1, 2, 3, 4, 5, 6, 7)
 #define LOW_PAIRS(a, b) CHOOSE(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH_PAIRS(a, b) CHOOSE(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #define LOW_IN_FOURS(a, b) CHOOSE(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
@@ -70,7 +68,6 @@
 #define LOG2_WIDTH 2
 #define STORE_HALF_OF_LANES(x, p) vstore2((x), 0, (p))
 #define STORE_QUARTER_OF_LANES(x, p) (*(p) = (x))
-#define COUNT_UP (float4)(0, 1, 2, 3)
 #define LOW_PAIRS(a, b) CHOOSE(a, b, 0, 4, 1, 5)
 #define HIGH_PAIRS(a, b) CHOOSE(a, b, 2, 6, 3, 7)
 #define LOW_IN_FOURS(a, b) LOW_PAIRS(a, b)

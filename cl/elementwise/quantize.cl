@@ -61,7 +61,12 @@ __kernel void quantize(const long4 size, const long4 from_stride, const long4 to
             codes[c] = (uchar)code_of_value(format, x[c]);
         return;
     }
-    for (int c = 0; c < VALUES / 2; c++)
-        codes[c] =
-            (uchar)(code_of_value(format, x[c]) | code_of_value(format, x[c + VALUES / 2]) << 4);
+    uint fifth = 0;
+    for (int c = 0; c < VALUES / 2; c++) {
+        const int low = code_of_value(format, x[c]);
+        const int high = code_of_value(format, x[c + VALUES / 2]);
+        codes[c] = (uchar)((low & 15) | high << 4);
+        fifth |= (uint)(low >> 4 | high >> 4 << 16) << c;
+    }
+    store_fifth_bits(format, fifth, block);
 }

@@ -50,6 +50,19 @@ INLINE float most_of_chunk(const lanes *x, bool *finite)
     return max_lanes(most, 0.0f);
 }
 
+/* The fifth bits of the lanes' codes, that of lane n in bit n. */
+INLINE uint fifth_of_lanes(const ints codes)
+{
+    int bits[SIMD_WIDTH];
+    int all = 0;
+
+    VECTOR(vstore)((codes >> 4 & 1) << VECTOR(convert_int)(COUNT_UP), 0, bits);
+    UNROLL
+    for (int n = 0; n < SIMD_WIDTH; n++)
+        all |= bits[n];
+    return (uint)all;
+}
+
 /* Makes a format block of a chunk (clattn/quantize.h). */
 INLINE void store_block(const int format, lanes *x, __global uchar *block)
 {
@@ -77,11 +90,17 @@ INLINE void store_block(const int format, lanes *x, __global uchar *block)
             store_bytes(codes_of_values(format, x[v]), codes + v * SIMD_WIDTH);
         return;
     }
+    uint fifth = 0;
     UNROLL
-    for (int v = 0; v < VECTORS / 2; v++)
-        store_bytes(codes_of_values(format, x[v]) | codes_of_values(format, x[v + VECTORS / 2])
-                                                        << 4,
-                    codes + v * SIMD_WIDTH);
+    for (int v = 0; v < VECTORS / 2; v++) {
+        const ints low = codes_of_values(format, x[v]);
+        const ints high = codes_of_values(format, x[v + VECTORS / 2]);
+        store_bytes((low & 15) | high << 4, codes + v * SIMD_WIDTH);
+        if (layout_of(format).fifth)
+            fifth |= fifth_of_lanes(low) << v * SIMD_WIDTH | fifth_of_lanes(high)
+                                                                 << (CHUNK / 2 + v * SIMD_WIDTH);
+    }
+    store_fifth_bits(format, fifth, block);
 }
 
 /* Blocks are made together (MADE_TOGETHER) so that their maxima and reciprocals form one vector;

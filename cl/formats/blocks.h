@@ -4,17 +4,19 @@
  *
  * A format is a number, as in K_CACHE; functions take it as an argument that is a constant once inlined. The file of
  * a format, cl/formats/NAME.h, has these functions, which begin with its name:
- *   one(byte, shift)      the number of a code as a float: `shift` is 4 for the high half of a byte, else 0
- *   four(bytes, shift)    of four codes, of a uchar4, as a float4
- *   lanes(bytes, shift)   of a vector of uchars, where SIMD_WIDTH says that there are lanes (cpu/lanes.h)
+ *   one(byte, shift, fifth)   the number of a code as a float: `shift` is 4 for the high half of a byte, else 0;
+ *                         fifth is its fifth bit, or else 0
+ *   four(bytes, shift, fifth)   of four codes, of a uchar4, as a float4; the fifth bits are the last ones of `fifth`
+ *   lanes(bytes, shift, fifth)  of a vector of uchars, where SIMD_WIDTH says that there are lanes (cpu/lanes.h)
  * For the elements of matrix units (mma/quantized_bytes.h, mma/fragment_tile.h), f16 or else bf16:
  *   form(f16)             constants: struct element_form
  *   word(f16, word)       four codes, of a byte each, in the form for pair()
  *   pair(f16, x, less)    the factor and the addend that give the numbers of two codes as elements, times a power of
  *                         two: elements are the factor times the power, plus the addend. x has a code in each half,
  *                         below a byte of `fill`; `less` is the form's, times the power
- *   spread(f16, word, high)   bytes 0 and 2 of a word in the form for pair(), or the codes in their high halves, for
- *                         which high_power and high_less take the places of power and less
+ *   spread(f16, word, high, fifth)   bytes 0 and 2 of a word in the form for pair(), or the codes in their high
+ *                         halves, for which high_power and high_less take the places of power and less; bits 0 and 16
+ *                         of `fifth` are the codes' fifth bits, the others 0
  * How blocks are made: cl/formats/make_blocks.h. */
 #pragma once
 
@@ -35,23 +37,24 @@ struct element_form {
 enum { BLOCK_VALUES = CA_BLOCK_VALUES, CACHE_PLAIN = 0 /* of no blocks */ };
 
 /* The bytes of a block; 0 for plain values. */
-#define TRAIT_BYTES(ID, number, name, bits, scale, codes, bytes, largest, error, format)           \
+#define TRAIT_BYTES(ID, number, name, bits, scale, fifth, codes, bytes, largest, error, format)    \
     (format) == number ? bytes:
 #define BLOCK_BYTES(format) (CA_BLOCK_FORMATS(TRAIT_BYTES, format) 0)
 
 /* The other entries of the table that kernels ask for. */
 struct block_layout {
-    int bits, scale, codes; /* a code's bits; the bytes where the scale and the codes begin */
+    int bits;                /* of a code, without its fifth */
+    int scale, fifth, codes; /* where they begin */
 };
 
-#define RETURN_LAYOUT(ID, number, name, bits, scale, codes, bytes, largest, error, format)         \
+#define RETURN_LAYOUT(ID, number, name, bits, scale, fifth, codes, bytes, largest, error, format)  \
     if (format == number)                                                                          \
-        return (struct block_layout){bits, scale, codes};
+        return (struct block_layout){bits, scale, fifth, codes};
 
 static inline struct block_layout layout_of(const int format)
 {
     CA_BLOCK_FORMATS(RETURN_LAYOUT, format)
-    return (struct block_layout){0, 0, 0};
+    return (struct block_layout){0, 0, 0, 0};
 }
 
 static inline int bits_of_codes(const int format)
@@ -82,18 +85,20 @@ static inline int code_shift(const int format, const int n)
 
 /* Returns what the format's function says, in a function with an argument `format`; `call` is without the name that
  * the function begins with. */
-#define RETURN_OF(ID, number, name, bits, scale, codes, bytes, largest, error, call)               \
+#define RETURN_OF(ID, number, name, bits, scale, fifth, codes, bytes, largest, error, call)        \
     if (format == number)                                                                          \
         return name##_##call;
 
-static inline float number_of_code(const int format, const uchar byte, const int shift)
+static inline float number_of_code(const int format, const uchar byte, const int shift,
+                                   const uint fifth)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, one(byte, shift))
+    CA_BLOCK_FORMATS(RETURN_OF, one(byte, shift, fifth))
     return 0.0f;
 }
 
-static inline float4 numbers_of_four(const int format, const uchar4 bytes, const int shift)
+static inline float4 numbers_of_four(const int format, const uchar4 bytes, const int shift,
+                                     const uint fifth)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, four(bytes, shift))
+    CA_BLOCK_FORMATS(RETURN_OF, four(bytes, shift, fifth))
     return 0.0f;
 }

@@ -5,7 +5,7 @@
  *   of_peak()         true: the scale is made of the value of the largest magnitude, the first if there are several;
  *                     false: of the magnitude alone
  *   scale(x), scales(x)   the scale of that, one, or four of a float4
- *   code(x)           the code of a value divided by the scale, as an int from 0 to 255 or 15
+ *   code(x)           the code of a value divided by the scale, as an int from 0 to 255, 31 or 15
  *   codes(x)          of lanes as ints (cpu/lanes.h); bits beyond a code's eight are ignored */
 #pragma once
 #define MAKES_BLOCKS 1
@@ -43,6 +43,18 @@ static inline int code_of_value(const int format, const float x)
 {
     CA_BLOCK_FORMATS(RETURN_OF, code(x))
     return 0;
+}
+
+/* Stores the fifth bits of a block's codes where its format has them. */
+static inline void store_fifth_bits(const int format, const uint fifth, __global uchar *block)
+{
+    const int at = layout_of(format).fifth;
+    __global ushort *const words = (__global ushort *)(block + at);
+
+    if (at) {
+        words[0] = (ushort)fifth;
+        words[1] = (ushort)(fifth >> 16);
+    }
 }
 
 #if SIMD_WIDTH

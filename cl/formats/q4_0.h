@@ -3,19 +3,19 @@
  * number from -8 to 7 with 8 added, the scale is the value of the largest magnitude divided by -8. */
 #pragma once
 
-static inline float q4_0_one(const uchar byte, const int shift)
+static inline float q4_0_one(const uchar byte, const int shift, const uint fifth)
 {
     return (float)((byte >> shift & 15) - 8);
 }
 
-static inline float4 q4_0_four(const uchar4 bytes, const int shift)
+static inline float4 q4_0_four(const uchar4 bytes, const int shift, const uint fifth)
 {
     return convert_float4(bytes >> (uchar4)(shift) & (uchar4)(15)) - 8.0f;
 }
 
 #if SIMD_WIDTH
 /* Codes are the last bits of a float from 2^23 on, where floats are integers. */
-static inline lanes q4_0_lanes(const VECTOR(uchar) bytes, const int shift)
+static inline lanes q4_0_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
 {
     const ints both = VECTOR(convert_int)(bytes);
 
@@ -40,7 +40,7 @@ static inline uint q4_0_word(const bool f16, const uint word)
     return word;
 }
 
-static inline uint q4_0_spread(const bool f16, const uint word, const bool high)
+static inline uint q4_0_spread(const bool f16, const uint word, const bool high, const uint fifth)
 {
     if (!f16)
         return ((high ? word >> 4 : word) & 0x000f000fu) | 0x43004300u;

@@ -3,18 +3,18 @@
  * signed byte, the scale is the largest magnitude divided by 127. */
 #pragma once
 
-static inline float q8_0_one(const uchar byte, const int shift)
+static inline float q8_0_one(const uchar byte, const int shift, const uint fifth)
 {
     return (float)as_char(byte);
 }
 
-static inline float4 q8_0_four(const uchar4 bytes, const int shift)
+static inline float4 q8_0_four(const uchar4 bytes, const int shift, const uint fifth)
 {
     return convert_float4(as_char4(bytes));
 }
 
 #if SIMD_WIDTH
-static inline lanes q8_0_lanes(const VECTOR(uchar) bytes, const int shift)
+static inline lanes q8_0_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
 {
     return VECTOR(convert_float)(VECTOR(as_char)(bytes));
 }
@@ -37,7 +37,7 @@ static inline uint q8_0_word(const bool f16, const uint word)
     return f16 ? word ^ 0x80808080u : word;
 }
 
-static inline uint q8_0_spread(const bool f16, const uint word, const bool high)
+static inline uint q8_0_spread(const bool f16, const uint word, const bool high, const uint fifth)
 {
     return f16 ? (word & 0x00ff00ffu) ^ 0x64806480u : (word & 0x00ff00ffu) | 0x43004300u;
 }

@@ -39,17 +39,20 @@ static inline int dim_of_row(const int cache, const int n, const int m, const in
     return bits_of_codes(cache) == 8 ? 4 * n + 2 * m + x : 2 * n + x + 16 * m;
 }
 
-static inline uint spread_codes(const int format, const uint word, const bool high)
+static inline uint spread_codes(const int format, const uint word, const bool high,
+                                const uint fifth)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, spread(DTYPE == DTYPE_F16, word, high))
+    CA_BLOCK_FORMATS(RETURN_OF, spread(DTYPE == DTYPE_F16, word, high, fifth))
     return 0;
 }
 
-/* Decodes the codes in bytes 0 and 2 of a word; with `odd`, those in bytes 1 and 3. */
+/* Decodes the codes in bytes 0 and 2 of a word; with `odd`, those in bytes 1 and 3. Bits 0 and 16 of `fifth` are the
+ * codes' fifth bits. */
 INLINE uint elements_of_word(const int cache, const uint word, const int odd, const bool high,
-                             const uint power, const uint less)
+                             const uint fifth, const uint power, const uint less)
 {
-    return pair_of_codes(cache, spread_codes(cache, odd ? word >> 8 : word, high), power, less);
+    return pair_of_codes(cache, spread_codes(cache, odd ? word >> 8 : word, high, fifth), power,
+                         less);
 }
 
 /* Decodes a key's operand of step i of a block; order comes from ROTATION_ORDER(). */
@@ -65,8 +68,19 @@ INLINE void decode_keys(uint words[OTHER_WORDS], const __local uint *row, const 
 
     if (ROTATED(K_CACHE, block) > 0 && i >= CODE_WORDS(K_CACHE) / 4 - 1)
         word = permute_bytes(word, row[first - 1], order);
-    words[0] = elements_of_word(K_CACHE, word, 0, high, power, less);
-    words[1] = elements_of_word(K_CACHE, word, 1, high, power, less);
+    uint fifth[2] = {0}; /* of bytes 0 and 2, and of bytes 1 and 3 */
+    if (layout_of(K_CACHE).fifth) {
+        const uint bits =
+            fifth_bits_at(K_CACHE, (const __local uchar *)row, block * BLOCK_BYTES(K_CACHE)) >>
+                16 * i &
+            0xffff;
+        const uint four =
+            (bits | bits << 16) >> (ROTATED(K_CACHE, block) + 4 * LANE_TERM(lane)) % 16;
+        fifth[0] = (four & 1) | (four & 4) << 14;
+        fifth[1] = (four >> 1 & 1) | (four & 8) << 13;
+    }
+    words[0] = elements_of_word(K_CACHE, word, 0, high, fifth[0], power, less);
+    words[1] = elements_of_word(K_CACHE, word, 1, high, fifth[1], power, less);
 }
 
 /* The byte order that assembles the last word of a rotated block. */
@@ -101,8 +115,8 @@ INLINE void decode_values(uint words[2][QUERY_WORDS], const __local uchar *const
                                             : permute_bytes(codes[1][0], codes[1][1], 0x5410);
             UNROLL
             for (int x = 0; x < 2; x++) {
-                words[0][2 * pair + x] = elements_of_word(V_CACHE, low, x, 0, power, less);
-                words[1][2 * pair + x] = elements_of_word(V_CACHE, high, x, 0, power, less);
+                words[0][2 * pair + x] = elements_of_word(V_CACHE, low, x, 0, 0, power, less);
+                words[1][2 * pair + x] = elements_of_word(V_CACHE, high, x, 0, 0, power, less);
             }
         } else {
             const uint both = permute_bytes(codes[0][0], codes[0][1], 0x5410);
@@ -110,11 +124,19 @@ INLINE void decode_values(uint words[2][QUERY_WORDS], const __local uchar *const
             const struct element_form form = element_form_of(V_CACHE);
             const uint high_power = scaled ? fma_pair(power, form.high_power, 0) : form.high_power;
             const uint high_less = scaled ? fma_pair(power, form.high_less, 0) : form.high_less;
+            uint bits[2];
+            UNROLL
+            for (int k = 0; k < 2; k++)
+                bits[k] =
+                    fifth_bits_at(V_CACHE, rows[2 * pair + k], block * BLOCK_BYTES(V_CACHE)) >>
+                    2 * other_column(lane);
             UNROLL
             for (int x = 0; x < 2; x++) {
-                words[0][2 * pair + x] = elements_of_word(V_CACHE, both, x, 0, power, less);
+                const uint low = (bits[0] >> x & 1) | (bits[1] >> x & 1) << 16;
+                const uint high = (bits[0] >> (16 + x) & 1) | (bits[1] >> (16 + x) & 1) << 16;
+                words[0][2 * pair + x] = elements_of_word(V_CACHE, both, x, 0, low, power, less);
                 words[1][2 * pair + x] =
-                    elements_of_word(V_CACHE, both, x, 1, high_power, high_less);
+                    elements_of_word(V_CACHE, both, x, 1, high, high_power, high_less);
             }
         }
     }

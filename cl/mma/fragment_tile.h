@@ -357,9 +357,10 @@ static inline uint exact_pair(const float x, const float y)
 /* Decodes values d .. d + 3 of a block with this scale, d a multiple of 4, to elements. *factor is
  * the rest of the scale, 0 for an Inf or NaN if `finite`. */
 INLINE ushort4 quantized_elements(const int cache, const float scale, const ushort2 words,
-                                  const int d, const bool finite, float *factor, int *nonfinite)
+                                  const uint fifth, const int d, const bool finite, float *factor,
+                                  int *nonfinite)
 {
-    const float4 numbers = numbers4_of_words(cache, words, d);
+    const float4 numbers = numbers4_of_words(cache, words, fifth, d);
 #if DTYPE == DTYPE_F16
     const float power = clamp(as_float(as_uint(scale) & 0x7f800000u),
                               element_form_of(cache).least_power, MOST_POWER);
@@ -393,6 +394,7 @@ INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int 
     INDEX_HERE(first);
     for (int t = first; t < all; t += at_once * THREADS) {
         float scales[LOADS_AT_ONCE];
+        uint fifth[LOADS_AT_ONCE];
         ushort words[LOADS_AT_ONCE][ROW_PADDING / 2];
         UNROLL
         for (int n = 0; n < LOADS_AT_ONCE; n++) { /* values outside the tensor are ignored below */
@@ -405,6 +407,7 @@ INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int 
                 column);
             const __global ushort *const from = words_at(cache, block, column);
             scales[n] = block_scale(cache, block);
+            fifth[n] = fifth_bits(cache, block);
             UNROLL
             for (int w = 0; w < wide / 2; w++)
                 words[n][w] = from[w];
@@ -420,7 +423,7 @@ INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int 
             for (int w = 0; w < wide / 2; w += 2)
                 *(__local ushort4 *)(tile + row * stride + column + 2 * w) =
                     inside ? quantized_elements(cache, scales[n],
-                                                (ushort2)(words[n][w], words[n][w + 1]),
+                                                (ushort2)(words[n][w], words[n][w + 1]), fifth[n],
                                                 column + 2 * w, finite, &factor, &nonfinite)
                            : (ushort4)0;
             if (column % BLOCK_VALUES == 0)
@@ -527,7 +530,8 @@ INLINE int fill_quantized_packed(const int cache, __local ushort *tile, const in
             const ushort2 words = (ushort2)(from[0], from[1]);
             float factor = 0.0f;
             x[n] = key < rows && to.d < dim
-                       ? quantized_elements(cache, scale, words, to.d, finite, &factor, &nonfinite)
+                       ? quantized_elements(cache, scale, words, fifth_bits(cache, block), to.d,
+                                            finite, &factor, &nonfinite)
                        : (ushort4)0;
             if (to.d % BLOCK_VALUES == 0)
                 factors[to.d / BLOCK_VALUES * tile_rows + key] = factor;

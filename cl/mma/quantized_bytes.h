@@ -113,6 +113,23 @@ INLINE uint4 elements8_of_bytes(const int cache, const uint *x, const int at, co
 #undef PAIR_OF_BYTES
 }
 
+/* The fifth bits of a block in local memory, which begins `at` bytes after the start of a row; 0 if there are none. */
+INLINE uint fifth_bits_at(const int cache, const __local uchar *row, const int at)
+{
+    const __local ushort *const words = (const __local ushort *)(row + at + layout_of(cache).fifth);
+
+    return layout_of(cache).fifth ? words[0] | (uint)words[1] << 16 : 0;
+}
+
+/* The fifth bits of the four codes in a word, each in its byte, from bit `before` on; it is -2 where the word's first
+ * two codes are others. */
+INLINE uint spread_fifth(const uint bits, const int before)
+{
+    const uint four = before < 0 ? bits << -before & 15 : bits >> before & 15;
+
+    return (four * 0x00204081u & 0x01010101u) << 4;
+}
+
 /* Decodes one half of a block, number `side`, to local memory: 16 values from `to` on if codes have 8
  * bits; else 8 values, and 8 more 16 elements behind `to`. moved: 1 if the codes begin in the middle
  * of a word, 0 if not, as constants; 2 if that is known at run time only. */
@@ -145,10 +162,13 @@ INLINE void convert_half(const int cache, __local ushort *to, const __local ucha
         *(__local uint4 *)to = elements8_of_bytes(cache, x, first, power, less);
         *(__local uint4 *)(to + 8) = elements8_of_bytes(cache, x, first + 4, power, less);
     } else {
+        const uint fifth = fifth_bits_at(cache, block, at) >> 8 * side;
         UNROLL
         for (int n = 0; n < 3; n++) {
-            high[n] = word_of_codes(cache, x[n] >> 4 & 0x0f0f0f0fu);
-            x[n] = word_of_codes(cache, x[n] & 0x0f0f0f0fu);
+            const int before = 4 * n - 2 * first; /* codes, two of them of others in a first word */
+            high[n] =
+                word_of_codes(cache, (x[n] >> 4 & 0x0f0f0f0fu) | spread_fifth(fifth >> 16, before));
+            x[n] = word_of_codes(cache, (x[n] & 0x0f0f0f0fu) | spread_fifth(fifth, before));
         }
         *(__local uint4 *)to = elements8_of_bytes(cache, x, first, power, less);
         *(__local uint4 *)(to + 16) = elements8_of_bytes(cache, high, first, power, less);

@@ -137,7 +137,13 @@ static void make_block(float x[CA_BLOCK], const struct ca_format *format, unsign
     for (int n = 0; n < CA_BLOCK && format->bits == 8; n++)
         codes[n] = (unsigned char)format->code_of(x[n]);
     for (int n = 0; n < half && format->bits == 4; n++)
-        codes[n] = (unsigned char)(format->code_of(x[n]) | format->code_of(x[n + half]) << 4);
+        codes[n] = (unsigned char)((format->code_of(x[n]) & 15u) |
+                                   (format->code_of(x[n + half]) & 15u) << 4);
+    for (int n = 0; n < CA_BLOCK && format->fifth; n++) {
+        unsigned char *bits = &block[format->fifth + (size_t)n / 8];
+        const unsigned others = n % 8 == 0 ? 0 : *bits;
+        *bits = (unsigned char)(others | format->code_of(x[n]) >> 4 << n % 8);
+    }
 }
 
 static void quantize_row(const clattn_quantization *q, const unsigned char *values, size_t from,

@@ -40,6 +40,24 @@ static unsigned q4_0_code(float x)
     return code < 15 ? (unsigned)code : 15;
 }
 
+static double q5_0_number(unsigned code)
+{
+    return code - 16.0;
+}
+
+static float q5_0_scale(float most, float peak)
+{
+    (void)most;
+    return peak / -16.0f;
+}
+
+static unsigned q5_0_code(float x)
+{
+    const int code = (int)(x + 16.5f);
+
+    return code < 31 ? (unsigned)code : 31;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct ca_format formats[CA_NUM_CACHES] = {[CLATTN_CACHE_PLAIN] = {.name = "plain"},
@@ -47,11 +65,12 @@ static const struct ca_format formats[CA_NUM_CACHES] = {[CLATTN_CACHE_PLAIN] = {
     [CLATTN_CACHE_##ID] = {.name = word, .is_dtype = 1, .dtype = CLATTN_##ID},
                                                         CA_DTYPES(DTYPE)
 #undef DTYPE
-#define FORMAT(ID, number_, name_, bits_, scale_, codes_, bytes_, largest_, error_, of)            \
+#define FORMAT(ID, number_, name_, bits_, scale_, fifth_, codes_, bytes_, largest_, error_, of)    \
     [CLATTN_CACHE_##ID] = {.name = #name_,                                                         \
                            .is_blocks = 1,                                                         \
                            .bits = bits_,                                                          \
                            .scale = scale_,                                                        \
+                           .fifth = fifth_,                                                        \
                            .codes = codes_,                                                        \
                            .bytes = bytes_,                                                        \
                            .largest = largest_,                                                    \
@@ -93,8 +112,10 @@ unsigned ca_block_code(const struct ca_format *format, const unsigned char *bloc
 {
     const unsigned char *codes = block + format->codes;
     const size_t half = CA_BLOCK / 2;
+    const unsigned fifth = format->fifth ? block[format->fifth + n / 8] >> n % 8 & 1u : 0;
 
-    return format->bits == 8 ? codes[n] : codes[n % half] >> (n < half ? 0 : 4) & 15u;
+    return format->bits == 8 ? codes[n]
+                             : (codes[n % half] >> (n < half ? 0 : 4) & 15u) | fifth << 4;
 }
 
 void ca_block_formats_print(char *text, size_t bytes)

@@ -20,7 +20,8 @@ enum {
 
 /* CA_BLOCK: values in a block of a quantized tensor. CA_BLOCK_MOST_BYTES: bytes of the longest block of any format. */
 union ca_any_block {
-#define FORMAT(ID, number, name, bits, scale, codes, bytes, ...) unsigned char of_##name[bytes];
+#define FORMAT(ID, number, name, bits, scale, fifth, codes, bytes, ...)                            \
+    unsigned char of_##name[bytes];
     CA_BLOCK_FORMATS(FORMAT, )
 #undef FORMAT
 };
@@ -32,7 +33,7 @@ struct ca_format {
     clattn_dtype dtype;
     int is_blocks; /* not 0: values in blocks, of which the members below speak (src/problem/formats.def) */
     unsigned bits;
-    size_t scale, codes, bytes;
+    size_t scale, fifth, codes, bytes;
     double largest, error;
     double (*number)(unsigned code);
     float (*scale_of)(float most,

@@ -106,6 +106,8 @@ void ca_block_store(unsigned char *bytes, clattn_cache cache, size_t n, float mo
                        (ca_value_next(state) < 0.0f ? -1.0f : 1.0f));
     for (size_t at = format->codes; at < format->codes + CA_BLOCK * format->bits / 8; at++)
         block[at] = (unsigned char)((int)(128.0f + 128.0f * ca_value_next(state)) & 255);
+    for (size_t at = format->fifth; format->fifth && at < format->fifth + CA_BLOCK / 8; at++)
+        block[at] = (unsigned char)((int)(128.0f + 128.0f * ca_value_next(state)) & 255);
 }
 
 size_t ca_values_find_nan(const unsigned char *bytes, clattn_dtype dtype, size_t n, size_t stride,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Quantizing keys and values: blocks computed by hand, the host against formulas of ggml's, and
  * the device against the host. Caches grow, and every mistake of a caller is refused. */
+#include "tests/data/ggml/blocks.h"
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
@@ -68,6 +69,28 @@ Test(quantize, q4_by_hand) {
     expect_block(CLATTN_CACHE_Q4_0, x, want, "mirrored");
 }
 
+/* d = 16 / -16 = -1, 0xbc00. Codes are 16 - x to nearest; -16 does not fit and becomes 31, whose number is 15. The fifth
+ * bits are set where the code is 16 or more, so for x up to 0.5. */
+Test(quantize, q5_by_hand) {
+    float x[32] = {16.0f, -16.0f, 0.0f, 1.0f, -1.0f, 0.5f, -0.5f, 2.5f};
+    unsigned char want[22] = {0x00, 0xbc, 0x76, 0xff, 0xff, 0x7f, 0x00, 0x0f, 0x00, 0x0f, 0x01,
+                              0x00, 0x01, 0x0e, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x10};
+
+    x[31] = 15.0f; /* code 1, in the high half of the last byte */
+    expect_block(CLATTN_CACHE_Q5_0, x, want, "q5_0");
+    cr_assert(value_get_quantized(CLATTN_CACHE_Q5_0, want, 0) == 16.0);
+    cr_assert(value_get_quantized(CLATTN_CACHE_Q5_0, want, 1) == -15.0);
+    cr_assert(value_get_quantized(CLATTN_CACHE_Q5_0, want, 7) == 2.0);
+    cr_assert(value_get_quantized(CLATTN_CACHE_Q5_0, want, 31) == 15.0);
+}
+
+/* The blocks that another implementation of ggml's formats makes (tests/data/ggml). */
+Test(quantize, blocks_are_ggmls) {
+    for (size_t f = 0; f < sizeof ggml_blocks / sizeof *ggml_blocks; f++)
+        for (size_t n = 0; n < GGML_BLOCKS; n++)
+            expect_block(ggml_blocks[f].format, ggml_values[n], ggml_blocks[f].blocks[n], "gguf's");
+}
+
 Test(quantize, special_blocks) {
     const float specials[] = {NAN, INFINITY, -INFINITY};
     unsigned char q8[34] = {0}, q4[18] = {0, 0x80}; /* 0 / -8 is -0 */
@@ -107,23 +130,28 @@ Test(quantize, bytes) {
 
 /* ---- the host against formulas -------------------------------------------------------------- */
 
-/* ggml's two formats, from their definition. */
+/* ggml's formats, from their definition. */
 static void reference_block(const clattn_cache to, const float x[32], unsigned char *block)
 {
     float peak = 0.0f;
 
     for (int n = 0; n < 32; n++)
         peak = fabsf(x[n]) > fabsf(peak) ? x[n] : peak;
-    const volatile float d = to == CLATTN_CACHE_Q8_0 ? fabsf(peak) / 127.0f : peak / -8.0f;
+    const int half = to == CLATTN_CACHE_Q5_0 ? 16 : 8, codes = to == CLATTN_CACHE_Q5_0 ? 6 : 2;
+    const volatile float d = to == CLATTN_CACHE_Q8_0 ? fabsf(peak) / 127.0f : peak / (float)-half;
     const volatile float factor = d != 0.0f ? 1.0f / d : 0.0f;
     value_set(CLATTN_F16, block, 0, d);
     memset(block + 2, 0, value_block_bytes(to) - 2);
     for (int n = 0; n < 32; n++) {
-        const volatile float product = x[n] * factor, shifted = product + 8.5f;
-        if (to == CLATTN_CACHE_Q8_0)
+        const volatile float product = x[n] * factor, shifted = product + ((float)half + 0.5f);
+        const unsigned code = (unsigned)fmin(2.0 * half - 1.0, fmax(0.0, trunc(shifted)));
+        if (to == CLATTN_CACHE_Q8_0) {
             block[2 + n] = (unsigned char)(signed char)lroundf(product);
-        else
-            block[2 + n % 16] |= (unsigned char)(fmin(15.0, trunc(shifted))) << (n < 16 ? 0 : 4);
+            continue;
+        }
+        block[codes + n % 16] |= (unsigned char)((code & 15) << (n < 16 ? 0 : 4));
+        if (to == CLATTN_CACHE_Q5_0)
+            block[2 + n / 8] |= (unsigned char)(code / 16 << n % 8);
     }
 }
 
@@ -171,6 +199,8 @@ Test(quantize, host_is_reference) {
         expect_block(CLATTN_CACHE_Q8_0, x, want, "q8_0");
         reference_block(CLATTN_CACHE_Q4_0, x, want);
         expect_block(CLATTN_CACHE_Q4_0, x, want, "q4_0");
+        reference_block(CLATTN_CACHE_Q5_0, x, want);
+        expect_block(CLATTN_CACHE_Q5_0, x, want, "q5_0");
     }
 }
 

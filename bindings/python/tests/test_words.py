@@ -69,7 +69,7 @@ def test_pages(rng):
     np.testing.assert_array_equal(o, clattn.attention(q, k_pool, v_pool, page_table=table, kv_lengths=lengths, causal="br", max_kv=10))
 
 
-@pytest.mark.parametrize("cache, error", [("q8_0", 0.02), ("q4_0", 0.4)])
+@pytest.mark.parametrize("cache, error", [("q8_0", 0.02), ("q4_0", 0.4), ("q5_0", 0.2)])
 def test_quantized_caches(rng, cache, error):
     """Rows are quantized to their place in a cache, of strides of its own, on the device and on the host."""
     both = np.zeros((1, 2, 40, 2, clattn.quantized_bytes(cache, 64)), np.uint8)
@@ -85,10 +85,14 @@ def test_quantized_caches(rng, cache, error):
         size = clattn.quantized_bytes(cache, 32)
         blocks = blocks.reshape(1, 2, 40, 2, size)
         steps = np.ascontiguousarray(blocks[..., :2]).view(np.float16).astype(np.float64)
-        bytes_of = np.ascontiguousarray(blocks[..., 2:])
+        fifth = 4 if cache == "q5_0" else 0
+        bytes_of = np.ascontiguousarray(blocks[..., 2 + fifth:])
         if cache == "q8_0":
             return (steps * bytes_of.view(np.int8)).reshape(1, 2, 40, 64)
-        return (steps * (np.concatenate([bytes_of & 15, bytes_of >> 4], -1) - 8.0)).reshape(1, 2, 40, 64)
+        codes = np.concatenate([bytes_of & 15, bytes_of >> 4], -1)
+        if fifth:
+            codes = codes + 16 * np.unpackbits(blocks[..., 2:6], axis=-1, bitorder="little")
+        return (steps * (codes - (16.0 if fifth else 8.0))).reshape(1, 2, 40, 64)
 
     k_read, v_read = values(k_cache), values(v_cache)
     assert np.abs(k_read - k).max() < error

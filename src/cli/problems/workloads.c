@@ -47,6 +47,10 @@
 #define FUNCTION(operation, words) operation " f32 b1 h8 q1024 k1024 d64" words
 #define SQUARE(dtype, rest) "fwd " dtype " b1 h8 q2048 k2048 " rest
 #define CACHED(dtype, queries, keys) "fwd " dtype " b1 h32/8 q" queries " k" keys " d128 causal=br"
+#define IN_FORMAT(name) "fwd f16 b1 h32/8 q1 k32768 d128 kcache=" name " vcache=" name " causal=br"
+#define APPENDED_IN(name)                                                                          \
+    "append f16 b1 h32/8 q4096 k8192 d128 kcache=" name " vcache=" name                            \
+    " klen rope=halves:128:500000"
 /* A cache that is contiguous, and in pages of 16, 64 and 256 in random order. */
 #define PAGED(keys, rest, by16, by64, by256)                                                       \
     "fwd f16 b1 h32/8 q1 k" keys " d128" rest,                                                     \
@@ -239,6 +243,13 @@ const struct workload workloads[] = {
       "fwd f16 b1 h32/8 q1 k32768 d128 kcache=q8_0 vcache=q8_0 causal=br",
       "fwd f16 b1 h32/8 q1 k131072 d128 kcache=q8_0 vcache=q8_0 causal=br",
       "fwd f16 b1 h32/8 q1 k32768 d128 kcache=q8_0 vcache=q4_0 causal=br"}},
+    {"formats",
+     "a query of 32 heads, 32768 keys of 8 in each format of caches, dim 128; appends to them",
+     NULL,
+     {CACHED("f16", "1", "32768"), IN_FORMAT("q8_0"), IN_FORMAT("q5_0"), IN_FORMAT("q4_0"),
+      "fwd f16 b1 h32/8 q1 k32768 d128 kcache=q8_0 vcache=q5_0 causal=br",
+      "fwd f16 b1 h32/8 q1 k32768 d128 kcache=q5_0 vcache=q5_0 page=16 pages=2048 causal=br",
+      APPENDED_IN("q8_0"), APPENDED_IN("q5_0"), APPENDED_IN("q4_0")}},
     {"serving",
      "paged and contiguous caches, packed batches, block lists, appends, merges",
      NULL,
