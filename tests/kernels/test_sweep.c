@@ -236,10 +236,9 @@ Test(sweep, masks_of_the_last_keys) {
 
     fixture_open(&f);
     for (uint64_t seed = 1; seed <= 3; seed++) {
-        const struct trial t = {.problem =
-                                    fixture_problem("fwd f32 h2 q6 k40 d16 mask=qk maskkeys=20"),
-                                .family = "unfused_lanes",
-                                .seed = seed};
+        struct trial t = {.problem = fixture_problem("fwd f32 h2 q6 k40 d16 mask=qk maskkeys=20"),
+                          .family = "unfused_lanes",
+                          .seed = seed};
         trial_pass(&f, &t);
     }
     fixture_close(&f);
