@@ -15,7 +15,10 @@ const size_t UNIT = values[UNIT_INDEX];
 #include TUNABLES_DEF
 #undef TUNABLE
 #undef REQUIRE
-const size_t DIM_QK = p->normal.dim_qk, DIM_V = p->normal.dim_v, PAGE_SIZE = p->normal.page_size;
+const int DOUBLE_BACKWARD = p->normal.operation == CLATTN_DOUBLE_BACKWARD; /* has dims of its own */
+const size_t DIM_QK = DOUBLE_BACKWARD ? p->normal.double_backward.dim_qk : p->normal.dim_qk;
+const size_t DIM_V = DOUBLE_BACKWARD ? p->normal.double_backward.dim_v : p->normal.dim_v;
+const size_t PAGE_SIZE = p->normal.page_size;
 const size_t K_CACHE = (size_t)ca_problem_cache(&p->normal, CA_K),
              V_CACHE = (size_t)ca_problem_cache(&p->normal, CA_V);
 const size_t BLOCK_VALUES = CA_BLOCK;

@@ -2,13 +2,12 @@
 /* Double backward, on CPUs and GPUs; src/families/double_backward/double_backward.cl says how. */
 #include "base/sizes.h"
 #include "device/capacity.h"
+#include "families/double_backward/double_backward_sizes.h"
 #include "families/family_units.h"
 #include "families/registry.h"
 
 #define TUNABLES_DEF "families/double_backward/double_backward.def"
 #include "families/expand.h"
-
-enum { NUM_SUMS = 5 }; /* a row's in the workspace */
 
 static struct ca_ndrange tiles(const size_t *values, size_t rows, size_t heads)
 {
@@ -38,28 +37,6 @@ static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 
     (void)values;
     return NUM_SUMS * d->batch * d->heads * d->seq_q * sizeof(cl_float);
-}
-
-/* Follows struct area in the kernels. */
-static size_t local_bytes(const struct ca_problem *p, const size_t *values)
-{
-    const size_t pairs = values[OWNED_INDEX] * values[SIMD_WIDTH_INDEX];
-
-    (void)p;
-    if (values[ROW_ITEMS_INDEX] == 1)
-        return 0;
-    return values[GROUP_TILES_INDEX] *
-           (4 * pairs * (values[ROW_ITEMS_INDEX] + 1) + values[OWNED_INDEX]) * sizeof(cl_float);
-}
-
-/* Follows the arrays of rows in the kernels: what a tile owns, and its sums. */
-static size_t private_bytes(const struct ca_problem *p, const size_t *values)
-{
-    const clattn_double_backward_problem *d = &p->normal.double_backward;
-    const size_t columns = values[ROW_ITEMS_INDEX] * values[SIMD_WIDTH_INDEX];
-    const size_t blocks = ca_divide_up(d->dim_qk, columns) + ca_divide_up(d->dim_v, columns);
-
-    return 3 * values[OWNED_INDEX] * blocks * values[SIMD_WIDTH_INDEX] * sizeof(cl_float);
 }
 
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
