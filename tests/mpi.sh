@@ -35,7 +35,7 @@ limited() {
 bench_over_ranks() {
     json=$(mktemp) text=$(mktemp) failed=0
     limited "$1" -n "$2" "$3" run --mpi --scaling both --repeat 1 --mode all-gather,ring \
-        --json "$json" "fwd f32 h4 q96 k96 d32 causal=tl" "bwd f32 h2 q64 k64 d32 causal=tl alibi" > "$text" 2>&1 ||
+        --json "$json" "fwd f32 h4 q96 k96 d32 causal=tl" "bwd f32 h2 q64 k64 d32 causal=tl alibi score=t5" > "$text" 2>&1 ||
         { cat "$text"; failed=1; }
     [ "$(grep -c '^  fwd' "$text")" = 1 ] || { echo "rank 0 does not speak alone"; cat "$text"; failed=1; }
     [ "$(grep -c '"state": "measured"' "$json")" = 10 ] || { echo "not all were measured"; failed=1; }

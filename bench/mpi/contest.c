@@ -97,7 +97,8 @@ static bool load(struct contest *contest, const struct item *item, struct messag
         return false;
     ranks_copy(&attention->job, sizeof attention->job);
     ranks_copy(attention->name, sizeof attention->name);
-    return true;
+    return ranks_function(&contest->run->ranks, &attention->job.problem.score_function, why) &&
+           ranks_function(&contest->run->ranks, &attention->job.problem.mask_function, why);
 }
 
 static bool describe(struct contest *contest, const char *name, struct message *why)

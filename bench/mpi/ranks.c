@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PIECE_BYTES ((size_t)1 << 30) /* An int counts them. */
@@ -62,6 +63,43 @@ void ranks_copy(void *data, size_t bytes)
     for (size_t at = 0; at < bytes; at += PIECE_BYTES)
         MPI_Bcast((char *)data + at, (int)(bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES),
                   MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+/* Returns the string of rank 0, to be freed. */
+static char *copied_text(const struct ranks *ranks, const char *of_first)
+{
+    const size_t bytes = (size_t)ranks_number(ranks->rank == 0 ? (double)strlen(of_first) + 1 : 0);
+    char *text = malloc(bytes);
+
+    if (text && ranks->rank == 0)
+        memcpy(text, of_first, bytes);
+    if (!text)
+        MPI_Abort(MPI_COMM_WORLD, 1); /* the other ranks wait for bytes */
+    ranks_copy(text, bytes);
+    return text;
+}
+
+bool ranks_function(const struct ranks *ranks, const clattn_function **function,
+                    struct message *why)
+{
+    const bool first = ranks->rank == 0;
+
+    if (ranks_number(first && *function != NULL) == 0)
+        return true;
+    char *name = copied_text(ranks, first ? clattn_function_name(*function) : NULL);
+    char *source = copied_text(ranks, first ? clattn_function_source(*function) : NULL);
+    char *const hash = strrchr(name, ':'); /* the library's functions have none */
+    char reason[200] = "";
+    if (hash)
+        *hash = '\0';
+    const bool ok =
+        first ||
+        (hash ? clattn_function_create(name, source, function, reason, sizeof reason)
+              : clattn_function_read(name, function, reason, sizeof reason)) == CLATTN_SUCCESS ||
+        message_set(why, "function '%s': %s", name, reason);
+    free(source);
+    free(name);
+    return ranks_agree(ranks, ok, why);
 }
 
 void ranks_send(int to, const void *data, size_t bytes)

@@ -6,6 +6,8 @@
 
 #include "cli/message.h"
 
+#include <clattn/function.h>
+
 #include <mpi.h>
 #include <stddef.h>
 
@@ -27,6 +29,10 @@ void ranks_rest(void);
 /* Collective: rank 0 has the number or the bytes, all get them. */
 double ranks_number(double of_first);
 void ranks_copy(void *data, size_t bytes);
+
+/* Collective: rank 0 has a function of the caller's or NULL, and all get one of their own; false if a rank could not make it. */
+bool ranks_function(const struct ranks *ranks, const clattn_function **function,
+                    struct message *why);
 
 /* Bytes from one rank to another, however many. Only these two take part. */
 void ranks_send(int to, const void *data, size_t bytes);

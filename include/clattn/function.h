@@ -65,7 +65,7 @@
  * the workspace is a pointer, with a mask or a bias besides, by the functions on host memory, or if there is no memory for it:
  * then each execution makes the pass.
  *
- * Attention of several ranks (clattn/mpi.h) refuses functions.
+ * In attention of several ranks (clattn/mpi.h) positions are those of the whole, and so are operands.
  *
  * Names of a source's own helpers must not be those of OpenCL C or of clattn's kernels; a prefix avoids that. A source
  * may not include files.

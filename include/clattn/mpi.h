@@ -166,7 +166,9 @@ typedef struct clattn_mpi_prediction {
  *                                  options or library versions differ.
  * @retval CLATTN_INVALID_PROBLEM   As clattn_problem_check().
  * @retval CLATTN_UNSUPPORTED       An operation other than these two; paged or quantized caches, block
- *                                  lists, mask_keys, scores that are handed out, dbias; bias or mask
+ *                                  lists, mask_keys, scores that are handed out, dbias, dfunction; functions in
+ *                                  packed batches, or that ask for p.queries or p.keys, or with an operand of
+ *                                  which a part's elements are no range; bias or mask
  *                                  where heads are exchanged or batches are packed; dropout of packed
  *                                  batches; an innermost stride that is not 1, or a longer one that
  *                                  the rows do not divide; kv_heads that CLATTN_MPI_HEADS cannot divide;
@@ -286,8 +288,8 @@ CLATTN_API clattn_status clattn_mpi_plan_describe(const clattn_mpi_plan *plan,
  * @param queue    On the context's device; what it holds is finished first. Not null.
  * @param tensors  This rank's shards, as clattn_attention_forward() takes them, in buffers (pointers are
  *                 not taken). bias and mask have the rows of the shard's queries, one behind the other,
- *                 and all columns. slopes, sinks, q_lengths, kv_lengths, q_starts, kv_starts, dropout_seed
- *                 and dropout_offset are of the whole and the same on all ranks, and lse is packed (batch,
+ *                 and all columns. slopes, sinks, q_lengths, kv_lengths, q_starts, kv_starts, operands
+ *                 of functions, function_values, function_version, dropout_seed and dropout_offset are of the whole and the same on all ranks, and lse is packed (batch,
  *                 heads, shard's queries). workspace and dropout_place are not given. Not null.
  * @retval CLATTN_SUCCESS           Computed on all ranks.
  * @retval CLATTN_INVALID_ARGUMENT  As clattn_attention_forward(), on any rank; or lengths, starts or seeds

@@ -58,6 +58,7 @@ struct lists {
     const clattn_buffer *sinks, *slopes, *q_lengths, *kv_lengths, *q_starts, *kv_starts;
     cl_ulong seed;
     cl_uint offset;
+    const clattn_function_values *function_values;
 };
 
 /* The lists of the struct of either call. */
@@ -65,7 +66,7 @@ struct lists {
     {                                                                                              \
         &(tensors)->sinks, &(tensors)->slopes, &(tensors)->q_lengths, &(tensors)->kv_lengths,      \
             &(tensors)->q_starts, &(tensors)->kv_starts, (tensors)->dropout_seed,                  \
-            (tensors)->dropout_offset                                                              \
+            (tensors)->dropout_offset, (tensors)->function_values                                  \
     }
 
 static void check_lists(clattn_mpi_plan *plan, const struct lists *lists)
@@ -97,6 +98,8 @@ static uint64_t read_lists(clattn_mpi_plan *plan, const struct lists *lists)
 
     hash = hash_more(hash, &lists->seed, sizeof lists->seed);
     hash = hash_more(hash, &lists->offset, sizeof lists->offset);
+    if (lists->function_values)
+        hash = hash_more(hash, lists->function_values, sizeof *lists->function_values);
     for (size_t n = 0; n < sizeof all / sizeof *all; n++) {
         if (!all[n].to || all[n].count == 0)
             continue;
@@ -199,7 +202,7 @@ static clattn_status agree(clattn_mpi_plan *plan, const uint64_t hash)
     const double begun = MPI_Wtime();
     const clattn_status status =
         fault_agree_alike(plan->communicator, plan->context, &plan->fault, hash,
-                          "lengths, starts, dropout_seed and dropout_offset");
+                          "lengths, starts, function_values, dropout_seed and dropout_offset");
 
     plan->times.waiting += MPI_Wtime() - begun;
     return status;

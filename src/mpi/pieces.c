@@ -45,7 +45,9 @@ clattn_buffer own_heads(const clattn_mpi_plan *plan, const clattn_buffer all)
 
 clattn_dropout_place piece_dropout_place(const clattn_mpi_plan *plan, const struct part *part)
 {
-    if (plan->whole.dropout <= 0.0f)
+    const clattn_problem *whole = &plan->whole;
+
+    if (whole->dropout <= 0.0f && !whole->score_function && !whole->mask_function)
         return (clattn_dropout_place){0};
     return (clattn_dropout_place){.query = (cl_uint)part->q.first,
                                   .key = (cl_uint)part->kv.first,

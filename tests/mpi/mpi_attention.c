@@ -47,6 +47,8 @@ static const char *const cases[] = {
     "f32 h4 q1 k37 d8",
     "f16 b2 h4/2 q100 k100 d16 causal=tl lse",
     "bf16 h4/2 q120 k120 d16 window=40,* alibi sinks",
+    "f32 b2 h4/2 q90 k110 d16 causal=br klen score=t5 visible=dilated lse",
+    "f32 q70 k90 d8 score=sam",
 };
 
 /* Options that need more than the order of rows, so that a ring may not join the chunks of a
@@ -56,6 +58,7 @@ static const char *const ring_cases[] = {
     "f32 h2 q80 k80 d8 causal=tl mask=qk",     "f32 h2 q80 k80 d8 causal=0 dropout=0.3",
     "f32 h2 q80 k80 d8 causal=br qlen",        "f32 h2 q80 k80 d8 causal=tl klen",
     "f32 h2 q80 k80 d8 causal=tl window=70,*", "f32 h2 q80 k80 d8 causal=7",
+    "f32 h2 q80 k80 d8 causal=tl score=t5",
 };
 
 enum {
@@ -199,6 +202,8 @@ static struct tensor_shape local_shape(const struct whole *whole, const struct l
 {
     clattn_problem p = local->problem;
 
+    if (id >= TENSOR_FUNCTION_0 && id <= TENSOR_FUNCTION_5)
+        p = whole->problem;
     if (id == TENSOR_BIAS || id == TENSOR_MASK)
         p.seq_kv = whole->problem.seq_kv;
     return tensor_shape_of(&p, id);

@@ -14,7 +14,7 @@ USAGE = """usage: python -m clattn doctor          what there is, and what to in
 
 
 def program(name: str) -> str | None:
-    beside = Path(__file__).parent / name
+    beside = Path(__file__).parent / (name + ".exe" if sys.platform == "win32" else name)
     return str(beside) if os.access(beside, os.X_OK) else shutil.which(name)
 
 

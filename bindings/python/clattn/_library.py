@@ -2,8 +2,8 @@
 """The shared library and OpenCL's loader, both loaded at the first use and not before.
 
 `import clattn` works where there is no OpenCL at all; the first call says what is missing. The loader is
-the file that the environment variable CLATTN_LIBOPENCL names, else what the system finds as libOpenCL.so.1;
-its symbols are global, and those are what the library, which is linked to none, calls. A call through ctypes.CDLL gives up the GIL.
+the file that the environment variable CLATTN_LIBOPENCL names, else the system's (libOpenCL.so.1, OpenCL.dll, Apple's framework).
+On Linux its symbols are global, and those are what the library, which is linked to none, calls. A call through ctypes.CDLL gives up the GIL.
 """
 from __future__ import annotations
 
@@ -11,14 +11,39 @@ import ctypes
 import ctypes.util
 import logging
 import os
+import sys
 import threading
 from pathlib import Path
-from typing import Any, Optional, Sequence
+from typing import Any, NamedTuple, Optional, Sequence
 
 from . import errors
 
 logger = logging.getLogger("clattn")
 logger.addHandler(logging.NullHandler())
+
+
+class _System(NamedTuple):
+    """What shared libraries are called on a system, and where its OpenCL loader comes from."""
+
+    loaders: list[str]
+    name: str  # of a library of this package
+    installed: str  # the library where there is none beside this file
+    install: str
+
+
+_SYSTEM = {
+    "win32": _System(["OpenCL.dll"], "{}.dll", "clattn.dll", "a driver of the GPU or the CPU brings it"),
+    "darwin": _System(["/System/Library/Frameworks/OpenCL.framework/OpenCL"], "lib{}.dylib", "libclattn.0.1.dylib",
+                      "macOS has it"),
+}.get(sys.platform, _System(
+    ["libOpenCL.so.1"], "lib{}.so", "libclattn.so.0.1",
+    "install one, on Debian and Ubuntu `apt install ocl-icd-libopencl1`, and a driver, such as pocl-opencl-icd for the CPU"))
+
+
+def beside(name: str) -> Path:
+    """The file of a library of this package, as "clattn"."""
+    return Path(__file__).with_name(_SYSTEM.name.format(name))
+
 
 _CL_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "clCreateBuffer": (ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p,
@@ -62,20 +87,19 @@ def _declare(library: ctypes.CDLL, name: str, result: Any, arguments: Sequence[A
 def _load_opencl() -> tuple[str, ctypes.CDLL]:
     named = os.environ.get("CLATTN_LIBOPENCL")
     reasons = []
-    for candidate in [named] if named else ["libOpenCL.so.1", ctypes.util.find_library("OpenCL")]:
+    for candidate in [named] if named else [*_SYSTEM.loaders, ctypes.util.find_library("OpenCL")]:
         try:
             if candidate:
                 return candidate, ctypes.CDLL(candidate, mode=ctypes.RTLD_GLOBAL)
         except OSError as error:
             reasons.append(str(error))
-    raise errors.NoDevice("there is no OpenCL loader (" + "; ".join(reasons or ["no libOpenCL.so.1"]) +
-                          "): install one, on Debian and Ubuntu `apt install ocl-icd-libopencl1`, and a driver, such as "
-                          "pocl-opencl-icd for the CPU; `python -m clattn doctor` says more")
+    raise errors.NoDevice("there is no OpenCL loader (" + "; ".join(reasons or [f"no {_SYSTEM.loaders[0]}"]) +
+                          f"): {_SYSTEM.install}; `python -m clattn doctor` says more")
 
 
 def _load_clattn() -> tuple[str, ctypes.CDLL]:
-    beside = sorted(Path(__file__).parent.glob("libclattn.so*"))
-    candidates = [os.environ.get("CLATTN_LIBRARY"), *map(str, beside), "libclattn.so.0.1"]
+    own = beside("clattn")
+    candidates = [os.environ.get("CLATTN_LIBRARY"), str(own) if own.exists() else None, _SYSTEM.installed]
     for candidate in candidates:
         if candidate:
             try:

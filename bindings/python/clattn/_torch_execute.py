@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from . import _declarations as c
-from ._library import check, check_cl, load
+from ._library import beside, check, check_cl, load
 from ._views import View, view
 from .attention import Arguments
 from .context import Context, default_context
@@ -64,7 +63,7 @@ class Prepared(NamedTuple):
 class _Functions:
     def __init__(self) -> None:
         loaded = load()
-        self.call_on_host = ctypes.CDLL(str(Path(__file__).with_name("libclattn_call_on_host.so"))).clattn_call_on_host
+        self.call_on_host = ctypes.CDLL(str(beside("clattn_call_on_host"))).clattn_call_on_host
         self.call_on_host.restype = ctypes.c_int
         self.call_on_host.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p,
                                       ctypes.c_void_p]

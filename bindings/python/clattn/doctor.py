@@ -15,6 +15,11 @@ from . import _library, errors
 from .context import Context
 
 _ICD_FOLDERS = ["/etc/OpenCL/vendors", os.path.join(sys.prefix, "etc", "OpenCL", "vendors")]
+_WINDOWS_ADVICE = """what to install:
+  GPU    the driver of its maker (AMD, Intel, NVIDIA, Qualcomm), which brings OpenCL.dll
+  CPU    Intel's OpenCL runtime for processors, of other makers' as well
+a machine without any: "OpenCL and OpenGL Compatibility Pack" of the Microsoft Store"""
+_MAC_ADVICE = "macOS brings OpenCL with it: a device is missing where a machine is virtual"
 _ADVICE = """what to install, as root:
   CPU          apt install pocl-opencl-icd
   Intel GPU    apt install intel-opencl-icd
@@ -51,6 +56,28 @@ def _loader() -> None:
     if len(_mapped("libOpenCL")) > 1:
         print("  several loaders in one process: objects of one may be unknown to drivers of another; CLATTN_LIBOPENCL "
               "chooses")
+
+
+def _registered() -> list[str]:
+    """Drivers that Windows' registry has, for the loader."""
+    import winreg
+
+    found = []
+    try:
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"SOFTWARE\Khronos\OpenCL\Vendors") as key:
+            for index in range(winreg.QueryInfoKey(key)[1]):
+                found.append(winreg.EnumValue(key, index)[0])
+    except OSError:
+        pass
+    return found
+
+
+def _drivers() -> None:
+    if sys.platform == "win32":
+        print("drivers (of the registry; those of display drivers are found besides)")
+        print("\n".join(f"  {file}{_why_not(file)}" for file in _registered()) or "  none")
+    elif sys.platform != "darwin":
+        _icd_files()
 
 
 def _icd_files() -> None:
@@ -133,10 +160,11 @@ def doctor() -> int:
     """Prints what there is. 0 if attention can be computed, else 1, with what to do."""
     _variables()
     try:
-        for part in (_icd_files, _loader, _devices, _default):
+        for part in (_drivers, _loader, _devices, _default):
             part()
     except errors.Error as error:
         libs = os.path.join(sysconfig.get_path("purelib"), "pyopencl", ".libs")
-        print(f"\n{error}\n{_ADVICE.format(libs=libs)}")
+        advice = {"win32": _WINDOWS_ADVICE, "darwin": _MAC_ADVICE}.get(sys.platform, _ADVICE.format(libs=libs))
+        print(f"\n{error}\n{advice}")
         return 1
     return 0

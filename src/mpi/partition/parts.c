@@ -168,7 +168,8 @@ static bool only_order_counts(const clattn_problem *whole)
         (whole->diagonal == CLATTN_BOTTOM_RIGHT && whole->seq_q == whole->seq_kv) ||
         (whole->diagonal == CLATTN_OFFSET && whole->diagonal_offset == 0);
     const bool counts = whole->alibi || whole->bias || whole->mask || whole->dropout > 0.0f ||
-                        whole->q_lengths || whole->kv_lengths || whole->total_q || whole->total_kv;
+                        whole->q_lengths || whole->kv_lengths || whole->total_q ||
+                        whole->total_kv || whole->score_function || whole->mask_function;
 
     return whole->causal && from_first && !counts && whole->window_left == CLATTN_UNLIMITED &&
            whole->window_right == CLATTN_UNLIMITED;
