@@ -223,9 +223,9 @@ Test(reference_functions, refusals) {
 
 /* The functions of the library can be judged. */
 Test(reference_functions, library) {
-    static const char *const names[] = {"alibi",          "dilated",   "documents", "draft_tree",
-                                        "neighborhood",   "prefix_lm", "sam",       "softcap",
-                                        "sliding_window", "swin",      "t5",        "temperature"};
+    static const char *const names[] = {
+        "alibi",   "dilated",        "documents", "draft_tree", "neighborhood", "prefix_lm",  "sam",
+        "softcap", "sliding_window", "swin",      "t5",         "t5_decoder",   "temperature"};
 
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         const clattn_function *f;

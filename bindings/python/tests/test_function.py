@@ -287,3 +287,17 @@ def test_lists_of_a_mask_function():
     for wrong, says in (((70, 150), "shape must be .batch"), ((0, 1, 70, 150), "shape")):
         with pytest.raises(clattn.InvalidArgument, match=says):
             clattn.function_blocks(mask, wrong)
+
+
+def test_differential_attention_is_two_calls(rng):
+    """Softmax of one half of each head's queries and keys less `factor` times that of the other (T. Ye et al., 2024), on views
+    of tensors that hold both halves."""
+    q, k = (rng.normal(size=(2, 2, 4, 9, 32)).astype(np.float32) for _ in range(2))  # (half, batch, heads, seq, dim)
+    v, factor = rng.normal(size=(2, 4, 9, 32)).astype(np.float32), 0.3
+    one, other = (clattn.attention(q[half], k[half], v, causal="tl") for half in range(2))
+    weights = []
+    for half in range(2):
+        s = q[half].astype(float) @ k[half].astype(float).swapaxes(-1, -2) / np.sqrt(32)
+        w = np.exp(np.where(np.tril(np.ones((9, 9), bool)), s, -np.inf))
+        weights.append(w / w.sum(-1, keepdims=True))
+    np.testing.assert_allclose(one - factor * other, (weights[0] - factor * weights[1]) @ v, atol=2e-6)
