@@ -171,6 +171,8 @@ static const char *packed_dimensions(enum input input)
     case INPUT_BLOCK_OFFSETS:
     case INPUT_BLOCK_ENTRIES:
         return "013";
+    case INPUT_TOPK_INDICES:
+        return "0123";
     default:
         return "3";
     }

@@ -140,6 +140,25 @@ static bool is_listed(const struct reference *r, const struct query *query, size
     return listed;
 }
 
+/* Returns whether the query's list of chosen keys has key j. */
+static bool is_chosen(const struct reference *r, const struct query *query, size_t j)
+{
+    const struct tensor_shape *shape = &r->shape[TENSOR_TOPK_INDICES];
+    size_t block, row;
+    int32_t key = -1;
+
+    if (!tensor_locate_query(r->problem, r->view, query->b, query->i, &block, &row))
+        return false;
+    const size_t first =
+        tensor_index(shape, block, r->problem->topk_heads ? query->kv_head : 0, row, 0);
+    for (size_t n = 0; n < r->problem->topk; n++) {
+        memcpy(&key, r->view->at[TENSOR_TOPK_INDICES] + 4 * (first + n), sizeof key);
+        if (key >= 0 && (size_t)key == j)
+            return true;
+    }
+    return false;
+}
+
 /* Returns whether the mask, which may have columns for the last keys in use alone, lets a key
  * through. */
 static bool lets_through(const struct reference *r, const struct query *query, size_t j)
@@ -249,6 +268,8 @@ bool reference_sees(const struct reference *r, const struct query *query, size_t
         return false;
     if (p->block_q > 0 && r->view->at[TENSOR_BLOCK_OFFSETS] != NULL &&
         !is_listed(r, query, j, &full))
+        return false;
+    if (p->topk > 0 && r->view->at[TENSOR_TOPK_INDICES] != NULL && !is_chosen(r, query, j))
         return false;
     if (!full && (!lets_through(r, query, j) || !function_sees(r, query, j)))
         return false;

@@ -70,6 +70,9 @@ INLINE const struct arguments *enter_sequence(struct arguments *args, struct att
     find_rows_of(args->q_starts, sequence, shape->total_q, shape->seq_q, &first, &shape->seq_q);
     args->q += first * shape->q_stride[2];
     args->o += first * shape->o_stride[2];
+#if HAS_TOPK
+    args->topk_indices += first * shape->topk;
+#endif
 #ifdef UNIT_DO /* only programs of gradients define the strides */
     args->d_o += first * shape->d_o_stride[2];
     args->dq += first * shape->dq_stride[2];

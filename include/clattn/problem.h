@@ -60,6 +60,17 @@
  * with CLATTN_BLOCK_FULL if one of its entries has it. A query whose row lists nothing sees no key.
  * clattn/blocks.h makes lists.
  *
+ * Chosen keys (token-sparse attention). With topk, each query has a list of topk key numbers, int32_t in device memory,
+ * topk_indices, packed (batch, 1, seq_q, topk); with topk_heads each kv head has a list of its own, (batch, kv_heads,
+ * seq_q, topk). With total_q the rows are those of all sequences, (1, 1 or kv_heads, total_q, topk); keys count from the
+ * first of their sequence. A query sees the keys of its list that causality, windows, lengths, the mask, the bias and the
+ * mask function leave visible: the list hides all others, and they are not read. So a list has the keys that an
+ * indexer chose (DeepSeek V3.2, GLM-5). Entries stand in any order; -1 stands for none.
+ * Whatever a list holds, nothing outside the keys is read: an entry that is no key of the batch counts as -1. A key that
+ * stands several times is seen once, as in a mask, so that lists may be joined. A query whose list names no visible key
+ * sees no key. The list of all keys gives what attention without lists gives, within rounding. Forward only, without
+ * block lists, scores and key_sums. As yet the family "naive" alone computes it: a work-item a query, without tiles.
+ *
  * Backward. Given do, the gradient of some loss with respect to o, and o and lse as forward wrote
  * them, with p' the weights after dropout and w = p' / p:
  *
@@ -604,8 +615,11 @@ typedef struct clattn_problem {
                        total_kv) floats; see "Sums of weights". Needs lse; not backward. */
     int invariant; /**< Not 0: a query's results have the same bits whatever stands beside it; see "Batch
                         invariance". Forward only. */
+    size_t topk;    /**< Keys in each query's list of chosen ones, up to 2^31 - 1; 0: a query may see all. Forward only;
+                         see "Chosen keys". */
+    int topk_heads; /**< Not 0: each kv head has lists of its own; 0: a query's heads share one. */
     size_t
-        reserved[28]; /**< Zeros: room for members of attention in later versions, of which 0 means
+        reserved[26]; /**< Zeros: room for members of attention in later versions, of which 0 means
                               none. */
     union {
         clattn_projection_problem projection; /**< The problem of CLATTN_PROJECTION. */
@@ -750,6 +764,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     sinks qlen klen invariant lse odtype=f32 strict
  *     maskkeys=N             mask_keys, where not 0
  *     totalq=N totalkv=N     total_q and total_kv, where not 0
+ *     topk=N topkheads       topk, where not 0; topk_heads
  *     scores=raw|softcap|bias|weights
  *     score=F visible=F      score_function and mask_function: one of the library, such as t5, a file, or "NAME:HASH" as
  *                            clattn_function_name() has it, of a function that this process has made or that

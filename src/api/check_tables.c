@@ -120,6 +120,19 @@ static clattn_status check_blocks(const clattn_problem *p, const struct integers
     return CLATTN_SUCCESS;
 }
 
+/* Lists of chosen keys: keys, or -1. */
+static clattn_status check_chosen(const clattn_problem *p, const struct integers *lists,
+                                  char *reason, size_t bytes)
+{
+    for (size_t n = 0; n < lists->count; n++)
+        if (lists->at[n] < -1 || (lists->at[n] >= 0 && (size_t)lists->at[n] >= p->seq_kv))
+            return ca_status_with(CLATTN_INVALID_ARGUMENT, reason, bytes,
+                                  "topk_indices: entry %zu of list %zu is %d but must be a key "
+                                  "below seq_kv, %zu, or -1",
+                                  n % p->topk, n / p->topk, lists->at[n], p->seq_kv);
+    return CLATTN_SUCCESS;
+}
+
 /* All that is looked at. */
 static clattn_status check_all(const clattn_problem *p, const struct integers *of, char *reason,
                                size_t bytes)
@@ -135,7 +148,8 @@ static clattn_status check_all(const clattn_problem *p, const struct integers *o
         (status = check_starts(&of[CA_KV_STARTS], "kv_starts", "total_kv", p->total_kv, "seq_kv",
                                p->seq_kv, reason, bytes)) == CLATTN_SUCCESS &&
         (status = check_blocks(p, &of[CA_BLOCK_OFFSETS], &of[CA_BLOCK_ENTRIES], reason, bytes)) ==
-            CLATTN_SUCCESS)
+            CLATTN_SUCCESS &&
+        (status = check_chosen(p, &of[CA_TOPK_INDICES], reason, bytes)) == CLATTN_SUCCESS)
         status = check_pages(p, &of[CA_PAGE_TABLE], &of[CA_KV_LENGTHS], reason, bytes);
     return status;
 }
@@ -157,7 +171,7 @@ clattn_status clattn_check_tables(const clattn_plan *plan, cl_command_queue queu
         [CA_Q_LENGTHS] = &tensors->q_lengths,         [CA_KV_LENGTHS] = &tensors->kv_lengths,
         [CA_PAGE_TABLE] = &tensors->page_table,       [CA_Q_STARTS] = &tensors->q_starts,
         [CA_KV_STARTS] = &tensors->kv_starts,         [CA_BLOCK_OFFSETS] = &tensors->block_offsets,
-        [CA_BLOCK_ENTRIES] = &tensors->block_entries,
+        [CA_BLOCK_ENTRIES] = &tensors->block_entries, [CA_TOPK_INDICES] = &tensors->topk_indices,
     };
     for (unsigned n = 0; n < CA_WORKSPACE && status == CLATTN_SUCCESS; n++)
         if (looked_at[n])

@@ -24,6 +24,8 @@ static const char *refusal_of(const clattn_problem *p, const int members)
         return "scores are not handed out by several ranks";
     if (p->dbias)
         return "dbias is not distributed";
+    if (p->topk)
+        return "lists of chosen keys are not divided among ranks";
     if (p->key_sums)
         return "key_sums are not handed out by several ranks";
     if (p->invariant)

@@ -78,6 +78,7 @@ static clattn_status check_rules(const clattn_multihead *layer, char *reason, si
         {"layouts of q, k, v, o and their gradients must be zeros in a layer", any_layout(p)},
         {"lse must be 0 in a layer: training keeps it", p->lse != 0},
         {"key_sums must be 0 in a layer: its caller has no cache of keys", p->key_sums != 0},
+        {"topk must be 0 in a layer: its caller chooses no keys", p->topk != 0},
         {"dlse must be 0 in a layer: its caller has no lse", p->dlse != 0},
         {"k_cache, v_cache and o_f32 must be 0 in a layer: it makes k, v and o itself",
          p->k_cache || p->v_cache || p->o_f32},

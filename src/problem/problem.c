@@ -298,6 +298,13 @@ static clattn_status check_outputs(const clattn_problem *p, char *reason, size_t
         {"key_sums and scores=mean need lse, from which weights are computed again",
          ca_has_weight_sums(p) && !p->lse},
         {"block lists exclude key_sums and scores=mean", ca_has_weight_sums(p) && p->block_q},
+        {"topk is an option of forward only", p->topk && backward},
+        {"topk exceeds 2^31 - 1", p->topk > INT32_MAX},
+        {"topk_heads is given, but there is no topk", p->topk_heads && !p->topk},
+        {"topk excludes block lists: both say which keys a query sees", p->topk && p->block_q},
+        {"topk excludes scores and key_sums, which are of all keys",
+         p->topk && (p->scores != CLATTN_SCORES_NONE || p->key_sums)},
+        {"topk excludes invariant: no tile of a list is one of the cache", p->topk && p->invariant},
         {"dbias is wanted, but there is no bias", p->dbias && !p->bias},
         {"dslopes is wanted, but there is no alibi", p->dslopes && !p->alibi},
         {"alibi_symmetric is given, but there is no alibi", p->alibi_symmetric && !p->alibi},
@@ -570,6 +577,8 @@ double ca_attention_flops(const clattn_problem *problem)
         pairs = clamped_sum(queries, d + (double)p.window_right + 1.0, keys);
     if (p.window_left != CLATTN_UNLIMITED)
         pairs -= clamped_sum(queries, d - (double)p.window_left, keys);
+    if (p.topk)
+        pairs = fmin(pairs, queries * (double)p.topk);
     if (p.block_q)
         pairs = fmin(pairs, (double)p.max_blocks * (double)p.block_q * (double)p.block_kv);
     /* Packed sequences together have no more queries or keys than there are rows. */

@@ -131,6 +131,11 @@ size_t ca_scores_heads(const clattn_problem *p)
     return p->scores == CLATTN_SCORES_MEAN ? 1 : p->heads;
 }
 
+size_t ca_topk_heads(const clattn_problem *p)
+{
+    return p->topk_heads ? p->kv_heads : 1;
+}
+
 size_t ca_query_batch(const clattn_problem *p)
 {
     return p->total_q ? 1 : p->batch;

@@ -100,6 +100,9 @@ size_t ca_mask_keys(const clattn_problem *p);
 /* Heads of the score matrix that is handed out: one of means over heads. */
 size_t ca_scores_heads(const clattn_problem *p);
 
+/* Heads that have lists of chosen keys of their own. */
+size_t ca_topk_heads(const clattn_problem *p);
+
 /* Return how many blocks of rows q and o have, and the rows of each. Blocks are batches, or a
  * single one of all packed sequences. */
 size_t ca_query_batch(const clattn_problem *p);

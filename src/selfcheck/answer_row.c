@@ -199,6 +199,25 @@ static int listed(const struct ca_trust_case *c, const struct ca_trust_row *row,
     return said;
 }
 
+/* Returns whether the row's list of chosen keys, if there is one, has key j. */
+static int is_chosen(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t head = p->topk_heads ? row->h / (p->heads / p->kv_heads) : 0;
+    size_t block, place;
+
+    if (!p->topk)
+        return 1;
+    if (!ca_trust_locate_query(c, row->b, row->i, &block, &place))
+        return 0;
+    const cl_int *list = (const cl_int *)(const void *)ca_trust_elements(c, CA_TOPK_INDICES) +
+                         ((block * ca_topk_heads(p) + head) * ca_query_rows(p) + place) * p->topk;
+    for (size_t n = 0; n < p->topk; n++)
+        if (list[n] >= 0 && (size_t)list[n] == j)
+            return 1;
+    return 0;
+}
+
 /* Returns whether the mask, if there is one, lets the row see key j. */
 static int lets_through(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j)
 {
@@ -223,7 +242,7 @@ int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *
     const int said = p->block_q && row->i < row->queries ? listed(c, row, j) : 1;
     size_t block, place;
 
-    return said && row->i < row->queries && j < row->keys &&
+    return said && row->i < row->queries && j < row->keys && is_chosen(c, row, j) &&
            ca_trust_locate_key(c, row->b, j, &block, &place) &&
            (p->window_left == CLATTN_UNLIMITED || key >= now - p->window_left) &&
            (p->window_right == CLATTN_UNLIMITED || key <= now + p->window_right) &&

@@ -59,6 +59,30 @@ static void fill_lists(struct ca_trust_case *c)
     }
 }
 
+/* Returns whether key j is of no list of chosen keys. */
+static int unchosen(const clattn_problem *p, size_t j)
+{
+    return p->topk && p->seq_kv > 1 && j == hidden_key(p);
+}
+
+/* Lists of chosen keys: two in five of their entries are no key, or a key that the list has already. */
+static void fill_chosen(struct ca_trust_case *c)
+{
+    const clattn_problem *p = &c->problem;
+    const cl_int none[] = {-1, INT32_MIN, INT32_MAX, (cl_int)p->seq_kv};
+    const size_t lists = ca_query_batch(p) * ca_topk_heads(p) * ca_query_rows(p);
+    cl_int *list = (cl_int *)(void *)ca_trust_elements(c, CA_TOPK_INDICES);
+
+    for (size_t row = 0; p->topk && row < lists; row++, list += p->topk)
+        for (size_t n = 0; n < p->topk; n++) {
+            const size_t key = p->seq_kv ? (row * 11 + n * 5) % p->seq_kv : 0;
+            list[n] = n % 5 == 3         ? none[(row + n) % 4]
+                      : n % 5 == 4       ? list[n - 3]
+                      : unchosen(p, key) ? -1
+                                         : (cl_int)key;
+        }
+}
+
 static float hidden_value(size_t n)
 {
     return n % 3 == 0 ? NAN : n % 3 == 1 ? HUGE_VALUE_BEHIND_MASK : -INFINITY;
@@ -115,10 +139,10 @@ static void fill_rows(struct ca_trust_case *c, unsigned argument, const struct c
         for (size_t h = 0; h < t->sizes[1]; h++)
             for (size_t s = 0; s < t->sizes[2]; s++) {
                 const size_t n = b + s / longest, row = s % longest;
-                const int hidden = of_queries
-                                       ? row >= queries_in_use(p, n)
-                                       : row >= keys_in_use(p, n) || unlisted(p, row) ||
-                                             (p->mask && !p->block_q && row == hidden_key(p));
+                const int hidden =
+                    of_queries ? row >= queries_in_use(p, n)
+                               : row >= keys_in_use(p, n) || unlisted(p, row) || unchosen(p, row) ||
+                                     (p->mask && !p->block_q && row == hidden_key(p));
                 fill_row(c, argument, t,
                          b * t->layout.stride[0] + h * t->layout.stride[1] +
                              s * t->layout.stride[2],
@@ -169,7 +193,7 @@ static void fill_pool(struct ca_trust_case *c, unsigned argument, const struct c
                 const size_t b = n / ca_table_pages(p);
                 const size_t j = n % ca_table_pages(p) * p->page_size + s;
                 size_t page, row;
-                if (j < keys_in_use(p, b) && !(p->mask && j == hidden_key(p)) &&
+                if (j < keys_in_use(p, b) && !(p->mask && j == hidden_key(p)) && !unchosen(p, j) &&
                     ca_trust_locate_key(c, b, j, &page, &row))
                     fill_row(c, argument, t,
                              page * t->layout.stride[0] + h * t->layout.stride[1] +
@@ -394,6 +418,7 @@ int ca_attention_case_make(struct ca_trust_case *c, clattn_context *ctx, const c
     fill_plain(c, &state);
     fill_lists(c);
     fill_functions(c, &state);
+    fill_chosen(c);
     if (p->operation == CLATTN_BACKWARD) {
         fill_rows(c, CA_O, &tensors[CA_O], &state);
         fill_rows(c, CA_DO, &tensors[CA_DO], &state);
@@ -475,6 +500,7 @@ int ca_attention_case_make_ordinary(struct ca_trust_case *c, clattn_context *ctx
     fill_mask(c, &state);
     fill_lists(c);
     fill_functions(c, &state);
+    fill_chosen(c);
     fill_lengths(c, CA_Q_LENGTHS, p->seq_q, &state);
     fill_lengths(c, CA_KV_LENGTHS, p->seq_kv, &state);
     fill_starts(c, CA_Q_STARTS, p->seq_q, p->total_q);

@@ -68,6 +68,8 @@ static clattn_problem shrink(const clattn_problem *real, size_t n)
     ca_layout_spread(15, (size_t[]){p.batch, p.heads, p.seq_q, p.seq_kv}, &p.bias_layout);
     if (p.block_q)
         p.max_blocks = ca_block_rows(&p) * ca_block_columns(&p);
+    if (p.topk) /* some entries are no keys */
+        p.topk = p.seq_kv / 2 + 3;
     if (p.mask_keys) /* the hidden key has a column */
         p.mask_keys = p.seq_kv - p.seq_kv / 3;
     ca_layout_spread(15, (size_t[]){p.batch, p.heads, p.seq_q, ca_mask_keys(&p)}, &p.mask_layout);

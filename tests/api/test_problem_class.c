@@ -39,7 +39,7 @@ static clattn_problem extreme_problem(struct rng *r)
 }
 
 /* The conditions of a program, counted here anew from the kernels' sources. */
-enum { NUM_DEFINES = 40 };
+enum { NUM_DEFINES = 41 };
 static void defines_of(const clattn_problem *problem, size_t defines[NUM_DEFINES])
 {
     const struct ca_problem given = ca_problem_own(problem);
@@ -290,6 +290,8 @@ Test(problem_class, alike_and_distant) {
         clattn_problem p = n % 4 ? varied(&r, all[n - 1]) : random_problem(&r);
         p.invariant = p.invariant && p.dropout == 0.0f && !p.block_q && !p.mask_keys && !p.scores &&
                       !p.key_sums;
+        p.topk = p.block_q || p.scores || p.key_sums || p.invariant ? 0 : p.topk;
+        p.topk_heads = p.topk_heads && p.topk;
         if (rng_one_in(&r, 4))
             random_functions_of_some(&r, &p);
         if (!p.lse || p.block_q) { /* after a variation */

@@ -53,6 +53,7 @@ static int same(const clattn_problem *a, const clattn_problem *b)
            a->invariant == b->invariant && a->scores == b->scores && x.k_cache == y.k_cache &&
            x.v_cache == y.v_cache && a->mask_keys == b->mask_keys && a->page_size == b->page_size &&
            a->pages == b->pages && a->total_q == b->total_q && a->total_kv == b->total_kv &&
+           a->topk == b->topk && a->topk_heads == b->topk_heads &&
            a->score_function == b->score_function && a->mask_function == b->mask_function;
 }
 
@@ -68,6 +69,7 @@ Test(problem_text, what_is_printed) {
         "fwd bf16 b2 h3 q5 k7 d3 vcache=f32",
         "fwd f16 b4 h8 q1 k4096 d128 k=bshd v=bshd kcache=q8_0 vcache=q8_0 page=16 pages=900 klen",
         "fwd f16 b64 h32/8 q4096 k4096 d128 causal=br lse totalq=90000 totalkv=90001",
+        "fwd bf16 b4 h16/2 q8 k4096 d576/512 page=64 pages=300 causal=br topkheads topk=2048",
         "fwd f16 b2 h3 q5 k7 d64 lse odtype=f32 scores=raw",
         "bwd bf16 b2 h3 q5 k7 d64 odtype=f32",
         "fwd bf16 b1 h3 q5 k7 d64 lse strict",
@@ -135,7 +137,7 @@ Test(problem_text, refusals) {
         {"fwd f32 q1 d32 kcache", "kcache"},
         {"fwd f32 q1 d32 kcache=", "kcache"},
         {"fwd f32 q1 d32 kcache=plain", "kcache"},
-        {"fwd f32 q1 d32 vcache=q5_0", "vcache"},
+        {"fwd f32 q1 d32 vcache=q5_9", "vcache"},
         {"fwd f32 q1 d32 vcache=q8_0 vcache=q4_0", "vcache"},
         {"fwd f32 q1 d33/32 kcache=q8_0", "k is quantized"},
         {"bwd f32 q1 d32 vcache=q8_0", "v_cache"},

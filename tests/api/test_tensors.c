@@ -62,6 +62,12 @@ Test(tensors, of_forward) {
                    "slopes f32 read 4 1", "page_table i32 read 2,3 3,1", "q_starts i32 read 3 1");
 }
 
+Test(tensors, of_chosen_keys) {
+    EXPECT_TENSORS("fwd f32 b2 h6/3 q4 k9 d8 topk=5 topkheads", "q f32 read 2,6,4,8 192,32,8,1",
+                   "k f32 read 2,3,9,8 216,72,8,1", "v f32 read 2,3,9,8 216,72,8,1",
+                   "o f32 written 2,6,4,8 192,32,8,1", "topk_indices i32 read 2,3,4,5 60,20,5,1");
+}
+
 Test(tensors, of_backward) {
     EXPECT_TENSORS("bwd f16 b2 h4 q8 k8 d8 lse bias=f16:hqk blocks=4x2:7:h dbias",
                    "q f16 read 2,4,8,8 256,64,8,1", "k f16 read 2,4,8,8 256,64,8,1",

@@ -10,6 +10,7 @@
 #include "families/weight_sums/weight_sums.h"
 #include "problem/problem.h"
 #include "program/program.h"
+#include "program/program_function.h"
 #include "program/program_options.h"
 #include "program/program_parameters.h"
 #include "tests/trials/random_problem.h"
@@ -98,6 +99,9 @@ static const struct {
     {NULL, "merge f32 b1 h32 q512 d128 n4"},
     {NULL, "merge f16 b1 h32 q512 d128 n1 accumulate"},
     {NULL, "append f16 b16 h32/8 q1 k4096 d128 klen rope=halves:128:10000 queries"},
+    {NULL, "fwd f16 b1 h16 q4096 k4096 d128 score=temperature"},
+    {NULL, "fwd f32 b1 h8 q4096 k4096 d64 score=t5 visible=sliding_window"},
+    {NULL, "bwd f16 b1 h16 q4096 k4096 d64 score=t5 dfunction"},
     {NULL, "bwd2 f32 b2 h8/2 q512 d64 causal=tl"},
     {NULL, "bwd2 f16 b1 h8 q512 d128"},
     {NULL, "append f16 b16 h32/8 q1 k4096 d128 kcache=q8_0 vcache=q4_0 slots"},
@@ -161,14 +165,16 @@ static void write_source(const struct output *out, const struct ca_family *famil
 static void write_parameters(const struct output *out, size_t number,
                              const struct ca_family *family, const struct ca_problem *p)
 {
-    char name[32], text[CA_PARAMETERS_TEXT];
+    char name[32], text[CA_PARAMETERS_TEXT], *functions = ca_program_function_text(&p->normal);
 
-    if (!ca_program_parameters(family, p, text, sizeof text))
+    if (!functions || !ca_program_parameters(family, p, text, sizeof text))
         exit(2);
     snprintf(name, sizeof name, "%zu.h", number);
     FILE *file = open_in(out->folder, name);
     fputs(text, file);
+    fputs(functions, file);
     fclose(file);
+    free(functions);
 }
 
 static void write_kernels(FILE *out, const struct ca_candidate *c, const struct ca_problem *p,

@@ -23,6 +23,8 @@ void fill_input(const clattn_problem *p, enum tensor_id id, const struct tensor_
         else if (id == TENSOR_Q_STARTS || id == TENSOR_KV_STARTS)
             ((cl_int *)(void *)bytes)[n] =
                 (cl_int)((id == TENSOR_Q_STARTS ? p->total_q : p->total_kv) * n / p->batch);
+        else if (id == TENSOR_TOPK_INDICES) /* some are no key */
+            ((cl_int *)(void *)bytes)[n] = (cl_int)rng_below(r, p->seq_kv + 3) - 1;
         else if (id == TENSOR_BLOCK_OFFSETS || id == TENSOR_BLOCK_ENTRIES)
             ((cl_int *)(void *)bytes)[n] = (cl_int)rng_below(
                 r, id == TENSOR_BLOCK_OFFSETS ? p->max_blocks + 2 : p->seq_kv / p->block_kv + 2);

@@ -44,6 +44,7 @@ enum option {
     V_CACHE,
     SCORES,
     PAGES,
+    TOPK,
     DBIAS, /* of backward */
     DSLOPES,
     DSINKS,
@@ -93,7 +94,8 @@ static const struct {
     [K_CACHE] = {"cache of k", OTHER_DTYPE + 1, 1}, /* as k; in blocks; in another dtype */
     [V_CACHE] = {"cache of v", OTHER_DTYPE + 1, 1},
     [SCORES] = {"scores", 5, 1},
-    [PAGES] = {"pages", 3, 1}, /* none; pages that tiles may cross; pages of whole tiles */
+    [PAGES] = {"pages", 3, 1},      /* none; pages that tiles may cross; pages of whole tiles */
+    [TOPK] = {"chosen keys", 3, 1}, /* none; a list for all heads; one for each kv head */
     [PACKED] = {"packed batches", 4, 3}, /* none; packed queries; packed keys; both packed */
     [SCORE_FUNCTION] = {"score function", 2, 3},
     [MASK_FUNCTION] = {"mask function", 2, 3},
@@ -196,7 +198,9 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
     if (level[PAGES])
         p.page_size = level[PAGES] == 1 ? RNG_PICK(r, 1, 2, 3, 8, 13, 100)
                                         : RNG_PICK(r, 16, 32, 64, 64, 128, 256);
-    p.pages = p.page_size != 0;    /* how many: with the shape */
+    p.pages = p.page_size != 0; /* how many: with the shape */
+    p.topk = level[TOPK] != 0;
+    p.topk_heads = level[TOPK] == 2;
     p.total_q = level[PACKED] & 1; /* how many: with the shape */
     p.total_kv = level[PACKED] >> 1;
     p.dfunction =
@@ -443,6 +447,7 @@ static struct row row_of(const struct problem_kind *kind)
                        [V_CACHE] = cache_level(p->v_cache),
                        [SCORES] = (size_t)p->scores,
                        [PAGES] = p->page_size ? 1 + (p->page_size % 16 == 0) : 0,
+                       [TOPK] = (size_t)((p->topk != 0) + (p->topk_heads != 0)),
                        [PACKED] = (p->total_q != 0) + 2 * (p->total_kv != 0),
                        [SCORE_FUNCTION] = p->score_function != NULL,
                        [MASK_FUNCTION] = p->mask_function != NULL,

@@ -68,8 +68,10 @@ static void draw_results(struct rng *r, clattn_problem *p)
             p->key_sums = !may_show || rng_one_in(r, 2);
             p->scores = p->key_sums ? p->scores : CLATTN_SCORES_MEAN;
         }
-        p->invariant = p->dropout == 0.0f && !p->block_q && !p->mask_keys && !p->scores &&
-                       !p->key_sums && rng_one_in(r, 3);
+        p->topk = !p->block_q && !p->scores && !p->key_sums && rng_one_in(r, 6);
+        p->topk_heads = p->topk && rng_one_in(r, 2);
+        p->invariant = !p->topk && p->dropout == 0.0f && !p->block_q && !p->mask_keys &&
+                       !p->scores && !p->key_sums && rng_one_in(r, 3);
     }
 }
 
@@ -301,6 +303,8 @@ clattn_problem random_shape(struct rng *r, const struct problem_kind *kind)
             1 + rng_below(r, rng_one_in(r, 2) && p.seq_q < p.seq_kv ? p.seq_q + 1 : p.seq_kv);
     if (p.mask)
         p.mask_layout = draw_pair_layout(r, &p, ca_mask_keys(&p));
+    if (p.topk)
+        p.topk = RNG_PICK(r, 1, 2, 5, 16, 33, 100);
     if (p.block_q) {
         p.max_blocks = 1 + rng_below(r, (p.seq_q / p.block_q + 1) * (p.seq_kv / p.block_kv + 1));
         p.block_batches = rng_one_in(r, 2);

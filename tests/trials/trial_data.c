@@ -354,6 +354,17 @@ static void fill_dlse(struct trial *t, struct rng *r)
         value_set(CLATTN_F32, first(x), at, poison(&t->problem, r));
 }
 
+/* Lists of chosen keys, in which a key in ten is none, and some stand twice. */
+static void fill_chosen(struct host_tensor *x, struct rng *r, size_t keys)
+{
+    const cl_int none[] = {-1, -1, INT32_MIN, INT32_MAX, (cl_int)keys, (cl_int)keys + 7};
+    cl_int *entries = x->shape.present ? (cl_int *)(void *)first(x) : NULL;
+
+    for (size_t n = 0; entries && n < x->shape.extent; n++)
+        entries[n] =
+            keys == 0 || rng_one_in(r, 10) ? none[rng_below(r, 6)] : (cl_int)rng_below(r, keys);
+}
+
 static void fill_attention(struct trial *t, struct rng *r)
 {
     const clattn_problem *p = &t->problem;
@@ -370,6 +381,7 @@ static void fill_attention(struct trial *t, struct rng *r)
     fill_lengths(&t->tensor[TENSOR_KV_LENGTHS], r, p->seq_kv);
     fill_starts(&t->tensor[TENSOR_Q_STARTS], r, p->seq_q, p->total_q);
     fill_starts(&t->tensor[TENSOR_KV_STARTS], r, p->seq_kv, p->total_kv);
+    fill_chosen(&t->tensor[TENSOR_TOPK_INDICES], r, p->seq_kv);
     if (p->page_size > 0)
         fill_pages(&t->tensor[TENSOR_PAGE_TABLE], r, p->pages);
     fill_mask(&t->tensor[TENSOR_MASK], r);

@@ -78,6 +78,7 @@ class ForwardOptions(Options, total=False):
     """Those of attention() alone."""
 
     invariant: bool
+    topk_indices: Optional[Array]
     page_table: Optional[Array]
     cache: Union[None, str, Tuple[Optional[str], Optional[str]]]
     check_tables: bool

@@ -242,6 +242,8 @@ class Arguments:
         self._matrices(given("mask"), given("bias"))
         if given("blocks") is not None:
             self._blocks(given("blocks"))
+        if given("topk_indices") is not None:
+            self._chosen(given("topk_indices"))
         for name, field, flag, dtype, length in (
                 ("alibi_slopes", "slopes", "alibi", np.float32, p.heads), ("sinks", "sinks", "sinks", np.float32, p.heads),
                 ("q_lengths", "q_lengths", "q_lengths", np.int32, p.batch),
@@ -288,6 +290,20 @@ class Arguments:
             raise InvalidArgument("blocks.entries must have room for one entry at least")
         p.block_batches, p.block_heads = int(lists[0] > 1), int(lists[1] > 1)
         self.views["block_offsets"], self.views["block_entries"] = offsets, entries
+
+    def _chosen(self, indices: Any) -> None:
+        p, one = self.problem, view("topk_indices", indices)
+        need_dtype(one, ("int32",))
+        one.need_contiguous()
+        rows = (p.total_q,) if p.total_q else (p.seq_q,)
+        batch = () if p.total_q else self.q.shape[:-3]
+        if len(one.shape) < 2 or one.shape[:-1] not in (batch + rows, batch + (1,) + rows, batch + (p.kv_heads,) + rows):
+            raise InvalidArgument(f"topk_indices is of shape {one.shape}, but must be of {batch + rows} or "
+                                  f"{batch + (p.kv_heads,) + rows}, and the length of a list behind")
+        if not one.shape[-1]:
+            raise InvalidArgument("topk_indices must have room for one key at least")
+        p.topk, p.topk_heads = one.shape[-1], int(p.kv_heads > 1 and one.shape[:-1] == batch + (p.kv_heads,) + rows)
+        self.views["topk_indices"] = one
 
     # ---- results --------------------------------------------------------------------------------
 
@@ -395,6 +411,8 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, return_key_su
     mask_keys     the mask is of that many columns, those of the last keys in use; all keys before them are seen: a
                   tree of drafts behind a cached prefix
     blocks        clattn.Blocks: which blocks of keys each block of queries sees (blocks_window() and its neighbours)
+    topk_indices  int32 (batch, seq_q, topk) or (batch, kv_heads, seq_q, topk), of packed queries (rows, topk) or (kv_heads,
+                  rows, topk): the keys that each query may see, of which -1 is none ("Chosen keys" in clattn/problem.h)
     bias          added to the scores; broadcasts likewise; -inf masks
     scale         1 / sqrt(dim) if None
     softcap       s becomes softcap * tanh(s / softcap)

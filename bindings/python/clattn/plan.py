@@ -244,7 +244,8 @@ class Plan:
 
 
 Plan.__doc__ = inspect.cleandoc(Plan.__doc__ or "") + "\n\n" + c.TEXT_FORMS["problem"]
-_TABLES = ("q_lengths", "kv_lengths", "page_table", "q_starts", "kv_starts", "block_offsets", "block_entries")
+_TABLES = ("q_lengths", "kv_lengths", "page_table", "q_starts", "kv_starts", "block_offsets", "block_entries",
+           "topk_indices")
 
 
 def _place(given: Mapping[str, int]) -> c.clattn_dropout_place:

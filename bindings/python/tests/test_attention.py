@@ -120,6 +120,23 @@ def test_sums_and_means_of_weights(rng):
         clattn.attention(q, k, v, blocks=clattn.blocks_window((5, 9), (4, 4)), return_key_sums=True)
 
 
+def test_chosen_keys(rng):
+    q, k, v = arrays(rng)
+    lists = np.array([[[0, 3, -1, 3], [8, 9, 1, -5], [2, 1, 0, 4], [-1, -1, -1, -1], [7, 5, 6, 8]]] * 2, np.int32)
+    seen = np.zeros((2, 1, 5, 9), bool)
+    for place, key in np.ndenumerate(lists):
+        if 0 <= key < 9:
+            seen[place[0], 0, place[1], key] = True
+    close(clattn.attention(q, k, v, topk_indices=lists), clattn.attention(q, k, v, mask=seen))
+    heads = np.stack([lists, lists[:, ::-1]], 1)
+    masks = np.repeat(np.concatenate([seen, seen[:, :, ::-1]], 1), 2, 1)
+    close(clattn.attention(q, k, v, causal="br", topk_indices=heads), clattn.attention(q, k, v, causal="br", mask=masks))
+    with pytest.raises(clattn.InvalidArgument, match="below seq_kv, 9, or -1"):
+        clattn.attention(q, k, v, topk_indices=lists, check_tables=True)
+    with pytest.raises(clattn.InvalidArgument, match="must be of"):
+        clattn.attention(q, k, v, topk_indices=lists[0])
+
+
 def test_dropout_repeats_by_its_seed(rng):
     q, k, v = arrays(rng)
     one, same, other = (clattn.attention(q, k, v, dropout=0.5, seed=seed) for seed in (1, 1, 2))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* naive: forward attention to read, not to use; see src/families/naive/naive.cl. */
+/* naive: forward attention to read; see src/families/naive/naive.cl. */
 #include "families/family_units.h"
 #include "families/registry.h"
 
@@ -44,16 +44,23 @@ static struct ca_ndrange ndrange(const struct ca_problem *p, const size_t *value
     return ca_any_groups(p->normal.batch * p->normal.heads * p->normal.seq_q);
 }
 
+/* Lists of chosen keys have no other family. */
+static int preference(const struct ca_problem *p, const clattn_device_info *dev)
+{
+    return p->normal.topk ? 0 : ca_forced_preference(p, dev);
+}
+
 static const struct ca_family family = {
     CA_FAMILY("naive"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_naive,
-    CA_STAGES({"naive", CA_FUSED_ARGUMENTS, ndrange}),
+    CA_STAGES({"naive", CA_FUSED_ARGUMENTS | CA_BIT(CA_TOPK_INDICES), ndrange}),
+    .takes_topk = 1,
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
     .private_bytes = private_bytes,
-    .preference = ca_forced_preference,
+    .preference = preference,
 };
 
 const struct ca_family *const ca_naive[] = {&family, NULL};

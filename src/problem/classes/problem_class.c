@@ -153,6 +153,7 @@ clattn_problem ca_attention_representative(const clattn_problem *p)
     r.block_kv = p->block_kv;
     r.block_heads = p->block_batches || p->block_heads;
     r.mask_keys = p->mask_keys ? ca_size_rounded(p->mask_keys, MOST_SEQ) : 0;
+    r.topk = p->topk ? ca_size_rounded(p->topk, MOST_SEQ) : 0;
     r.scores = p->scores == CLATTN_SCORES_MEAN ? CLATTN_SCORES_NONE : p->scores;
     r.score_function = p->score_function;
     r.mask_function = p->mask_function;
