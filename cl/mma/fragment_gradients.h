@@ -269,18 +269,27 @@ INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct 
     const struct score_tile tile = scores_of_tile(args, t);
     int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
 
+#if HAS_ALIBI
+    float first[LANE_QUERIES]; /* distances of the lane's first streamed row */
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        const int own = owned_row(n, first_row, lane), other = streamed_row(0, lane);
+        first[n] = (float)(tile.distance + (owns_keys ? own - other : other - own));
+    }
+#endif
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
         const int n = sum_query(x % FRAGMENT_SUMS), other = streamed_row(x, lane);
         const float minus_lse = owns_keys ? streamed[other].s0 : owned[n].s0;
         const float power = owns_keys ? streamed[other].s2 : owned[n].s2;
 #if HAS_ALIBI
-        const int row = owns_keys ? other : owned_row(n, first_row, lane),
-                  key = owns_keys ? owned_row(n, first_row, lane) : other;
-        p[x] = weight_of(score_of(args, tile, row, key, p[x]), minus_lse, power);
+        const float step = (float)streamed_step(x);
+        const float distance = ALIBI_DISTANCE(owns_keys ? first[n] - step : first[n] + step);
+        const float base = fma(tile.slope, distance, minus_lse);
 #else
-        p[x] = EXP2(fma(fma(p[x], tile.scale, minus_lse), LOG2E, power));
+        const float base = minus_lse;
 #endif
+        p[x] = EXP2(fma(fma(p[x], tile.scale, base), LOG2E, power));
     }
     if (!partial)
         return;

@@ -123,8 +123,11 @@ int ca_first_run_begin(struct ca_first_runs *runs, struct ca_first_run *run, cha
 void ca_first_run_end(struct ca_first_run *run)
 {
     if (run->file != CA_NO_FILE && leave(run)) {
-        if (!run->stays)
+        if (!run->stays) {
+            ca_file_truncate(
+                run->file); /* Windows keeps it while others have it open: it counts none */
             ca_file_remove(CA_NO_FILE, run->path);
+        }
         ca_lock_release(run->file);
         ca_file_close(run->file);
     }

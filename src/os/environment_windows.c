@@ -3,7 +3,6 @@
 
 #include "os/environment.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 const struct ca_cache_place ca_cache_places[CA_CACHE_PLACES] = {
@@ -16,7 +15,8 @@ long ca_process_number(void)
     return (long)GetCurrentProcessId();
 }
 
-/* Values that were handed out; one that was the same before is handed out again. */
+/* Values that were handed out; one that was the same before is handed out again. They stay until the process ends, and so
+ * are of the system's heap: a lack of malloc()'s memory must not be taken for a variable that is not set. */
 struct value {
     struct value *next;
     char text[];
@@ -24,37 +24,46 @@ struct value {
 static struct value *values;
 static SRWLOCK guard = SRWLOCK_INIT;
 
-static const char *keep(const char *text)
+enum { MOST_NAME = 128 };
+
+static const char *keep(const wchar_t *wide)
 {
+    const int bytes = WideCharToMultiByte(CP_UTF8, 0, wide, -1, NULL, 0, NULL, NULL);
+    struct value *made =
+        bytes > 0 ? HeapAlloc(GetProcessHeap(), 0, sizeof *made + (size_t)bytes) : NULL;
     struct value *value;
 
+    if (!made)
+        return NULL;
+    WideCharToMultiByte(CP_UTF8, 0, wide, -1, made->text, bytes, NULL, NULL);
     AcquireSRWLockExclusive(&guard);
-    for (value = values; value && strcmp(value->text, text) != 0; value = value->next)
+    for (value = values; value && strcmp(value->text, made->text) != 0; value = value->next)
         continue;
-    if (!value && (value = malloc(sizeof *value + strlen(text) + 1)) != NULL) {
-        strcpy(value->text, text);
+    if (value) {
+        HeapFree(GetProcessHeap(), 0, made);
+    } else {
+        value = made;
         value->next = values;
         values = value;
     }
     ReleaseSRWLockExclusive(&guard);
-    return value ? value->text : NULL;
+    return value->text;
 }
 
 const char *ca_environment_value(const char *name)
 {
-    wchar_t *wide = ca_windows_wide(name), *value = NULL;
-    const DWORD length = wide ? GetEnvironmentVariableW(wide, NULL, 0) : 0;
+    wchar_t wide[MOST_NAME], *value = NULL;
     const char *kept = NULL;
 
+    if (MultiByteToWideChar(CP_UTF8, 0, name, -1, wide, MOST_NAME) <= 0)
+        return NULL;
+    const DWORD length = GetEnvironmentVariableW(wide, NULL, 0);
     if (length > 0)
-        value = malloc((size_t)length * sizeof *value);
-    if (value && GetEnvironmentVariableW(wide, value, length) < length) {
-        char *text = ca_windows_narrow(value);
-        kept = text ? keep(text) : NULL;
-        free(text);
-    }
-    free(value);
-    free(wide);
+        value = HeapAlloc(GetProcessHeap(), 0, (size_t)length * sizeof *value);
+    if (value && GetEnvironmentVariableW(wide, value, length) < length)
+        kept = keep(value);
+    if (value)
+        HeapFree(GetProcessHeap(), 0, value);
     return kept;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts, devices and plans: every documented status, what is kept alive, what is built. */
-#define _XOPEN_SOURCE 700 /* setenv */
 #include "base/cache_directory.h"
 #include "device/facts.h"
+#include "os/process.h"
 #include "problem/problem.h"
 #include "tests/faults/faults.h"
 #include "tests/support/cpus.h"
@@ -294,6 +294,20 @@ Test(context, statuses) {
 /* A relative XDG_CACHE_HOME is as if unset, as the XDG specification says, and so is a relative HOME. No home directory
  * is made. */
 Test(context, cache_directory) {
+#if defined(_WIN32)
+    static const char *const names[3] = {"CLATTN_CACHE_DIR", "LOCALAPPDATA", "LOCALAPPDATA"};
+    static const struct {
+        const char *own, *xdg, *home, *want;
+    } cases[] = {
+        {NULL, "", "C:\\local", "C:\\local/clattn"},
+        {NULL, "", "relative", NULL},
+        {NULL, "", NULL, NULL},
+        {NULL, "", "C:\\nonexistent\\local", NULL},
+        {"own", "", "C:\\local", "own"},
+        {"none", "", "C:\\local", NULL},
+    };
+#else
+    static const char *const names[3] = {"CLATTN_CACHE_DIR", "XDG_CACHE_HOME", "HOME"};
     static const struct {
         const char *own, *xdg, *home, *want;
     } cases[] = {
@@ -309,15 +323,12 @@ Test(context, cache_directory) {
         {"", "/xdg", "/home", NULL},
         {"none", "/xdg", "/home", NULL},
     };
+#endif
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        const char *const names[] = {"CLATTN_CACHE_DIR", "XDG_CACHE_HOME", "HOME"};
         const char *const values[] = {cases[n].own, cases[n].xdg, cases[n].home};
         for (size_t v = 0; v < 3; v++)
-            if (values[v])
-                setenv(names[v], values[v], 1);
-            else
-                unsetenv(names[v]);
+            ca_variable_set(names[v], values[v]);
         char why[512];
         int refused;
         char *found = ca_cache_directory(NULL, &refused, why, sizeof why);

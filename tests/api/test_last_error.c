@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sentence of the last error, without a callback; and what CLATTN_LOG prints. */
-#define _POSIX_C_SOURCE 200809L /* setenv */
+#include "os/process.h"
 #include "tests/support/fixture.h"
 #include "tests/support/unoptimised.h"
 
@@ -86,12 +86,12 @@ static void print_levels(const char *wish)
 {
     clattn_context *context;
 
-    setenv("CLATTN_LOG", wish, 1);
+    ca_variable_set("CLATTN_LOG", wish);
     cr_assert(clattn_context_create_default(NULL, NULL, &context) == CLATTN_SUCCESS);
     clattn_context_log(context, CLATTN_LOG_ERROR, "e");
     clattn_context_log(context, CLATTN_LOG_WARNING, "w");
     clattn_context_log(context, CLATTN_LOG_INFO, "i");
-    setenv("CLATTN_LOG", "", 1);
+    ca_variable_set("CLATTN_LOG", "");
     clattn_context_release(context);
     fflush(stderr);
 }
@@ -126,7 +126,7 @@ Test(last_error, a_callback_gets_all_instead, .init = cr_redirect_stderr) {
         .struct_size = sizeof options, .log = log_message, .log_user_data = &log};
     clattn_context *context;
 
-    setenv("CLATTN_LOG", "detail", 1);
+    ca_variable_set("CLATTN_LOG", "detail");
     cr_assert(clattn_context_create_default(NULL, &options, &context) == CLATTN_SUCCESS);
     clattn_context_log(context, CLATTN_LOG_ERROR, "e");
     cr_expect(log.errors == 1);

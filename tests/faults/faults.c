@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "tests/faults/faults.h"
+#include "os/clock.h"
 
 #include <criterion/criterion.h>
 #include <stdatomic.h>
@@ -150,7 +150,7 @@ static int stays_failed(const char *call)
 cl_int faults_opencl(const char *call)
 {
     if (atomic_load(&armed.kind) == FAULT_DELAY && strcmp(call, "clSetKernelArg") == 0)
-        nanosleep(&(struct timespec){0, 20000}, NULL);
+        ca_nap(2e-5);
     if (fails(FAULT_OPENCL, call) || stays_failed(call))
         return armed.error;
     return on_build.ask && strcmp(call, "clBuildProgram") == 0 ? on_build.ask(on_build.user)

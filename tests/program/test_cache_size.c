@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs on disk and in memory have a limit; the least recently used ones go. */
-#define _XOPEN_SOURCE 700 /* glob, setenv, utimensat */
+#define _XOPEN_SOURCE 700 /* alarm, fork */
 #include "base/cache_directory.h"
 #include "context/context.h"
 #include "os/circumstances.h"
+#include "os/clock.h"
+#include "os/file.h"
+#include "os/process.h"
 #include "program/program.h"
 #include "program/program_cache.h"
 #include "tests/support/fixture.h"
 #include "tests/support/programs/scratch.h"
 #include <clattn/tuning.h>
 #include <criterion/criterion.h>
-#include <fcntl.h>
-#include <glob.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#if !defined(_WIN32)
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+#endif
+#include <time.h>
 
 TestSuite(cache_size, .init = fixture_folder, .fini = scratch_close, .timeout = 300);
 
@@ -48,10 +50,7 @@ Test(cache_size, limit) {
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         unsigned long long bytes;
-        if (cases[n].text)
-            setenv("CLATTN_CACHE_MAX_SIZE", cases[n].text, 1);
-        else
-            unsetenv("CLATTN_CACHE_MAX_SIZE");
+        ca_variable_set("CLATTN_CACHE_MAX_SIZE", cases[n].text);
         cr_expect(ca_cache_limit(&bytes) == cases[n].good && bytes == cases[n].bytes, "'%s': %llu",
                   cases[n].text ? cases[n].text : "unset", bytes);
     }
@@ -59,18 +58,17 @@ Test(cache_size, limit) {
 
 static void write_aged(const char *name, size_t bytes, time_t age)
 {
-    const struct timespec times[2] = {{time(NULL) - age, 0}, {time(NULL) - age, 0}};
     char *text = calloc(1, bytes);
 
     cr_assert(text != NULL);
     scratch_write_bytes(scratch_path("programs/%s", name), text, bytes);
-    cr_assert(utimensat(AT_FDCWD, scratch_path("programs/%s", name), times, 0) == 0);
+    cr_assert(scratch_set_time(scratch_path("programs/%s", name), time(NULL) - age));
     free(text);
 }
 
 static int is_there(const char *name)
 {
-    return access(scratch_path("programs/%s", name), F_OK) == 0;
+    return scratch_has(scratch_path("programs/%s", name));
 }
 
 /* Programs that were used longest ago go first, of whatever version and driver. Of other files, those go that killed
@@ -79,7 +77,7 @@ Test(cache_size, what_was_used_longest_ago_goes) {
     struct fixture f;
 
     fixture_open_checked(&f, scratch);
-    cr_assert(mkdir(scratch_path("programs"), 0700) == 0);
+    cr_assert(ca_folder_make(scratch_path("programs")));
     write_aged("old.clbin", 1000, 300);
     write_aged("new.clbin", 1000, 100);
     write_aged("older.clbin", 1000, 400);
@@ -119,42 +117,38 @@ static const char first[] = "fwd f32 h2 q9 k20 d8", second[] = "fwd f32 h2 q9 k2
 /* The only program's file, "" if it is not one; valid until the next call. */
 static const char *only_program(void)
 {
-    static char path[256];
-    glob_t found = {0};
+    static struct scratch_files found;
 
-    path[0] = '\0';
-    if (glob(scratch_path("programs/*.clbin"), 0, NULL, &found) == 0 && found.gl_pathc == 1)
-        snprintf(path, sizeof path, "%s", found.gl_pathv[0]);
-    globfree(&found);
-    return path;
+    found = scratch_find("programs", ".clbin");
+    return found.count == 1 ? found.paths[0] : "";
 }
 
 /* A context keeps to the limit of its environment, and one that is used is used now. */
 Test(cache_size, a_context_keeps_to_the_limit) {
-    struct timespec times[2] = {{time(NULL) - 86400, 0}, {time(NULL) - 86400, 0}};
-    struct stat status;
+    const time_t yesterday = time(NULL) - 86400;
+    struct ca_file_facts facts;
     struct fixture f;
     size_t removed;
-    char old[256];
+    char old[SCRATCH_PATH];
 
     fixture_open_checked(&f, scratch);
     use(f.context, first);
     cr_expect(clattn_context_trim(f.context) == CLATTN_SUCCESS);
-    cr_assert(stat(only_program(), &status) == 0);
-    cr_expect(status.st_size > 4096, "what is let go is lost");
+    cr_assert(ca_file_follow(only_program(), &facts));
+    cr_expect(facts.bytes > 4096, "what is let go is lost");
     fixture_close(&f);
     snprintf(old, sizeof old, "%s", only_program());
-    cr_assert(old[0] != '\0' && utimensat(AT_FDCWD, old, times, 0) == 0);
+    cr_assert(old[0] != '\0' && scratch_set_time(old, yesterday));
     fixture_open_checked(&f, scratch);
     use(f.context, first);
     fixture_close(&f);
-    cr_assert(stat(old, &status) == 0);
-    cr_expect(status.st_mtime > times[1].tv_sec + 3600, "its use left no trace");
+    cr_assert(ca_file_follow(old, &facts));
+    cr_expect(facts.written > yesterday + 3600, "its use left no trace");
 
-    cr_assert(utimensat(AT_FDCWD, old, times, 0) == 0);
+    cr_assert(scratch_set_time(old, yesterday));
     char limit[32];
-    snprintf(limit, sizeof limit, "%lld", (long long)status.st_size * 3 / 2);
-    setenv("CLATTN_CACHE_MAX_SIZE", limit, 1);
+    snprintf(limit, sizeof limit, "%llu", facts.bytes * 3 / 2);
+    ca_variable_set("CLATTN_CACHE_MAX_SIZE", limit);
     fixture_open_checked(&f, scratch);
     use(f.context, second);
     fixture_close(&f);
@@ -250,7 +244,7 @@ Test(cache_size, programs_go_while_others_want_them) {
     }
     while (atomic_load(&running) > 0) {
         gone += ca_programs_trim(f.context, 0);
-        nanosleep(&(struct timespec){0, 100000}, NULL);
+        ca_nap(1e-4);
     }
     for (int n = 0; n < WORKERS; n++) {
         pthread_join(workers[n].thread, NULL);
@@ -262,6 +256,8 @@ Test(cache_size, programs_go_while_others_want_them) {
 }
 
 /* ---- fork() ----------------------------------------------------------------------------------- */
+
+#if !defined(_WIN32) /* where no process is copied, and none belongs to a control group */
 
 /* A child process uses its parent's context: no call may wait for ever. */
 static int use_in_child(struct fixture *f, clattn_plan *plan)
@@ -325,3 +321,5 @@ Test(cache_size, limits_of_control_groups) {
     cr_expect(ca_group_limit(groups, root) == 4096);
     cr_expect(ca_group_limit(scratch_path("none"), root) == ULLONG_MAX);
 }
+
+#endif

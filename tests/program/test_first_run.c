@@ -1,25 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program that ends the process while it is made: once may be bad luck, twice is a verdict. The
  * processes that die are forked before this one has used OpenCL. */
-#define _XOPEN_SOURCE 700 /* fork, glob, kill, utimensat */
+#define _XOPEN_SOURCE 700 /* setrlimit, strdup */
 #include "context/context.h"
 #include "context/first_run.h"
 #include "tests/faults/faults.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
+#include "tests/support/programs/apart.h"
 #include "tests/support/programs/store_folder.h"
 #include <clattn/tuning.h>
 #include <criterion/criterion.h>
-#include <fcntl.h>
-#include <glob.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#if !defined(_WIN32)
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
+#endif
 #include <time.h>
-#include <unistd.h>
 
 TestSuite(first_run, .init = fixture_folder, .fini = scratch_close, .timeout = 300);
 
@@ -51,18 +48,18 @@ static clattn_status make(clattn_context *context, char family[NAME])
 /* Returns how many attempts are counted in the cache directory. */
 static size_t begun(void)
 {
-    glob_t found = {0};
+    const struct scratch_files found = scratch_find("programs", "");
+    size_t count = 0;
 
-    glob(scratch_path("programs/*.begun*"), 0, NULL, &found);
-    const size_t count = found.gl_pathc;
-    globfree(&found);
+    for (size_t n = 0; n < found.count; n++)
+        count += strstr(found.paths[n], ".begun") != NULL;
     return count;
 }
 
 static cl_int die(void *user)
 {
     (void)user;
-    kill(getpid(), SIGKILL);
+    apart_die();
     return CL_SUCCESS;
 }
 
@@ -81,31 +78,34 @@ static void die_of_a_warning(clattn_log_level level, const char *message, void *
 
 enum place { IN_BUILD, IN_CHECK, EXCUSED /* in a build, after clattn_context_leave() */ };
 
-/* In a process that dies while it makes a program. */
-static void make_and_die(enum place place)
+static int make_apart(const struct apart_site *site)
 {
+    const enum place place = (enum place)site->number;
     const clattn_context_options options = {
         .struct_size = sizeof options,
         .log = place == IN_CHECK ? die_of_a_warning : NULL, /* "it is miscompiled" */
         .cache_directory = scratch};
     clattn_context *context;
     char family[NAME];
-    int state;
 
-    const pid_t child = fork();
-    cr_assert(child >= 0);
-    if (child == 0) {
-        if (clattn_context_create_default(NULL, &options, &context) != CLATTN_SUCCESS)
-            _exit(1);
-        if (place != IN_CHECK)
-            faults_on_build(place == EXCUSED ? end_excused : die, context);
-        else
-            faults_arm(FAULT_LIES, 0, 0);
-        make(context, family);
-        _exit(2);
-    }
-    cr_assert(waitpid(child, &state, 0) == child);
-    cr_assert(WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL, "state %d", state);
+    if (clattn_context_create_default(NULL, &options, &context) != CLATTN_SUCCESS)
+        return 1;
+    if (place != IN_CHECK)
+        faults_on_build(place == EXCUSED ? end_excused : die, context);
+    else
+        faults_arm(FAULT_LIES, 0, 0);
+    make(context, family);
+    return 2;
+}
+APART(make_apart)
+
+/* In a process that dies while it makes a program. */
+static void make_and_die(enum place place)
+{
+    const struct apart dies = apart_start(make_apart, place);
+    const int status = apart_end(&dies);
+
+    cr_assert(status == -1, "status %d", status);
     cr_assert(begun() == 1);
 }
 
@@ -189,6 +189,9 @@ static void expect_set_aside(int aside)
 
 /* Under another limit, from which nothing tells a crash, deaths do not count. */
 Test(first_run, deaths_count_under_the_same_limits) {
+#if defined(_WIN32)
+    cr_skip_test("Windows has no limits of processes that a program sets for itself");
+#else
     struct rlimit files;
 
     make_and_die(IN_BUILD);
@@ -197,23 +200,20 @@ Test(first_run, deaths_count_under_the_same_limits) {
     files.rlim_cur--;
     cr_assert(setrlimit(RLIMIT_NOFILE, &files) == 0);
     expect_set_aside(0);
+#endif
 }
 
 /* A lack of memory passes, too. */
 Test(first_run, deaths_count_for_a_day) {
-    struct timespec times[2] = {{0, UTIME_OMIT}, {0, 0}};
-    glob_t found = {0};
-
     make_and_die(IN_BUILD);
     make_and_die(IN_BUILD);
     expect_set_aside(1);
-    cr_assert(glob(scratch_path("programs/*.begun"), 0, NULL, &found) == 0 && found.gl_pathc == 1);
-    times[1].tv_sec = time(NULL) - CA_FIRST_RUN_SECONDS + 60;
-    cr_assert(utimensat(AT_FDCWD, found.gl_pathv[0], times, 0) == 0);
+    const struct scratch_files found = scratch_find("programs", ".begun");
+    const time_t a_day_ago = time(NULL) - CA_FIRST_RUN_SECONDS;
+    cr_assert(found.count == 1);
+    cr_assert(scratch_set_time(found.paths[0], a_day_ago + 60));
     expect_set_aside(1);
-    times[1].tv_sec -= 120;
-    cr_assert(utimensat(AT_FDCWD, found.gl_pathv[0], times, 0) == 0);
-    globfree(&found);
+    cr_assert(scratch_set_time(found.paths[0], a_day_ago - 60));
     expect_set_aside(0);
 }
 
@@ -239,72 +239,73 @@ Test(first_run, an_interruption_excuses_no_death_before_it) {
     fixture_close(&f);
 }
 
-struct ends {
-    int tell, hear;
-};
-
 /* Says that a build has begun, and waits for a word. */
 static cl_int linger(void *user)
 {
-    const struct ends *ends = user;
+    const struct apart_site *site = user;
     char byte;
 
-    if (write(ends->tell, "", 1) != 1 || read(ends->hear, &byte, 1) != 1)
-        _exit(3);
+    if (!ca_pipe_write(site->says, "", 1) || ca_pipe_read(site->hears, &byte, 1, -1) != 1)
+        apart_die();
     return CL_SUCCESS;
 }
 
+static int make_and_linger(const struct apart_site *site)
+{
+    struct apart_site own = *site;
+    char family[NAME];
+    struct fixture f;
+
+    fixture_open_checked(&f, scratch);
+    faults_on_build(linger, &own);
+    return make(f.context, family) == CLATTN_SUCCESS && f.log.warnings == 0 ? 0 : 1;
+}
+APART(make_and_linger)
+
 /* After one death, a second process is in the middle of it when a third one comes. */
 Test(first_run, a_process_that_is_at_it_is_no_death) {
-    char family[NAME], byte;
-    int begins[2], goes_on[2], state;
+    char family[NAME];
     struct fixture f;
 
     make_and_die(IN_BUILD);
-    cr_assert(pipe(begins) == 0 && pipe(goes_on) == 0);
-    const pid_t child = fork();
-    cr_assert(child >= 0);
-    if (child == 0) {
-        struct ends ends = {begins[1], goes_on[0]};
-        fixture_open_checked(&f, scratch);
-        faults_on_build(linger, &ends);
-        _exit(make(f.context, family) == CLATTN_SUCCESS && f.log.warnings == 0 ? 0 : 1);
-    }
-    close(begins[1]); /* only the child's death ends the reading, too */
-    cr_assert(read(begins[0], &byte, 1) == 1);
+    const struct apart other = apart_start(make_and_linger, 0);
+    cr_assert(apart_said(&other));
     fixture_open_checked(&f, scratch);
     cr_expect(make(f.context, family) == CLATTN_SUCCESS && f.log.warnings == 0, "%s", f.log.last);
     cr_expect(begun() == 1, "the other's");
     fixture_close(&f);
-    cr_assert(write(goes_on[1], "", 1) == 1);
-    cr_assert(waitpid(child, &state, 0) == child);
-    cr_expect(WIFEXITED(state) && WEXITSTATUS(state) == 0, "state %d", state);
+    cr_assert(ca_pipe_write(other.hears, "", 1));
+    const int status = apart_end(&other);
+    cr_expect(status == 0, "status %d", status);
     cr_expect(begun() == 0);
 }
+
+static int begin_and_end(const struct apart_site *site)
+{
+    const char *path = scratch_path("programs/a.begun");
+    struct ca_first_runs runs = {0};
+    struct ca_first_run run;
+    int deaths = 0;
+    time_t until;
+
+    for (size_t again = 0; again < site->number; again++) {
+        deaths += ca_first_run_begin(&runs, &run, strdup(path), "", &until);
+        ca_first_run_end(&run);
+    }
+    return deaths > 0;
+}
+APART(begin_and_end)
 
 /* Runs that begin while others end: four processes, thousands of times. */
 Test(first_run, those_that_end_are_no_deaths) {
     enum { PROCESSES = 4, RUNS = 5000 };
-    const char *path = scratch_path("programs/a.begun");
-    pid_t children[PROCESSES];
-    struct ca_first_runs runs = {0};
-    struct ca_first_run run;
-    int state, deaths = 0;
-    time_t until;
+    struct apart others[PROCESSES];
 
+    for (int n = 0; n < PROCESSES; n++)
+        others[n] = apart_start(begin_and_end, RUNS);
     for (int n = 0; n < PROCESSES; n++) {
-        children[n] = fork();
-        cr_assert(children[n] >= 0);
-        for (int again = 0; children[n] == 0 && again < RUNS; again++) {
-            deaths += ca_first_run_begin(&runs, &run, strdup(path), "", &until);
-            ca_first_run_end(&run);
-        }
-        if (children[n] == 0)
-            _exit(deaths > 0);
-    }
-    for (int n = 0; n < PROCESSES; n++) {
-        cr_assert(waitpid(children[n], &state, 0) == children[n]);
-        cr_expect(WIFEXITED(state) && WEXITSTATUS(state) == 0, "state %d", state);
+        const int status = apart_end(&others[n]);
+        cr_expect(status == 0, "status %d", status);
     }
     cr_expect(begun() == 0);
 }

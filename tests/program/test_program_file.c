@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of built programs: what is not whole is not taken, however many write at once. */
-#define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "base/disk.h"
 #include "program/program_file.h"
+#include "tests/support/programs/scratch.h"
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 TestSuite(program_file, .timeout = 60);
 
@@ -148,14 +147,14 @@ static void *write_often(void *argument)
 
 /* Programs of other sizes under one name: a reader finds a whole one at any time. */
 Test(program_file, written_at_once) {
-    char folder[] = "/tmp/clattn-file-XXXXXX", path[64];
+    const char *path;
     const struct ca_program_key key = key_of("3.1");
     struct writer writers[WRITERS];
     atomic_int running = WRITERS;
     size_t reads = 0;
 
-    cr_assert(mkdtemp(folder) != NULL);
-    snprintf(path, sizeof path, "%s/program", folder);
+    scratch_open();
+    path = scratch_path("program");
     for (int n = 0; n < WRITERS; n++) {
         writers[n] = (struct writer){.path = path, .number = n, .running = &running};
         cr_assert(pthread_create(&writers[n].thread, NULL, write_often, &writers[n]) == 0);
@@ -176,6 +175,6 @@ Test(program_file, written_at_once) {
     for (int n = 0; n < WRITERS; n++)
         pthread_join(writers[n].thread, NULL);
     cr_expect(reads > 0);
-    cr_expect(remove(path) == 0);
-    cr_expect(rmdir(folder) == 0, "something was left behind");
+    cr_expect(scratch_entries(scratch) == 1, "something was left behind");
+    scratch_close();
 }

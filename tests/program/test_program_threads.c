@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs are built outside the context's lock, each once. Nothing here depends on time: a build
  * waits in clBuildProgram() until it is told to go on. */
-#define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "context/context.h"
+#include "os/clock.h"
 #include "program/program_build.h"
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
@@ -91,7 +91,7 @@ static void await_waiter(clattn_context *context)
     size_t waiters = 0;
 
     while (waiters == 0) {
-        nanosleep(&(struct timespec){0, 1000000}, NULL);
+        ca_nap(1e-3);
         ca_mutex_lock(&context->lock);
         for (const struct ca_program *p = context->programs; p; p = p->next)
             waiters += p->waiters;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program's verdict is stored at once, its binary at the latest when the context is released.
  * Failures that may pass, such as a lack of memory, are not stored. */
-#define _POSIX_C_SOURCE 200809L /* glob */
 #include "context/context.h"
 #include "device/facts.h"
 #include "families/candidate.h"
@@ -14,7 +13,6 @@
 #include "tests/support/programs/scratch.h"
 #include "tests/support/unoptimised.h"
 #include <criterion/criterion.h>
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,13 +77,11 @@ Test(program_verdicts, wrong_once_and_wrong_twice) {
 /* In the files of programs. */
 static size_t bytes_kept(void)
 {
-    glob_t found = {0};
-    size_t bytes = 0, size;
+    const struct scratch_files found = scratch_find("programs", ".clbin");
+    size_t bytes = 0;
 
-    glob(scratch_path("programs/*.clbin"), 0, NULL, &found);
-    for (size_t n = 0; n < found.gl_pathc; n++, bytes += size)
-        free(scratch_read(found.gl_pathv[n], &size));
-    globfree(&found);
+    for (size_t n = 0; n < found.count; n++)
+        bytes += (size_t)scratch_bytes(found.paths[n]);
     return bytes;
 }
 

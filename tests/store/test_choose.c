@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The choice without measuring: the order of clattn/tuning.h, what is passed over at every door,
  * and the flags of a plan. Only the last tests build programs. */
-#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "create/choose.h"
 #include "families/candidate.h"
+#include "os/process.h"
 #include "problem/classes/problem_class.h"
 #include "problem/problem.h"
 #include "store/override.h"
@@ -329,8 +329,8 @@ Test(choose, one_door_at_a_time) {
     for (int door = BY_OVERRIDE; door <= BY_ENVIRONMENT; door++) {
         char *document = NULL;
         if (door == BY_ENVIRONMENT)
-            setenv("CLATTN_OVERRIDE",
-                   "unfused THREADS_N=8 THREADS_M=1 THREAD_N=4 VECTOR_WIDTH=4 BLOCK_K=8", 1);
+            ca_variable_set("CLATTN_OVERRIDE",
+                            "unfused THREADS_N=8 THREADS_M=1 THREAD_N=4 VECTOR_WIDTH=4 BLOCK_K=8");
         fixture_open(&f);
         fixture_need_groups(&f);
         const struct ca_candidate c = candidate(&f, 8);
@@ -439,7 +439,7 @@ Test(choose, what_does_not_fit_the_problem) {
     struct made_entry made;
     struct fixture f;
 
-    setenv("CLATTN_OVERRIDE", "fused_cpu UNIT=vector", 1);
+    ca_variable_set("CLATTN_OVERRIDE", "fused_cpu UNIT=vector");
     fixture_open(&f);
     const struct ca_candidate lanes =
         table_candidate("fused_cpu UNIT=vector", &plain, &f.context->device);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Overrides: set, read back and cleared, by class; and the environment's. */
-#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "context/context.h"
 #include "families/candidate.h"
 #include "families/registry.h"
+#include "os/process.h"
 #include "problem/problem.h"
 #include "store/override.h"
 #include "store/store_entry.h"
@@ -138,10 +138,10 @@ static size_t found(struct fixture *f, const char *problem)
 Test(override, of_the_environment) {
     struct fixture f;
 
-    setenv("CLATTN_OVERRIDE", " unfused  THREADS_N=2\tBLOCK_K=8", 1);
+    ca_variable_set("CLATTN_OVERRIDE", " unfused  THREADS_N=2\tBLOCK_K=8");
     fixture_open(&f);
     fixture_need_groups(&f);
-    setenv("CLATTN_OVERRIDE", "unfused THREADS_N=32", 1); /* too late */
+    ca_variable_set("CLATTN_OVERRIDE", "unfused THREADS_N=32"); /* too late */
     cr_expect(f.log.warnings == 0 && f.log.errors == 0);
     cr_expect(found(&f, problem_text) == 2);
     cr_expect(found(&f, "fwd bf16 h3 q9 k1000 d80 scores=weights") == 2);
@@ -157,7 +157,7 @@ Test(override, of_the_environment) {
     cr_expect(found(&f, "fwd f32 q9 d8") == 0, "nor does the environment's");
     fixture_close(&f);
 
-    setenv("CLATTN_OVERRIDE", "", 1);
+    ca_variable_set("CLATTN_OVERRIDE", "");
     fixture_open(&f);
     cr_expect(f.log.warnings == 0 && found(&f, problem_text) == 0);
     fixture_close(&f);
@@ -178,7 +178,7 @@ Test(override, malformed_environment) {
 
     for (size_t n = 0; n < sizeof malformed / sizeof *malformed; n++) {
         struct fixture f;
-        setenv("CLATTN_OVERRIDE", malformed[n], 1);
+        ca_variable_set("CLATTN_OVERRIDE", malformed[n]);
         fixture_open(&f);
         cr_expect(f.log.warnings == 1 && f.log.errors == 0, "'%s'", malformed[n]);
         cr_expect(found(&f, problem_text) == 0, "'%s'", malformed[n]);
@@ -215,7 +215,7 @@ Test(override, without_memory) {
     cr_expect(set(&f, problem_text, "unfused", NULL) == CLATTN_SUCCESS);
     fixture_close(&f);
 
-    setenv("CLATTN_OVERRIDE", "unfused", 1);
+    ca_variable_set("CLATTN_OVERRIDE", "unfused");
     const long allocations = faults_allocations_alive();
     for (size_t n = 0; n < 2; n++) {
         faults_arm(FAULT_MEMORY, n, 0);

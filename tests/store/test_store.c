@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store: what it keeps, of which drivers, under which names, and how it does without a place to
  * write or without memory. */
-#define _POSIX_C_SOURCE 200809L /* access, unlink */
+#include "os/file.h"
 #include "tests/faults/faults.h"
 #include "tests/support/programs/store_folder.h"
 #include "tests/support/tables.h"
@@ -9,7 +9,6 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 TestSuite(store, .init = store_begin, .fini = store_end, .timeout = 120);
 
@@ -20,7 +19,7 @@ static const char class[] = "fwd f32 b1 h8 q128 k128 d64";
 Test(store, keeps_what_is_put) {
     char text[512];
 
-    cr_expect(access(ca_store_path(the_store), F_OK) != 0, "nothing is written before it must");
+    cr_expect(!scratch_has(ca_store_path(the_store)), "nothing is written before it must");
     cr_expect(store_count(the_store, 0) == 0);
     for (size_t n = 0; n < 7; n++)
         store_put(the_store, class, n, 1e-3 * (double)(8 - n));
@@ -116,7 +115,7 @@ Test(store, takes_nothing_that_it_could_not_read) {
     banned.family = wrong;
     cr_expect(ca_store_ban(the_store, &banned) == CLATTN_INVALID_ARGUMENT);
     cr_expect(store_said.errors == 7);
-    cr_expect(access(ca_store_path(the_store), F_OK) != 0);
+    cr_expect(!scratch_has(ca_store_path(the_store)));
 
     /* more samples and digits than are kept */
     struct ca_entry entry = good;
@@ -165,7 +164,7 @@ Test(store, two_stores_of_one_process_see_each_other) {
         store_put(n % 2 ? the_store : other, class, n, 1.0);
         cr_expect(store_count(the_store, 1) == n + 1 && store_count(other, 1) == n + 1);
     }
-    cr_expect(unlink(ca_store_path(the_store)) == 0);
+    cr_expect(ca_file_remove(CA_NO_FILE, ca_store_path(the_store)));
     cr_expect(store_count(the_store, 0) == 0, "a file that was removed is forgotten");
     ca_store_destroy(other);
 }
@@ -235,7 +234,7 @@ Test(store, writable_again) {
     scratch_write(path, "in the way");
     store_put(the_store, class, 1, 1.0);
     cr_expect(store_said.count == 1);
-    cr_assert(unlink(path) == 0);
+    cr_assert(ca_file_remove(CA_NO_FILE, path));
     store_put(the_store, class, 2, 1.0);
     store_again();
     cr_expect(store_count(the_store, 1) == 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "tests/support/fixture.h"
+#include "os/clock.h"
 
 #include "context/context.h"
 #include "device/facts.h"
@@ -258,7 +258,7 @@ void fixture_expect_waiting(cl_command_queue queue, cl_event done)
     cl_int state = CL_COMPLETE;
 
     clFlush(queue);
-    nanosleep(&(struct timespec){0, 50000000}, NULL);
+    ca_nap(0.05);
     clGetEventInfo(done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
     cr_expect(state > CL_COMPLETE, "finished before what it waits for");
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clattn_tune() and CLATTN_PLAN_MEASURE on the device: what is searched is kept and used. */
-#define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "context/context.h"
 #include "store/store.h"
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
+#include "tests/support/programs/scratch.h"
 #include "tests/support/tables.h"
 #include "tune/tune.h"
 #include <criterion/criterion.h>
@@ -82,7 +82,7 @@ static int watch(const clattn_tuning_progress *p, void *user)
 }
 
 Test(tune, what_is_found_is_kept_and_used) {
-    char folder[] = "/tmp/clattn-tune-XXXXXX", command[64], alive[256];
+    char alive[256];
     const clattn_problem problems[3] = {fixture_problem(first), fixture_problem(second),
                                         fixture_problem("fwd f32 h2 q66 d32")};
     struct watched watched = {0};
@@ -95,8 +95,8 @@ Test(tune, what_is_found_is_kept_and_used) {
     clattn_plan *plan;
     size_t tuned;
 
-    cr_assert(mkdtemp(folder) != NULL);
-    fixture_open_checked(&f, folder);
+    scratch_open();
+    fixture_open_checked(&f, scratch);
     const long objects = faults_objects_alive(alive, sizeof alive);
     cr_assert(clattn_tune(f.context, problems, 3, &options, &tuned) == CLATTN_SUCCESS, "%s",
               f.log.last);
@@ -123,13 +123,12 @@ Test(tune, what_is_found_is_kept_and_used) {
     fixture_close(&f);
 
     /* Another process (here: another context) knows it too, and compiles nothing. */
-    fixture_open_checked(&f, folder);
+    fixture_open_checked(&f, scratch);
     info = describe(&f, second, CLATTN_PLAN_KNOWN_ONLY, 0.0, &plan);
     cr_assert(clattn_context_builds(f.context) == 0);
     clattn_plan_release(plan);
     fixture_close(&f);
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    cr_assert(system(command) == 0);
+    scratch_close();
 }
 
 Test(tune, a_plan_that_measures) {

@@ -90,6 +90,7 @@ Test(unit_choices, of_CPUs) {
     fixture_close(&f);
 }
 
+#if defined(__linux__)
 /* The family of a plan, which is made. */
 static void expect_family(struct fixture *f, const char *family)
 {
@@ -127,6 +128,7 @@ Test(unit_choices, the_system_may_refuse) {
     expect_family(&f, "fused_cpu UNIT=amx");
     fixture_close(&f);
 }
+#endif
 
 /* ---- GPUs ------------------------------------------------------------------------------------ */
 

@@ -63,12 +63,22 @@ static int spills(const struct ca_problem *p, const size_t *values)
 {
     const size_t product = ROWS * values[BLOCK_STREAMED_INDEX] / SUB_GROUP, addresses = 36;
     const size_t pairs = (p->normal.mask != 0) + (p->normal.bias != 0);
-    const size_t scores = (p->normal.softcap > 0.0f) + (p->normal.alibi != 0);
+    /* With tiles of 64 streamed rows one of ALiBi, dropout and, with a producer, a packed batch was seen to fit. */
+    const size_t few = ca_has_plain_scores(p) && product <= 32 ? 7 : 16;
+    const size_t scores = (p->normal.softcap > 0.0f ? 16 : 0) + (p->normal.alibi ? few : 0) +
+                          (p->normal.dropout == 0.0f ? 0
+                           : has_producer(values)    ? 7
+                                                     : 16);
+    const size_t packed = p->normal.total_q > 0 || p->normal.total_kv > 0;
     const size_t places =
-        (p->normal.block_q > 0) + (p->normal.total_q > 0 || p->normal.total_kv > 0);
+        (p->normal.block_q > 0 ? 32 : 0) + (!packed                                 ? 0
+                                            : has_producer(values) && product <= 32 ? 7
+                                                                                    : 32);
     const size_t parts = p->normal.dtype == CLATTN_F32 ? 24 : 0; /* of weights */
-    const size_t more = pairs * (2 * product + 16) + scores * 16 + places * 32 + addresses + parts;
+    const size_t more = pairs * (2 * product + 16) + scores + places + addresses + parts;
 
+    if (has_producer(values) && packed && p->normal.dropout > 0.0f)
+        return 1;             /* the producer's */
     if (has_producer(values)) /* the producer holds most of the addresses */
         return register_words(p, values) + more - addresses + 28 >
                ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]) -
@@ -111,6 +121,8 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
             with[STAGES_INDEX] = 2;
             with[PRODUCER_INDEX] = 0;
         }
+        if (reject(p, dev, with) && with[BLOCK_STREAMED_INDEX] > 64 && p->normal.block_q == 0)
+            with[BLOCK_STREAMED_INDEX] = 64;
         if (fills(p, dev, with) && !reject(p, dev, with)) {
             memcpy(values, with, sizeof with);
             return;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L /* utimensat */
 #include "tests/support/programs/scratch.h"
 #include "os/file.h"
 #include "os/temporary.h"
@@ -8,12 +9,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(_WIN32)
+#include <sys/utime.h>
+#else
+#include <fcntl.h>
+#include <sys/stat.h>
+#endif
 
-char scratch[64];
+char scratch[SCRATCH_BYTES];
 
 void scratch_open(void)
 {
-    cr_assert(ca_temporary_folder(scratch, sizeof scratch, "/tmp", "clattn-test-"));
+#if defined(_WIN32)
+    const char *place = ca_temporary_place();
+#else
+    const char *place = "/tmp";
+#endif
+    cr_assert(ca_temporary_folder(scratch, sizeof scratch, place, "clattn-test-"));
 }
 
 void scratch_close(void)
@@ -23,7 +35,7 @@ void scratch_close(void)
 
 const char *scratch_path(const char *name, ...)
 {
-    static char paths[8][320];
+    static char paths[8][SCRATCH_BYTES + 256];
     static size_t turn;
     char *path = paths[turn++ % 8];
     const int length = snprintf(path, sizeof paths[0], "%s/", scratch);
@@ -46,14 +58,67 @@ size_t scratch_entries(const char *path)
     return count > 2 ? count - 2 : 0;
 }
 
+bool scratch_has(const char *path)
+{
+    struct ca_file_facts facts;
+
+    return ca_file_find(CA_NO_FILE, path, &facts);
+}
+
+unsigned long long scratch_bytes(const char *path)
+{
+    struct ca_file_facts facts;
+
+    return ca_file_find(CA_NO_FILE, path, &facts) ? facts.bytes : 0;
+}
+
+struct scratch_files scratch_find(const char *folder, const char *ending)
+{
+    struct ca_listing *listing = ca_listing_open(ca_folder_open(scratch_path("%s", folder), true));
+    const size_t length = strlen(ending);
+    const char *name;
+    struct scratch_files found = {0, {""}};
+
+    while (listing && (name = ca_listing_next(listing)) != NULL) {
+        if (strlen(name) < length || strcmp(name + strlen(name) - length, ending) != 0)
+            continue;
+        cr_assert(found.count < sizeof found.paths / sizeof *found.paths);
+        snprintf(found.paths[found.count++], SCRATCH_PATH, "%s/%s/%s", scratch, folder, name);
+    }
+    ca_listing_close(listing);
+    return found;
+}
+
+bool scratch_set_time(const char *path, const time_t seconds)
+{
+#if defined(_WIN32)
+    return _utime(path, &(struct _utimbuf){seconds, seconds}) == 0;
+#else
+    return utimensat(AT_FDCWD, path, (struct timespec[2]){{seconds, 0}, {seconds, 0}}, 0) == 0;
+#endif
+}
+
+static void make_folder_of(const char *path)
+{
+    char part[1024];
+
+    snprintf(part, sizeof part, "%s", path);
+    for (char *at = part; *at; at++) {
+        const char was = *at;
+        if (at == part || !ca_path_separates(was))
+            continue;
+        *at = '\0';
+        ca_folder_make(part); /* unless it is there */
+        *at = was;
+    }
+}
+
 void scratch_write_bytes(const char *path, const void *bytes, const size_t size)
 {
     FILE *file = fopen(path, "wb");
 
     if (!file) { /* its folder is not there yet */
-        char command[1024];
-        snprintf(command, sizeof command, "mkdir -p \"$(dirname '%s')\"", path);
-        cr_assert(system(command) == 0);
+        make_folder_of(path);
         file = fopen(path, "wb");
     }
     cr_assert(file != NULL, "%s", path);

@@ -3,9 +3,12 @@
 #ifndef TEST_SCRATCH_H
 #define TEST_SCRATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <time.h>
 
-extern char scratch[64]; /* its path, without characters that a shell knows */
+enum { SCRATCH_BYTES = 200, SCRATCH_PATH = 600 };
+extern char scratch[SCRATCH_BYTES]; /* its path, without characters that a shell knows */
 
 /* Makes it and removes it with all that it holds: .init and .fini of a suite. */
 void scratch_open(void);
@@ -16,6 +19,20 @@ const char *scratch_path(const char *name, ...) __attribute__((format(printf, 1,
 
 /* Returns how many entries a folder has, but for itself and its parent; 0 if there is none. */
 size_t scratch_entries(const char *path);
+
+/* Returns whether something has that path, which may be a link; how many bytes it has. */
+bool scratch_has(const char *path);
+unsigned long long scratch_bytes(const char *path);
+
+/* The entries of a folder in it whose names end so. */
+struct scratch_files {
+    size_t count;
+    char paths[16][SCRATCH_PATH];
+};
+struct scratch_files scratch_find(const char *folder, const char *ending);
+
+/* Sets the time of a file's last write. */
+bool scratch_set_time(const char *path, time_t seconds);
 
 /* A whole file, anywhere, in a folder that is made if need be. The text that is read is to be freed;
  * size may be NULL. */

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _POSIX_C_SOURCE 200809L /* glob */
 #include "tests/support/programs/store_folder.h"
 #include "families/registry.h"
+#include "os/lock.h"
 
 #include "families/family.h"
 #include "tests/support/tables.h"
 #include <criterion/criterion.h>
-#include <fcntl.h>
-#include <glob.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 
 struct ca_store *the_store;
 struct store_warnings store_said;
@@ -57,11 +54,11 @@ size_t store_files(void)
 
 void store_files_lock(void)
 {
-    glob_t found;
+    const struct scratch_files found = scratch_find("tuning", ".lock");
 
-    cr_assert(glob(scratch_path("tuning/*.lock"), 0, NULL, &found) == 0);
-    cr_assert(flock(open(found.gl_pathv[0], O_RDWR), LOCK_EX) == 0);
-    globfree(&found);
+    cr_assert(found.count == 1);
+    cr_assert(ca_lock_try(ca_file_open(CA_NO_FILE, found.paths[0], CA_FILE_CHANGE)) ==
+              CA_LOCK_TAKEN);
 }
 
 void store_unfused_tunables(size_t n, char *text, size_t text_bytes)
