@@ -4,16 +4,16 @@
 #pragma once
 
 #if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
-#define CA_LONG long
-#define CA_INT int
-#define CA_FLOAT float
-#define CA_UINT uint
-#define CA_ULONG ulong
+typedef long ca_long;
+typedef int ca_int;
+typedef float ca_float;
+typedef uint ca_uint;
+typedef ulong ca_ulong;
 #else
 #include <clattn/export.h>
-#define CA_LONG cl_long
-#define CA_INT cl_int
-#define CA_FLOAT cl_float
-#define CA_UINT cl_uint
-#define CA_ULONG cl_ulong
+typedef cl_long ca_long;
+typedef cl_int ca_int;
+typedef cl_float ca_float;
+typedef cl_uint ca_uint;
+typedef cl_ulong ca_ulong;
 #endif

@@ -51,18 +51,15 @@ static inline long lse_of(const struct arguments *args, const long b, const long
  *
  * lse is one float, and a large one loses the low bits: of n scores of -1e30 it loses all of
  * log(n). The weights exp(s - lse) then share an error, a factor, which their sum tells. It is
- * computed where |lse| is LARGE_LSE or more; other rows lose little beside other errors. */
+ * computed where |lse| is large (is_large_lse()); other rows lose little beside other errors. */
 enum { MINUS_LSE, MINUS_DELTA, MISSING_POWER, MISSING_FACTOR };
-
-#if DTYPE == DTYPE_F32 || HAS_STRICT
-#define LARGE_LSE 64.0f
-#else
-#define LARGE_LSE 1024.0f /* weights are rounded to 16 bits */
-#endif
 
 static inline bool is_large_lse(const float minus_lse)
 {
-    return fabs(minus_lse) >= LARGE_LSE * SCORE_UNIT && fabs(minus_lse) < INFINITY;
+    const float large =
+        DTYPE == DTYPE_F32 || HAS_STRICT ? 64.0f : 1024.0f; /* weights are rounded to 16 bits */
+
+    return fabs(minus_lse) >= large * SCORE_UNIT && fabs(minus_lse) < INFINITY;
 }
 
 /* Returns the power of 2 that scales the sum of a row's weights to 1. Returns 0 if the sum is

@@ -68,7 +68,7 @@ INLINE long o_step(const struct arguments *args)
 /* ---- what a row may see --------------------------------------------------------------------- */
 
 /* 1 if a score may be -infinity by what neither block lists nor marks of tiles tell. */
-#define HIDES_BY_SCORE (HAS_BIAS || HAS_SCORE_FUNCTION)
+enum { HIDES_BY_SCORE = HAS_BIAS || HAS_SCORE_FUNCTION };
 /* 1 if pairs may be masked in any tile, not by windows and lengths alone. */
 #define HIDES_ANYWHERE                                                                             \
     (HAS_BIAS || HAS_MASK || HAS_BLOCKS || HAS_SCORE_FUNCTION || HAS_MASK_FUNCTION)

@@ -8,7 +8,7 @@
 
 /* Fixed when the plan is made. Strides along the four axes of each tensor, in elements. */
 struct projection_shape {
-#define STRIDES_STRIDED(member) CA_LONG member##_stride[4];
+#define STRIDES_STRIDED(member) ca_long member##_stride[4];
 #define STRIDES_PACKED(member)
 #define OPERAND(ID, member, LAYOUT, role, type, present, written, bytes, s0, s1, s2, s3)           \
     STRIDES_##LAYOUT(member)
@@ -16,16 +16,16 @@ struct projection_shape {
 #undef OPERAND
 #undef STRIDES_STRIDED
 #undef STRIDES_PACKED
-    CA_LONG batch, rows, x_heads, x_dim, y_heads, y_dim;
+    ca_long batch, rows, x_heads, x_dim, y_heads, y_dim;
 };
 
 /* Given with each execution: the position of each tensor's first element, in elements. */
 struct projection_offsets {
 #define OPERAND(ID, member, LAYOUT, role, type, present, written, bytes, s0, s1, s2, s3)           \
-    CA_LONG member;
+    ca_long member;
     CA_PROJECTION_OPERANDS(OPERAND)
 #undef OPERAND
-    CA_LONG workspace;
+    ca_long workspace;
 };
 
 #endif

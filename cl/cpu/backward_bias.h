@@ -27,7 +27,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAM
         for (head.h = own_h; head.h < (over_h ? args->shape->heads : own_h + 1); head.h++) {
 #if HAS_BLOCKS
             head.keys_end = args->shape->seq_kv;
-            head.bits = block_bits_of(args, args->workspace + MARKS_BEGIN(args), head.b, head.h);
+            head.bits = block_bits_of(args, args->workspace + marks_begin(args), head.b, head.h);
 #endif
             for (long j = own_j; j < (over_j ? args->shape->seq_kv : own_j + 1); j += BLOCK_N) {
                 load_key_block(args, head, j, &block);

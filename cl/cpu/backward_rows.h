@@ -76,7 +76,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_rows(PARAM
 #endif
 #if HAS_BLOCKS
     head.keys_end = args->shape->seq_kv;
-    head.bits = block_bits_of(args, args->workspace + MARKS_BEGIN(args), head.b, head.h);
+    head.bits = block_bits_of(args, args->workspace + marks_begin(args), head.b, head.h);
 #endif
     CONFIGURE_TILES();
     find_missing(args, head, i, count, sums);

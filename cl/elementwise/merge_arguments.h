@@ -8,7 +8,7 @@
 
 /* Fixed when the plan is made. Strides along the four axes of each tensor, in elements. */
 struct merge_shape {
-#define STRIDES_STRIDED(member) CA_LONG member##_stride[4];
+#define STRIDES_STRIDED(member) ca_long member##_stride[4];
 #define STRIDES_PACKED(member)
 #define OPERAND(ID, member, LAYOUT, role, type, present, written, bytes, s0, s1, s2, s3)           \
     STRIDES_##LAYOUT(member)
@@ -16,13 +16,13 @@ struct merge_shape {
 #undef OPERAND
 #undef STRIDES_STRIDED
 #undef STRIDES_PACKED
-    CA_LONG states, batch, heads, seq_q, dim;
+    ca_long states, batch, heads, seq_q, dim;
 };
 
 /* Given with each execution: the position of each tensor's first element, in elements. */
 struct merge_offsets {
 #define OPERAND(ID, member, LAYOUT, role, type, present, written, bytes, s0, s1, s2, s3)           \
-    CA_LONG member;
+    ca_long member;
     CA_MERGE_OPERANDS(OPERAND)
 #undef OPERAND
 };

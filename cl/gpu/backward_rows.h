@@ -10,14 +10,15 @@
 #include "gpu/tile_load.h"
 #include "gpu/local_barrier.h"
 
-#define GROUP_ROWS (THREADS / ROW_LANES)
-/* The number of elements that a work-item loads at once, of o and of do, which may have different
- * dtypes. */
-#define PIECE                                                                                      \
-    (O_DTYPE == DTYPE                      ? WIDTH(UNIT_O && UNIT_DO, DIM_V)                       \
-     : UNIT_O && UNIT_DO && DIM_V % 4 == 0 ? 4                                                     \
-                                           : 1)
-#define ROWS_AT_ONCE 4
+enum {
+    GROUP_ROWS = THREADS / ROW_LANES,
+    ROWS_AT_ONCE = 4,
+    /* The number of elements that a work-item loads at once, of o and of do, which may have different dtypes. */
+    PIECE = WIDTH_OF(O_DTYPE == DTYPE ? DTYPE : DTYPE_F32, UNIT_O *UNIT_DO, DIM_V),
+    /* The pieces of a row that a work-item has, and those of o and do that it loads before it waits. */
+    ROW_PIECES = DIVIDE_UP(DIM_V, ROW_LANES *PIECE),
+    PIECES_AT_ONCE = MIN(ROW_PIECES, 4)
+};
 
 /* exp(s - lse) of query i and key j from their product, with the steps of pair_gradient_of(); 0 if
  * the pair is masked. */
@@ -53,14 +54,16 @@ INLINE void add_weights(const struct arguments *args, const struct tile t, const
         sums[n] += weight_of_pair(args, t, t.i0 + rows[n], j, products[n], minus_lse[n]);
 }
 
-/* The number of pieces of a row that a work-item has, and of pieces of o and do that it loads
- * before it waits. */
-#define ROW_PIECES DIVIDE_UP(DIM_V, ROW_LANES *PIECE)
-#define PIECES_AT_ONCE MIN(ROW_PIECES, 4)
 /* The first column of the work-item's piece n, and whether that piece exists. */
-#define PIECE_BEGIN(lane, n) (((lane) + ROW_LANES * (n)) * PIECE)
-#define HAS_PIECE(lane, n)                                                                         \
-    (DIM_V % (PIECES_AT_ONCE * ROW_LANES * PIECE) == 0 || PIECE_BEGIN(lane, n) < DIM_V)
+INLINE int piece_begin(const int lane, const int n)
+{
+    return (lane + ROW_LANES * n) * PIECE;
+}
+
+INLINE bool has_piece(const int lane, const int n)
+{
+    return DIM_V % (PIECES_AT_ONCE * ROW_LANES * PIECE) == 0 || piece_begin(lane, n) < DIM_V;
+}
 
 /* Loads the work-item's pieces of a row from number `first` on, PIECES_AT_ONCE at most; in place of those past the
  * last the row's first piece. Without branches between them loads can be in flight together. */
@@ -70,7 +73,7 @@ INLINE void load_row_pieces(const struct arguments *args, const __global o_stora
 {
 #pragma unroll
     for (int n = 0; n < PIECES_AT_ONCE; n++) {
-        const int d = HAS_PIECE(lane, first + n) ? PIECE_BEGIN(lane, first + n) : 0;
+        const int d = has_piece(lane, first + n) ? piece_begin(lane, first + n) : 0;
         x[n] = load_piece(O_DTYPE, o_row + d * o_step(args), PIECE, aligned);
         y[n] = load_piece(DTYPE, d_o_row + d * do_step(args), PIECE, aligned);
     }
@@ -96,7 +99,7 @@ INLINE float part_of_delta(const struct arguments *args, const long b, const lon
             load_row_pieces(args, o_row, d_o_row, lane, first, false, x, y);
 #pragma unroll
         for (int n = 0; n < PIECES_AT_ONCE; n++)
-            if (HAS_PIECE(lane, first + n)) {
+            if (has_piece(lane, first + n)) {
                 sums = fma(x[n].low, y[n].low, sums);
                 sums = fma(x[n].high, y[n].high, sums);
             }

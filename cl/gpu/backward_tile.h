@@ -52,33 +52,43 @@ INLINE float4 statistic_of(const struct arguments *args, const long b, const lon
     return vload4(0, place_of_statistic(args, b, h, i));
 }
 
-#if OPERAND_PARTS > 1
-/* The parts of q, do, k and v follow (cl/mma/gradients_parts.h), from a multiple of 16 bytes on. */
+/* The parts of q, do, k and v follow where operands have several (cl/mma/gradients_parts.h), from a multiple of 16
+ * bytes on. */
 INLINE long parts_end(const struct arguments *args)
 {
     const long rows = args->shape->batch * (args->shape->heads * longest_q(args) +
                                             args->shape->kv_heads * longest_kv(args));
 
-    return bias_sums_end(args) + PARTS_WORDS(rows);
+    return bias_sums_end(args) + (OPERAND_PARTS > 1 ? PARTS_WORDS(rows) : 0);
 }
-#else
-#define parts_end bias_sums_end
-#endif
 
-/* The sums of dfunction follow (gpu/load_gradients.h). A group has LOAD_ROWS queries at a time; an array of sums belongs to one
- * group, of which there are at most FUNCTION_ITEMS(args). */
-#define FUNCTION_SUMS_BEGIN(args) parts_end(args)
+/* The sums of dfunction follow (gpu/load_gradients.h). A group has LOAD_ROWS queries at a time; an array of sums belongs
+ * to one group, of which there are at most function_items(). */
+INLINE long function_sums_begin(const struct arguments *args)
+{
+    return parts_end(args);
+}
+
+INLINE long load_blocks(const struct arguments *args)
+{
+    return (longest_q(args) + LOAD_ROWS - 1) / LOAD_ROWS;
+}
+
+INLINE long function_items(const struct arguments *args)
+{
+    return FUNCTION_GROUPS(args->shape->batch * args->shape->heads * load_blocks(args));
+}
+
+INLINE long marks_begin(const struct arguments *args)
+{
+    long sums = 0;
+
 #if HAS_DFUNCTION
-#define LOAD_BLOCKS(args) ((longest_q(args) + LOAD_ROWS - 1) / LOAD_ROWS)
-#define FUNCTION_ITEMS(args)                                                                       \
-    FUNCTION_GROUPS((args)->shape->batch *(args)->shape->heads *LOAD_BLOCKS(args))
-#define FUNCTION_SUMS_SIZE(args)                                                                   \
-    (function_sums(args, FUNCTION_ITEMS(args)) * function_gradients(args))
-#else
-#define FUNCTION_SUMS_SIZE(args) 0
+    sums = function_sums(args, function_items(args)) * function_gradients(args);
 #endif
+    return function_sums_begin(args) + sums;
+}
 
-#define MARKS_BEGIN(args) (FUNCTION_SUMS_BEGIN(args) + FUNCTION_SUMS_SIZE(args))
 #include "score/mark_pairs.h"
 #include "score/mark_blocks.h"
 
@@ -203,10 +213,11 @@ struct tile {
 };
 
 #if HAS_BLOCKS
-/* 1 if the tiles of all passes lie in one block each; queries begin at a limit to the right, too. */
-#define IN_BLOCKS                                                                                  \
-    (!HAS_WINDOW_RIGHT && TILES_IN_BLOCKS(BLOCK_OWNED, BLOCK_OWNED) &&                             \
-     TILES_IN_BLOCKS(BLOCK_STREAMED, BLOCK_STREAMED) && TILES_IN_BLOCKS(1, OWNED_KEYS))
+enum {
+    /* 1 if the tiles of all passes lie in one block each; queries begin at a limit to the right, too. */
+    IN_BLOCKS = !HAS_WINDOW_RIGHT && TILES_IN_BLOCKS(BLOCK_OWNED, BLOCK_OWNED) &&
+                TILES_IN_BLOCKS(BLOCK_STREAMED, BLOCK_STREAMED) && TILES_IN_BLOCKS(1, OWNED_KEYS)
+};
 #endif
 
 /* Returns whether some key of the tile is masked for some query of it. */
@@ -231,7 +242,7 @@ INLINE bool is_partial(const struct arguments *args, const struct tile t)
 INLINE void find_head(const struct arguments *args, struct tile *t)
 {
 #if HAS_BLOCKS
-    t->bits = block_bits_of(args, args->workspace + MARKS_BEGIN(args), t->b, t->h);
+    t->bits = block_bits_of(args, args->workspace + marks_begin(args), t->b, t->h);
 #elif HAS_MARKS
     t->marks = all_marks(args);
 #endif
@@ -250,14 +261,21 @@ INLINE struct score_tile scores_of_tile(const struct arguments *args, const stru
 }
 
 /* The number of blocks of owned queries in `rows` rows, and of owned keys. */
-#define BLOCKS_OF(rows) (((rows) + BLOCK_OWNED - 1) / BLOCK_OWNED)
-#define KEY_BLOCKS_OF(rows) (((rows) + OWNED_KEYS - 1) / OWNED_KEYS)
+INLINE long blocks_of(const long rows)
+{
+    return (rows + BLOCK_OWNED - 1) / BLOCK_OWNED;
+}
+
+INLINE long key_blocks_of(const long rows)
+{
+    return (rows + OWNED_KEYS - 1) / OWNED_KEYS;
+}
 
 /* The keys that a group owns, with the first of the query heads that share them. With a limit to
  * the right, the first keys are visible to the most queries, so their groups start first. */
 INLINE struct tile owned_keys(const struct arguments *args)
 {
-    const long blocks = KEY_BLOCKS_OF(longest_kv(args)),
+    const long blocks = key_blocks_of(longest_kv(args)),
                kv_heads = args->shape->heads / args->shape->group;
     struct tile t;
 
@@ -273,7 +291,7 @@ INLINE struct tile owned_keys(const struct arguments *args)
  * longest start first. */
 INLINE struct tile owned_queries(const struct arguments *args)
 {
-    const long blocks = BLOCKS_OF(longest_q(args)), bh = get_group_id(0) / blocks;
+    const long blocks = blocks_of(longest_q(args)), bh = get_group_id(0) / blocks;
     struct tile t;
 
     t.b = bh / args->shape->heads;

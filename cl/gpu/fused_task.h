@@ -33,10 +33,10 @@ INLINE struct task find_task(const struct arguments *args, const struct query_bl
                   head_offset(args->shape->v_stride, CACHE_BATCH(b), h / args->shape->group));
     t.q_aligned = rows_aligned(t.q, args->shape->q_stride[2], WIDTH(UNIT_Q, DIM_QK));
     t.k_aligned =
-        K_CACHE || CACHE_ALIGNED(K_DTYPE, t.k, args->shape->k_stride[0], args->shape->k_stride[2],
+        K_CACHE || cache_aligned(K_DTYPE, t.k, args->shape->k_stride[0], args->shape->k_stride[2],
                                  WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
     t.v_aligned =
-        V_CACHE || CACHE_ALIGNED(V_DTYPE, t.v, args->shape->v_stride[0], args->shape->v_stride[2],
+        V_CACHE || cache_aligned(V_DTYPE, t.v, args->shape->v_stride[0], args->shape->v_stride[2],
                                  WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
 #if OPERAND_PARTS > 1
     t.parts = find_part_rows(args, b, h, block.i0);

@@ -80,10 +80,10 @@ backward_loads(PARAMETERS_backward_loads)
     __local int owners[LOAD_ROWS * THREADS], places[LOAD_ROWS * THREADS];
     __local float terms[LOAD_ROWS * THREADS];
     const int item = get_local_id(0);
-    const long elements = function_gradients(&whole), blocks = LOAD_BLOCKS(&whole);
+    const long elements = function_gradients(&whole), blocks = load_blocks(&whole);
     const long heads = whole.shape->heads, all = whole.shape->batch * heads * blocks;
     __global float *const sums =
-        whole.workspace + FUNCTION_SUMS_BEGIN(&whole) + get_group_id(0) * elements;
+        whole.workspace + function_sums_begin(&whole) + get_group_id(0) * elements;
     struct load_sum own = {-1, 0.0f};
 
     for (long n = item; n < elements; n += THREADS)

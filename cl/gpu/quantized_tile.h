@@ -22,7 +22,7 @@ load_cache_tile(const int cache, __local float4 *tile, const int stride, const i
         const int row = t / (columns / 4), column = t % (columns / 4) * 4;
         const bool inside = row < rows && first + column < dim;
         const __global uchar *p =
-            element_at(cache, dtype, matrix, ROW_PLACE(places, row, rows, row_step));
+            element_at(cache, dtype, matrix, row_place(places, row, rows, row_step));
         const float4 x = inside ? quantized4(cache, p, min(first + column, dim - 4)) : 0.0f;
         tile[row * stride + column / 4] = finite ? finite_or_0(x, &nonfinite) : x;
     }

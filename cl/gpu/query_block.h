@@ -5,6 +5,8 @@
  * mask or a bias (score/mark_pairs.h), are skipped; a tile of paged keys ends where the table masks
  * keys (common/key_rows.h).
  *
+ * Kernels define marks_begin(), where marks or bits of block lists begin in the workspace, in floats.
+ *
  * Sizes      BLOCK_M, BLOCK_N. */
 #pragma once
 #include "families/sizes.h"
@@ -16,9 +18,6 @@
 #include "score/blocks.h"
 #define MARK_M BLOCK_M
 #define MARK_N BLOCK_N
-#ifndef MARKS_BEGIN /* The field marks exists if there are marks. */
-#define MARKS_BEGIN(args) 0
-#endif
 #include "score/mark_pairs.h"
 
 /* Is 1 if rows without a visible key must be distinguished from rows far below a sink: masks,
@@ -68,7 +67,7 @@ find_query_block(const struct arguments *args)
     p.seen_by_all_from = first_key(args, p.e, last);
     p.seen_by_all_to = end_key(args, p.e, p.i0);
 #if HAS_BLOCKS
-    p.bits = block_bits_of(args, args->workspace + MARKS_BEGIN(args), p.b, p.h);
+    p.bits = block_bits_of(args, args->workspace + marks_begin(args), p.b, p.h);
 #endif
 #if HAS_MARKS
     const __global uchar *marks = all_marks(args);

@@ -12,8 +12,13 @@
 #include "common/key_rows.h"
 #include "common/sequence.h"
 #include "score/score.h"
-#define MARKS_BEGIN(args)                                                                          \
-    ((args)->shape->batch * (args)->shape->heads * longest_q(args) * SPLIT_K * (DIM_V + 2))
+
+/* The bits of block lists follow the partial results in the workspace. */
+INLINE long marks_begin(const struct arguments *args)
+{
+    return args->shape->batch * args->shape->heads * longest_q(args) * SPLIT_K * (DIM_V + 2);
+}
+
 #include "score/mark_blocks.h"
 
 /* The rows and keys of a work-group. */
@@ -75,7 +80,7 @@ INLINE struct task find_range_task(const struct arguments *args)
     task.e = extent_of(args, task.b);
     find_range(args, &task);
 #if HAS_BLOCKS
-    task.bits = args->workspace + MARKS_BEGIN(args);
+    task.bits = args->workspace + marks_begin(args);
 #endif
     return task;
 }

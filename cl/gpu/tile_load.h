@@ -11,8 +11,7 @@
  * it. */
 #define WIDTH(unit, dim) WIDTH_OF(DTYPE, unit, dim)
 #define WIDTH_OF(dtype, unit, dim)                                                                 \
-    (!(unit) ? 1 : (dim) % MOST_OF(dtype) == 0 ? MOST_OF(dtype) : (dim) % 4 ? 1 : 4)
-#define MOST_OF(dtype) ((dtype) == DTYPE_F32 ? 4 : LOAD_WIDTH)
+    (!(unit) || (dim) % 4 ? 1 : (dtype) == DTYPE_F32 || (dim) % LOAD_WIDTH ? 4 : LOAD_WIDTH)
 
 /* Returns whether one instruction can load width elements of each row of a tensor (alignment). */
 static inline bool rows_aligned_of(const int dtype, const __global void *rows, const long row_step,
@@ -29,14 +28,15 @@ static inline bool rows_aligned(const __global storage *rows, const long row_ste
 
 /* Returns whether wide loads can read K or V with these page or batch and row steps: rows of all
  * pages are aligned then. */
+static inline bool cache_aligned(const int dtype, const __global void *p, const long page_step,
+                                 const long row_step, const int width)
+{
 #if PAGE_SIZE
-#define CACHE_ALIGNED(dtype, p, page_step, row_step, width)                                        \
-    (rows_aligned_of((dtype), (p), (row_step), (width)) &&                                         \
-     rows_aligned_of((dtype), (p), (page_step), (width)))
-#else
-#define CACHE_ALIGNED(dtype, p, page_step, row_step, width)                                        \
-    rows_aligned_of((dtype), (p), (row_step), (width))
+    if (!rows_aligned_of(dtype, p, page_step, width))
+        return false;
 #endif
+    return rows_aligned_of(dtype, p, row_step, width);
+}
 
 /* The type of a matrix's elements: that of a tensor, or of parts of f32 (mma/f32_parts.h). */
 #ifndef OPERAND_PARTS
@@ -80,20 +80,25 @@ static inline float4 finite_or_0(const float4 x, int *nonfinite)
 
 /* The offset of row number `row` of `rows`; later rows repeat the last. It is a multiple of
  * row_step, or an entry of `places`. */
-#define ROW_PLACE(places, row, rows, row_step)                                                     \
-    ((places) ? (places)[min((row), (rows)-1)] : min((row), (rows)-1) * (row_step))
+INLINE long row_place(const __local long *places, const int row, const int rows,
+                      const long row_step)
+{
+    return places ? places[min(row, rows - 1)] : min(row, rows - 1) * row_step;
+}
 
 /* The number of pieces, of `all` in a tile, that a thread loads before it waits for the first. On
  * NVIDIA, where few groups of many registers are resident, a wait for each piece took most of the
  * time (doc/gpus.md); elsewhere more registers were spilled. CPUs use it only so that tests cover
  * it. */
 #if defined(__NV_CL_C_VERSION) || defined(__NVPTX__) || defined(__x86_64__) || defined(__aarch64__)
-#define LOADS_AT_ONCE 4
+enum { LOADS_AT_ONCE = 4 };
 #else
-#define LOADS_AT_ONCE 1
+enum { LOADS_AT_ONCE = 1 };
 #endif
-#define AT_ONCE(all)                                                                               \
-    ((all) > (LOADS_AT_ONCE - 1) * THREADS ? LOADS_AT_ONCE : ((all) + THREADS - 1) / THREADS)
+INLINE int loads_at_once(const int all)
+{
+    return all > (LOADS_AT_ONCE - 1) * THREADS ? LOADS_AT_ONCE : (all + THREADS - 1) / THREADS;
+}
 
 /* Loads a piece of `width` elements from p on. */
 struct piece {
@@ -129,7 +134,7 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
           const __local long *places, const long step, const int rows, const int first,
           const int dim, const int width, const bool aligned, const bool finite)
 {
-    const int chunks = columns / width, all = tile_rows * chunks, at_once = AT_ONCE(all);
+    const int chunks = columns / width, all = tile_rows * chunks, at_once = loads_at_once(all);
     int nonfinite = 0;
 
 /* Loads are clamped, not skipped, with one branch for all: loads without branches can be in
@@ -140,7 +145,7 @@ load_tile(__local float4 *tile, const int stride, const int tile_rows, const int
             const int here = min(t + n * THREADS, all - 1), row = here / chunks;                   \
             x[n] = load_piece(                                                                     \
                 dtype,                                                                             \
-                place_of(dtype, place_of(dtype, matrix, ROW_PLACE(places, row, rows, row_step)),   \
+                place_of(dtype, place_of(dtype, matrix, row_place(places, row, rows, row_step)),   \
                          min(first + here % chunks * width, dim - width) * step),                  \
                 width, aligned);                                                                   \
         }

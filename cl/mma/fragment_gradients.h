@@ -56,15 +56,19 @@ enum {
                       (m).p + part * (m).part_step, (m).row_step, 0, 1, (m).rows, PART_LINE(dim),  \
                       8, (m).aligned, false);                                                      \
     } while (0)
-#define IS_WIDE(unit, dim) true
 #define PART_STEP(m) (m).part_step
 #else
 #define FILL_PARTS(m, tile, stride, tile_rows, columns, dim, unit, part_elements)                  \
     fill_rows(tile, stride, tile_rows, columns, (m).p, (m).row_step, 0, (m).step, (m).rows, dim,   \
               WIDTH(unit, dim), (m).aligned, false)
-#define IS_WIDE(unit, dim) (WIDTH(unit, dim) == 8)
 #define PART_STEP(m) 0
 #endif
+/* Whether rows are copied 16 bytes at a time. */
+INLINE bool is_wide(const bool unit, const int dim)
+{
+    return OPERAND_PARTS > 1 || WIDTH(unit, dim) == 8;
+}
+
 #define STAGE_OWNED(owned, tile, dim, unit)                                                        \
     do {                                                                                           \
         const struct matrix m = owned;                                                             \
@@ -426,7 +430,7 @@ INLINE void add_infinite_weights(const __local ushort *tile, const int dim, cons
 #endif
 }
 
-/* PoCL 3.1 miscompiles a barrier in an `if`. */
+/* Does so in the second pass. PoCL 3.1 miscompiles a barrier in an `if`. */
 #define ADD_INFINITE_WEIGHTS(again, tile, dim, dim_group, weights, sums)                           \
     do {                                                                                           \
         if (EMULATE || (again))                                                                    \

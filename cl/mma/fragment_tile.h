@@ -294,7 +294,7 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
         const int row = t / (uint)chunks, column = t % (uint)chunks * wide;
         const bool inside = row < rows && column < dim;
         const __global element *p =
-            matrix + ROW_PLACE(places, row, rows, row_step) + min(column, dim - wide) * step;
+            matrix + row_place(places, row, rows, row_step) + min(column, dim - wide) * step;
         __local ushort *const to = tile + row_at(stride, tile_rows, row, column);
 #if HAS_COPIES
         if (width == 8 && aligned && !finite) {
@@ -388,7 +388,7 @@ INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int 
                                const bool finite)
 {
     const int wide = ROW_PADDING, chunks = columns / wide, all = tile_rows * chunks;
-    const int at_once = AT_ONCE(all);
+    const int at_once = loads_at_once(all);
     int nonfinite = 0, first = get_local_id(0);
 
     INDEX_HERE(first);
@@ -403,7 +403,7 @@ INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int 
             const int here = min(t + n * THREADS, all - 1), row = here / chunks;
             const int column = min(here % chunks * wide, dim - wide);
             const __global uchar *const block = format_block(
-                cache, element_at(cache, DTYPE, matrix, ROW_PLACE(places, row, rows, row_step)),
+                cache, element_at(cache, DTYPE, matrix, row_place(places, row, rows, row_step)),
                 column);
             const __global ushort *const from = words_at(cache, block, column);
             scales[n] = block_scale(cache, block);
@@ -492,7 +492,7 @@ fill_packed(__local ushort *tile, const int tile_rows, const int dims,
             const int key = packed_key(to, n);
             const bool inside = key < rows && d < dim;
             const __global element *p =
-                matrix + ROW_PLACE(places, key, rows, row_step) + min(d, dim - wide) * step;
+                matrix + row_place(places, key, rows, row_step) + min(d, dim - wide) * step;
             if (wide == 1)
                 x[n] = inside ? load_element(p) : (ushort)0;
             else
@@ -523,7 +523,7 @@ INLINE int fill_quantized_packed(const int cache, __local ushort *tile, const in
         for (int n = 0; n < 4; n++) {
             const int key = packed_key(to, n);
             const __global uchar *const block = format_block(
-                cache, element_at(cache, DTYPE, matrix, ROW_PLACE(places, key, rows, row_step)),
+                cache, element_at(cache, DTYPE, matrix, row_place(places, key, rows, row_step)),
                 min(to.d, dim - 4));
             const __global ushort *const from = words_at(cache, block, to.d);
             const float scale = block_scale(cache, block);

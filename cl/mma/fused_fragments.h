@@ -14,7 +14,7 @@
 #error "what a tile needs besides, places, factors and what is kept, is there once"
 #endif
 
-#define COMPUTING (FRAGMENT_LANES * SUB_GROUPS)
+enum { COMPUTING = FRAGMENT_LANES * SUB_GROUPS };
 #define PLACES_OF_STAGES (DTYPE == DTYPE_F32 ? PLANE_PLACES : STAGES)
 #include "mma/computing.h"
 #define LOAD_WIDTH 8
@@ -25,7 +25,12 @@
 
 #include "gpu/tile_load.h"
 #include "mma/attention_parts.h"
-#define MARKS_BEGIN(args) (OPERAND_PARTS > 1 ? attention_parts_end(args) / FLOAT_BYTES : 0)
+/* Marks, or bits of block lists, follow the parts in the workspace. */
+INLINE long marks_begin(const struct arguments *args)
+{
+    return OPERAND_PARTS > 1 ? attention_parts_end(args) / FLOAT_BYTES : 0;
+}
+
 #include "gpu/query_block.h"
 #include "gpu/fused_task.h"
 #include "gpu/row_end.h"

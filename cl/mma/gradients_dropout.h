@@ -26,8 +26,7 @@ struct kept_pairs {
 #define DECLARE_TILE_KEPT() const kept_tile kept = 0
 #endif
 
-#if HAS_DROPOUT
-#if HAS_KEPT_WORDS
+#if HAS_DROPOUT && HAS_KEPT_WORDS
 #if DRAWN_AT_ONCE != 2
 #error "two counters have two neighbouring queries"
 #endif
@@ -69,6 +68,7 @@ INLINE void draw_kept_words_of_keys(const struct arguments *args, const uint bh,
 INLINE void draw_kept_tile(const bool owns_keys, const struct arguments *args, const struct tile t,
                            const kept_tile kept, const int number)
 {
+#if HAS_DROPOUT
     const uint bh = dropout_head(args, t.b, t.h);
 
 #if HAS_KEPT_WORDS
@@ -82,11 +82,8 @@ INLINE void draw_kept_tile(const bool owns_keys, const struct arguments *args, c
     draw_kept_pairs(args, bh, t.i0, t.j0, owns_keys ? BLOCK_STREAMED : BLOCK_OWNED,
                     owns_keys ? BLOCK_OWNED : BLOCK_STREAMED, kept);
 #endif
-}
-#define DRAW_KEPT(owns_keys, t, number) draw_kept_tile(owns_keys, args, t, kept, number)
-#else
-#define DRAW_KEPT(owns_keys, t, number)
 #endif
+}
 
 /* What is kept of a lane's pairs of stage `number`. */
 INLINE struct kept_pairs find_kept(const kept_tile kept, const int number, const int first_row,

@@ -9,7 +9,7 @@
 #error "f16 and bf16 are taken in standard precision alone"
 #endif
 
-#define COMPUTING (FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS)
+enum { COMPUTING = FRAGMENT_LANES * SUB_GROUPS * DIM_GROUPS };
 #define DRAWN_AT_ONCE 2
 #define DRAWERS HAS_DROPOUT /* a producer draws random numbers, too */
 #include "mma/computing.h"

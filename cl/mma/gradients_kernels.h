@@ -79,7 +79,7 @@ backward_keys(PARAMETERS_backward_keys)
 {
     struct arguments arguments = ARGUMENTS_backward_keys;
     ENTER_SEQUENCE(args, &arguments,
-                   get_group_id(0) / KEY_BLOCKS_OF(longest_kv(&arguments)) /
+                   get_group_id(0) / key_blocks_of(longest_kv(&arguments)) /
                        (arguments.shape->heads / arguments.shape->group));
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float4 statistics[STAGES][BLOCK_STREAMED];
@@ -104,9 +104,11 @@ backward_keys(PARAMETERS_backward_keys)
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
     PRODUCE(produce_queries(args, t, begin, end, tiles, statistics, kept, &not_finite, barriers));
-    STAGE_BOTH_OWNED(k_rows(args, t.b, kv_head, t.j0, t.keys), UNIT_K,
-                     v_rows(args, t.b, kv_head, t.j0, t.keys), UNIT_V, begin < end);
-    OWNED_COMPLETE();
+    if (begin < end) { /* the next barrier completes the group's own rows */
+        STAGE_OWN(k_rows(args, t.b, kv_head, t.j0, t.keys), here.owned_qk, DIM_QK, UNIT_K);
+        STAGE_OWN(v_rows(args, t.b, kv_head, t.j0, t.keys), here.owned_v, DIM_V, UNIT_V);
+    }
+    owned_complete();
     do {
         bool finite = true;
         t.h = first_head;
@@ -193,7 +195,7 @@ backward_queries(PARAMETERS_backward_queries)
 {
     struct arguments arguments = ARGUMENTS_backward_queries;
     ENTER_SEQUENCE(args, &arguments,
-                   get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
+                   get_group_id(0) / blocks_of(longest_q(&arguments)) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local int not_finite, streamed_nonfinite; /* described in backward_keys */
     DECLARE_TILE_KEPT();
@@ -217,10 +219,12 @@ backward_queries(PARAMETERS_backward_queries)
         not_finite = streamed_nonfinite = 0;
     find_head(args, &t);
     PRODUCE(produce_keys(args, t, begin, end, tiles, kept, &not_finite, barriers));
-    STAGE_BOTH_OWNED(q_rows(args, t.b, t.h, t.i0, t.queries), UNIT_Q,
-                     do_rows(args, t.b, t.h, t.i0, t.queries), UNIT_DO, begin < end);
+    if (begin < end) {
+        STAGE_OWN(q_rows(args, t.b, t.h, t.i0, t.queries), here.owned_qk, DIM_QK, UNIT_Q);
+        STAGE_OWN(do_rows(args, t.b, t.h, t.i0, t.queries), here.owned_v, DIM_V, UNIT_DO);
+    }
     FIND_OWN_STATISTICS();
-    OWNED_COMPLETE();
+    owned_complete();
     do {
         bool finite = true;
         UNROLL
@@ -299,7 +303,7 @@ backward_bias(PARAMETERS_backward_bias)
                            DIM_QK, UNIT_K);
             STAGE_STREAMED(v_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys), here.v, DIM_V,
                            UNIT_V);
-            DRAW_KEPT(false, t, 0);
+            draw_kept_tile(false, args, t, kept, 0);
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
             begin_both(&here, p, ds, lane, exchange);

@@ -6,24 +6,18 @@
 
 #define STREAM ((void)0) /* there is no producer to keep state for */
 
-/* Is 1 if the second product needs streamed rows in another form than the first: packed, or without
+/* Whether the second product needs streamed rows in another form than the first: packed, or without
  * Infs and NaNs. PoCL 3.1 miscompiles a barrier in an `if` (backward_gpu_item.cl). */
-#define RESTAGES(again) (PACKED_VALUES || (again))
-#define RESTAGE_BARRIER(again)                                                                     \
-    do {                                                                                           \
-        if (EMULATE || RESTAGES(again))                                                            \
-            LOCAL_BARRIER();                                                                       \
-    } while (0)
+INLINE bool restages(const bool again)
+{
+    return PACKED_VALUES || again;
+}
 
-/* The offsets from a tile to the next, and to the other stage of streamed rows, which holds it. */
-#define ADVANCE(next)                                                                              \
-    do {                                                                                           \
-        t = next;                                                                                  \
-        if (STAGES > 1) {                                                                          \
-            number = 1 - number;                                                                   \
-            here = place_of_stage(here, tiles, number);                                            \
-        }                                                                                          \
-    } while (0)
+INLINE void restage_barrier(const bool again)
+{
+    if (EMULATE || restages(again))
+        LOCAL_BARRIER();
+}
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
@@ -36,12 +30,9 @@ INLINE void stage_query_tile(const struct arguments *args, const struct tile t,
     STAGE_STREAMED(streamed_q, here.qk, DIM_QK, UNIT_Q);
     STAGE_STREAMED(streamed_do, here.v, DIM_V, UNIT_DO);
     stage_statistics(args, t, statistics);
-    DRAW_KEPT(true, t, number);
+    draw_kept_tile(true, args, t, kept, number);
 }
 
-#define STAGE_QUERIES(t, there, number)                                                            \
-    stage_query_tile(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), there, statistics[number], kept, \
-                     number)
 #if M_FRAGMENTS == 1 /* else cl/mma/gradients_wide.h does it */
 /* Sums dk and dv. again: this is the second pass; rows: the number of owned keys. */
 INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here,
@@ -63,13 +54,15 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
 #if STAGES > 1
         LOCAL_BARRIER(); /* the last head's tiles may be overwritten */
         if (t.i0 < end)
-            STAGE_QUERIES(t, here, number);
+            stage_query_tile(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), here, statistics[number],
+                             kept, number);
 #endif
         while (t.i0 < end) {
             float p[STREAMED_SUMS], ds[STREAMED_SUMS];
 #if STAGES == 1
             LOCAL_BARRIER(); /* all have read the old contents */
-            STAGE_QUERIES(t, here, 0);
+            stage_query_tile(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), here, statistics[0], kept,
+                             0);
 #endif
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
@@ -78,7 +71,9 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
                 queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
             if (next.i0 < end)
-                STAGE_QUERIES(next, place_of_stage(here, tiles, 1 - number), 1 - number);
+                stage_query_tile(args, next, TILE_QUERIES(next), TILE_GRADIENTS(next),
+                                 place_of_stage(here, tiles, 1 - number), statistics[1 - number],
+                                 kept, 1 - number);
 #endif
             const bool partial = hides_some(args, t, BLOCK_STREAMED, BLOCK_OWNED);
             const struct kept_pairs pairs = find_kept(kept, number, here.first_row, lane);
@@ -103,13 +98,13 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             gradients_of_fragment(true, false, partial, args, t, here.first_row, 0,
                                   statistics[number], p, ds, slope_sums, bias_sums, lane, pairs);
 #endif
-            RESTAGE_BARRIER(again); /* streamed rows may be overwritten */
-            if (RESTAGES(again)) {
+            restage_barrier(again); /* streamed rows may be overwritten */
+            if (restages(again)) {
                 stage_value_rows(TILE_QUERIES(t), again, here.qk, nonfinite);
                 stage_value_rows(TILE_GRADIENTS(t), again, here.v, nonfinite);
                 copies_wait();
             }
-            RESTAGE_BARRIER(again); /* values are complete */
+            restage_barrier(again); /* values are complete */
             add_fragment_rows(again, here.v, DIM_V, here.dim_group, dropped, sums_v, lane,
                               exchange);
 #if WEIGHTS_FIRST
@@ -120,7 +115,11 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             add_fragment_rows(again, here.qk, DIM_QK, here.dim_group, ds, sums_k, lane, exchange);
             SUMS_COMPLETE(sums_v, DIM_V);
             SUMS_COMPLETE(sums_k, DIM_QK);
-            ADVANCE(next);
+            t = next;
+            if (STAGES > 1) {
+                number = 1 - number; /* that stage holds the next tile */
+                here = place_of_stage(here, tiles, number);
+            }
         }
 #if HAS_DBIAS
         store_fragment_sums(
@@ -138,13 +137,14 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
 
 /* ---- queries --------------------------------------------------------------------------------- */
 
-#define STAGE_BOTH_STREAMED(t, there, number)                                                      \
-    do {                                                                                           \
-        const struct place at_tile = there;                                                        \
-        STAGE_STREAMED(TILE_KEYS(t), at_tile.qk, DIM_QK, UNIT_K);                                  \
-        STAGE_STREAMED(TILE_VALUES(t), at_tile.v, DIM_V, UNIT_V);                                  \
-        DRAW_KEPT(false, t, number);                                                               \
-    } while (0)
+/* Stages a tile of keys and what dropout keeps. */
+INLINE void stage_key_tile(const struct arguments *args, const struct tile t,
+                           const struct place here, const kept_tile kept, const int number)
+{
+    STAGE_STREAMED(TILE_KEYS(t), here.qk, DIM_QK, UNIT_K);
+    STAGE_STREAMED(TILE_VALUES(t), here.v, DIM_V, UNIT_V);
+    draw_kept_tile(false, args, t, kept, number);
+}
 
 #if M_FRAGMENTS == 1
 /* Sums dq, as sum_over_queries() sums dk and dv. */
@@ -160,13 +160,13 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
     t = keys_from(t, next_keys(args, t, begin, begin, end), end);
 #if STAGES > 1
     if (t.j0 < end)
-        STAGE_BOTH_STREAMED(t, here, 0);
+        stage_key_tile(args, t, here, kept, 0);
 #endif
     while (t.j0 < end) {
         float p[STREAMED_SUMS], ds[STREAMED_SUMS];
 #if STAGES == 1
         LOCAL_BARRIER(); /* all have read the old contents */
-        STAGE_BOTH_STREAMED(t, here, 0);
+        stage_key_tile(args, t, here, kept, 0);
 #endif
         copies_wait();
         LOCAL_BARRIER(); /* all rows are complete */
@@ -175,7 +175,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
             keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
         if (next.j0 < end)
-            STAGE_BOTH_STREAMED(next, place_of_stage(here, tiles, 1 - number), 1 - number);
+            stage_key_tile(args, next, place_of_stage(here, tiles, 1 - number), kept, 1 - number);
 #endif
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);
         const struct kept_pairs pairs = find_kept(kept, number, here.first_row, lane);
@@ -195,15 +195,19 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
         gradients_of_fragment(false, false, partial, args, t, here.first_row, statistics, 0, p, ds,
                               slope_sums, bias_sums, lane, pairs);
 #endif
-        RESTAGE_BARRIER(again); /* streamed keys may be overwritten */
-        if (RESTAGES(again)) {
+        restage_barrier(again); /* streamed keys may be overwritten */
+        if (restages(again)) {
             stage_value_rows(TILE_KEYS(t), again, here.qk, nonfinite);
             copies_wait();
         }
-        RESTAGE_BARRIER(again); /* values are complete */
+        restage_barrier(again); /* values are complete */
         add_fragment_rows(again, here.qk, DIM_QK, here.dim_group, ds, sums_q, lane, exchange);
         SUMS_COMPLETE(sums_q, DIM_QK);
-        ADVANCE(next);
+        t = next;
+        if (STAGES > 1) {
+            number = 1 - number; /* that stage holds the next tile */
+            here = place_of_stage(here, tiles, number);
+        }
     }
 }
 #endif

@@ -29,42 +29,53 @@ INLINE void make_streamed_finite(__local ushort *tile, const int elements,
 
 /* In the second pass, makes a tile finite for all warpgroups. PoCL 3.1 miscompiles a barrier in
  * an `if`. */
-#define MAKE_FINITE(tile, elements)                                                                \
-    do {                                                                                           \
-        if (EMULATE || again)                                                                      \
-            COMPUTING_BARRIER(); /* all products with the tile are complete */                     \
-        if (again) {                                                                               \
-            make_streamed_finite(tile, elements, nonfinite);                                       \
-            copies_wait();                                                                         \
-        }                                                                                          \
-        if (EMULATE || again)                                                                      \
-            COMPUTING_BARRIER();                                                                   \
-    } while (0)
+INLINE void make_finite(const bool again, __local ushort *tile, const int elements,
+                        volatile __local int *nonfinite)
+{
+    if (EMULATE || again)
+        COMPUTING_BARRIER(); /* all products with the tile are complete */
+    if (again) {
+        make_streamed_finite(tile, elements, nonfinite);
+        copies_wait();
+    }
+    if (EMULATE || again)
+        COMPUTING_BARRIER();
+}
 
-/* Is 1 if all copies of these streamed rows run in the background. */
-#define IS_COPIED(m, dim, unit) (IS_WIDE(unit, dim) && (m).aligned)
+/* Returns whether all copies of these streamed rows run in the background. */
+INLINE bool is_copied(const struct matrix m, const int dim, const bool unit)
+{
+    return is_wide(unit, dim) && m.aligned;
+}
 
-#define USE_PLACE(u) place_of_stage(here, tiles, (u).place)
+/* The computing threads wait for what the producer draws. */
+INLINE void kept_here(const bool owns_keys, const struct arguments *args, const struct tile t,
+                      const kept_tile kept, const struct use u, __local ulong *barriers)
+{
+    if (HAS_DROPOUT)
+        STORES_HERE(u, 2, draw_kept_tile(owns_keys, args, t, kept, u.place));
+}
 
-/* The producer draws what dropout keeps; the others wait for it, and have read it. */
-#if HAS_DROPOUT
-#define PRODUCE_KEPT(owns_keys, t, u)                                                              \
-    do {                                                                                           \
-        wait_for_place(barriers, u, 2);                                                            \
-        DRAW_KEPT(owns_keys, t, (u).place);                                                        \
-        stored(barriers, u, 2);                                                                    \
-    } while (0)
-#define KEPT_HERE(owns_keys, t, u) STORES_HERE(u, 2, DRAW_KEPT(owns_keys, t, (u).place))
-#define KEPT_READ(u) half_read(barriers, u, 2, lane)
-#else
-#define PRODUCE_KEPT(owns_keys, t, u)
-#define KEPT_HERE(owns_keys, t, u)
-#define KEPT_READ(u)
-#endif
+INLINE void kept_read(__local ulong *barriers, const struct use u, const int lane)
+{
+    if (HAS_DROPOUT)
+        half_read(barriers, u, 2, lane);
+}
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 #if !EMULATE
+/* The producer draws what dropout keeps. */
+INLINE void produce_kept(const bool owns_keys, const struct arguments *args, const struct tile t,
+                         const kept_tile kept, const struct use u, __local ulong *barriers)
+{
+    if (HAS_DROPOUT) {
+        wait_for_place(barriers, u, 2);
+        draw_kept_tile(owns_keys, args, t, kept, u.place);
+        stored(barriers, u, 2);
+    }
+}
+
 /* The producer's whole work for owned keys. */
 INLINE void produce_queries(const struct arguments *args, struct tile t, const long begin,
                             const long end, __local uint4 *tiles,
@@ -82,16 +93,16 @@ INLINE void produce_queries(const struct arguments *args, struct tile t, const l
             for (t = queries_from(t, next_queries(args, t, begin, begin, end), end); t.i0 < end;
                  t = queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end),
                                   end)) {
-                const struct place there = USE_PLACE(u);
+                const struct place there = place_of_stage(here, tiles, u.place);
                 const struct matrix streamed_q = TILE_QUERIES(t), streamed_do = TILE_GRADIENTS(t);
                 wait_for_place(barriers, u, 0);
                 STAGE_STREAMED(streamed_q, there.qk, DIM_QK, UNIT_Q);
                 stage_statistics(args, t, statistics[u.place]);
-                copies_asked(barriers, u, 0, IS_COPIED(streamed_q, DIM_QK, UNIT_Q));
+                copies_asked(barriers, u, 0, is_copied(streamed_q, DIM_QK, UNIT_Q));
                 wait_for_place(barriers, u, 1);
                 STAGE_STREAMED(streamed_do, there.v, DIM_V, UNIT_DO);
-                copies_asked(barriers, u, 1, IS_COPIED(streamed_do, DIM_V, UNIT_DO));
-                PRODUCE_KEPT(true, t, u);
+                copies_asked(barriers, u, 1, is_copied(streamed_do, DIM_V, UNIT_DO));
+                produce_kept(true, args, t, kept, u, barriers);
                 u = next_use(u);
             }
         }
@@ -120,7 +131,7 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
              t = queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end)) {
             float p[STREAMED_SUMS], ds[STREAMED_SUMS];
             const bool partial = hides_some(args, t, BLOCK_STREAMED, BLOCK_OWNED);
-            here = USE_PLACE(u);
+            here = place_of_stage(here, tiles, u.place);
             HALF_HERE(u, 0, {
                 STAGE_STREAMED(TILE_QUERIES(t), here.qk, DIM_QK, UNIT_Q);
                 stage_statistics(args, t, statistics[u.place]);
@@ -132,13 +143,13 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
             REPLACE_PRODUCTS(again, false, &here, p);
             weigh_scores(true, partial, args, t, here.first_row, 0, statistics[u.place], p, lane);
             weights_here(p + STREAMED_SUMS - 2);
-            KEPT_HERE(true, t, u);
+            kept_here(true, args, t, kept, u, barriers);
             const struct kept_pairs pairs = find_kept(kept, u.place, here.first_row, lane);
-            KEPT_READ(u);
+            kept_read(barriers, u, lane);
             FINISH(ds, 0);
             REPLACE_PRODUCTS(again, true, &here, ds);
-            MAKE_FINITE(here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
-            MAKE_FINITE(here.v, OPERAND_PARTS * BLOCK_STREAMED * DIM_V);
+            make_finite(again, here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK, nonfinite);
+            make_finite(again, here.v, OPERAND_PARTS * BLOCK_STREAMED * DIM_V, nonfinite);
             weigh_gradients(true, partial, args, pairs, here.first_row, 0, statistics[u.place],
                             true, p, ds, lane);
             add_fragment_rows(again, here.v, DIM_V, 0, p, sums_v, lane, exchange);
@@ -168,15 +179,15 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
     do {
         for (t = keys_from(t, next_keys(args, t, begin, begin, end), end); t.j0 < end;
              t = keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end)) {
-            const struct place there = USE_PLACE(u);
+            const struct place there = place_of_stage(here, tiles, u.place);
             const struct matrix streamed_k = TILE_KEYS(t), streamed_v = TILE_VALUES(t);
             wait_for_place(barriers, u, 0);
             STAGE_STREAMED(streamed_k, there.qk, DIM_QK, UNIT_K);
-            copies_asked(barriers, u, 0, IS_COPIED(streamed_k, DIM_QK, UNIT_K));
+            copies_asked(barriers, u, 0, is_copied(streamed_k, DIM_QK, UNIT_K));
             wait_for_place(barriers, u, 1);
             STAGE_STREAMED(streamed_v, there.v, DIM_V, UNIT_V);
-            copies_asked(barriers, u, 1, IS_COPIED(streamed_v, DIM_V, UNIT_V));
-            PRODUCE_KEPT(false, t, u);
+            copies_asked(barriers, u, 1, is_copied(streamed_v, DIM_V, UNIT_V));
+            produce_kept(false, args, t, kept, u, barriers);
             u = next_use(u);
         }
         GROUP_BARRIER(); /* not_finite is final */
@@ -185,25 +196,27 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
 }
 #endif
 
-/* Turns products of a tile into ds, rounded; `more` groups of products run after the second ones.
- * */
-#define WEIGH_KEYS(t, at_place, more)                                                              \
-    do {                                                                                           \
-        const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);                     \
-        const struct place weighed = USE_PLACE(at_place);                                          \
-        REPLACE_PRODUCTS(again, false, &weighed, p);                                               \
-        weigh_scores(false, partial, args, t, here.first_row, statistics, 0, p, lane);             \
-        weights_here(p + STREAMED_SUMS - 2);                                                       \
-        KEPT_HERE(false, t, at_place);                                                             \
-        const struct kept_pairs pairs = find_kept(kept, (at_place).place, here.first_row, lane);   \
-        KEPT_READ(at_place);                                                                       \
-        FINISH(ds, more);                                                                          \
-        REPLACE_PRODUCTS(again, true, &weighed, ds);                                               \
-        half_read(barriers, at_place, 1, lane);                                                    \
-        weigh_gradients(false, partial, args, pairs, here.first_row, statistics, 0, false, p, ds,  \
-                        lane);                                                                     \
-        (void)weighed;                                                                             \
-    } while (0)
+/* Turns products of a tile into ds; `more` groups of products run after the second ones. */
+INLINE void weigh_keys(const struct arguments *args, const struct tile t, const struct place *here,
+                       const struct use u, const int more, const float4 *statistics,
+                       const bool again, float p[STREAMED_SUMS], float ds[STREAMED_SUMS],
+                       const kept_tile kept, __local ulong *barriers, const int lane,
+                       __local float *exchange)
+{
+    const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);
+
+    REPLACE_PRODUCTS(again, false, here, p);
+    weigh_scores(false, partial, args, t, here->first_row, statistics, 0, p, lane);
+    weights_here(p + STREAMED_SUMS - 2);
+    kept_here(false, args, t, kept, u, barriers);
+    const struct kept_pairs pairs = find_kept(kept, u.place, here->first_row, lane);
+    kept_read(barriers, u, lane);
+    FINISH(ds, more);
+    REPLACE_PRODUCTS(again, true, here, ds);
+    half_read(barriers, u, 1, lane);
+    weigh_gradients(false, partial, args, pairs, here->first_row, statistics, 0, false, p, ds,
+                    lane);
+}
 
 /* Sums dq as the function for owned keys sums dk and dv. A tile's products for dq overlap with the
  * next tile's first ones. */
@@ -222,19 +235,19 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
     t = keys_from(t, next_keys(args, t, begin, begin, end), end);
     if (t.j0 >= end)
         return;
-    here = USE_PLACE(u);
+    here = place_of_stage(here, tiles, u.place);
     HALF_HERE(u, 0, STAGE_STREAMED(TILE_KEYS(t), here.qk, DIM_QK, UNIT_K));
     begin_first(OPERAND_PARTS, &here, p, lane, exchange);
     HALF_HERE(u, 1, STAGE_STREAMED(TILE_VALUES(t), here.v, DIM_V, UNIT_V));
     begin_second(OPERAND_PARTS, &here, ds, lane, exchange);
     FINISH(p, 1);
-    WEIGH_KEYS(t, u, 0);
-    MAKE_FINITE(here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
+    weigh_keys(args, t, &here, u, 0, statistics, again, p, ds, kept, barriers, lane, exchange);
+    make_finite(again, here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK, nonfinite);
     ADD_INFINITE_WEIGHTS(again, here.qk, DIM_QK, 0, ds, sums_q);
     round_rows(ds, words, lane, exchange);
     for (;;) {
         const struct use then = next_use(u);
-        const struct place there = USE_PLACE(then);
+        const struct place there = place_of_stage(here, tiles, then.place);
         t = keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
         if (t.j0 >= end)
             break;
@@ -245,11 +258,12 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
         begin_part_sums(words, BLOCK_STREAMED, here.qk, STREAMED_ELEMENTS(DIM_QK), DIM_QK, sums_q,
                         lane, exchange);
         FINISH(p, 2);
-        WEIGH_KEYS(t, then, 1);
+        weigh_keys(args, t, &there, then, 1, statistics, again, p, ds, kept, barriers, lane,
+                   exchange);
         weights_here(ds + STREAMED_SUMS - 2);
         SUMS_COMPLETE(sums_q, DIM_QK);
         half_read(barriers, u, 0, lane);
-        MAKE_FINITE(there.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK);
+        make_finite(again, there.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK, nonfinite);
         ADD_INFINITE_WEIGHTS(again, there.qk, DIM_QK, 0, ds, sums_q);
         round_rows(ds, words, lane, exchange);
         here = there;

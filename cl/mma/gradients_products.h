@@ -51,6 +51,8 @@ INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float d
     begin_first(OPERAND_PARTS, here, s, lane, exchange);
     begin_second(OPERAND_PARTS, here, dp, lane, exchange);
 }
+
+/* Waits for all groups of products but the latest ones. Macros: functions took other registers. */
 #if HAS_TILE_PRODUCTS
 #define FINISH_BOTH(s, dp)                                                                         \
     do {                                                                                           \
@@ -58,18 +60,13 @@ INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float d
         sums_here(s, STREAMED_SUMS);                                                               \
         sums_here(dp, STREAMED_SUMS);                                                              \
     } while (0)
-#else
-#define FINISH_BOTH(s, dp)
-#endif
-
-/* Waits for all groups of products but the latest ones. */
-#if HAS_TILE_PRODUCTS
 #define FINISH(sums, latest)                                                                       \
     do {                                                                                           \
         products_wait(latest);                                                                     \
         sums_here(sums, STREAMED_SUMS);                                                            \
     } while (0)
 #else
+#define FINISH_BOTH(s, dp)
 #define FINISH(sums, latest)
 #endif
 
@@ -104,7 +101,7 @@ INLINE void replace_products(const bool of_v, const struct place *here,
         products[x] = products[x] != products[x] ? first[x] : products[x];
 }
 
-/* This happens in the second pass. (PoCL 3.1 miscompiles a barrier in an `if`.) */
+/* Does so in the second pass. (PoCL 3.1 miscompiles a barrier in an `if`.) */
 #define REPLACE_PRODUCTS(again, of_v, here, products)                                              \
     do {                                                                                           \
         if (EMULATE || (again))                                                                    \

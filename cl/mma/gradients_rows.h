@@ -9,11 +9,6 @@
 /* ---- owned rows --------------------------------------------------------------------------- */
 
 #if PRODUCER /* a warpgroup's own rows, possibly none */
-#define OWNED_COMPLETE()                                                                           \
-    do {                                                                                           \
-        copies_wait();                                                                             \
-        COMPUTING_BARRIER();                                                                       \
-    } while (0)
 #define STAGE_OWN(owned, tile, dim, unit)                                                          \
     do {                                                                                           \
         struct matrix m = owned;                                                                   \
@@ -22,18 +17,17 @@
         FILL_PARTS(m, tile, OWNED_STRIDE(dim), 64, COLUMNS(dim), dim, unit, OWNED_ELEMENTS(dim));  \
     } while (0)
 #else
-#define OWNED_COMPLETE() /* the barrier of the first streamed rows completes them too */
 #define STAGE_OWN(owned, tile, dim, unit) STAGE_OWNED(owned, tile, dim, unit)
 #endif
 
-/* Stages a work-group's owned rows, if any; the next barrier completes them. */
-#define STAGE_BOTH_OWNED(rows_qk, unit_qk, rows_v, unit_v, any)                                    \
-    do {                                                                                           \
-        if (any) {                                                                                 \
-            STAGE_OWN(rows_qk, here.owned_qk, DIM_QK, unit_qk);                                    \
-            STAGE_OWN(rows_v, here.owned_v, DIM_V, unit_v);                                        \
-        }                                                                                          \
-    } while (0)
+/* Completes owned rows where no barrier of the first streamed rows does it. */
+INLINE void owned_complete(void)
+{
+    if (PRODUCER) {
+        copies_wait();
+        COMPUTING_BARRIER();
+    }
+}
 
 /* The place of streamed rows of stage `number`. */
 INLINE struct place place_of_stage(struct place here, __local uint4 *tiles, const int number)

@@ -143,13 +143,15 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
 #if STAGES > 1
         LOCAL_BARRIER(); /* the last head's tiles may be overwritten */
         if (t.i0 < end)
-            STAGE_QUERIES(t, here, number);
+            stage_query_tile(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), here, statistics[number],
+                             kept, number);
 #endif
         while (t.i0 < end) {
             float x[M_FRAGMENTS][STREAMED_SUMS];
 #if STAGES == 1
             LOCAL_BARRIER(); /* all have read the old contents */
-            STAGE_QUERIES(t, here, 0);
+            stage_query_tile(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), here, statistics[0], kept,
+                             0);
 #endif
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete, the last weights have been read */
@@ -158,7 +160,9 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
                 queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
             if (next.i0 < end)
-                STAGE_QUERIES(next, place_of_stage(here, tiles, 1 - number), 1 - number);
+                stage_query_tile(args, next, TILE_QUERIES(next), TILE_GRADIENTS(next),
+                                 place_of_stage(here, tiles, 1 - number), statistics[1 - number],
+                                 kept, 1 - number);
 #endif
             const bool partial = hides_some(args, t, BLOCK_STREAMED, OWNED_KEYS);
             if (!second) {
@@ -177,15 +181,19 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
             if (second)
                 weigh_passed(partial, statistics[number], passed, args, kept, number,
                              here.first_row, x, lane);
-            RESTAGE_BARRIER(again); /* streamed rows may be overwritten */
-            if (RESTAGES(again)) {
+            restage_barrier(again); /* streamed rows may be overwritten */
+            if (restages(again)) {
                 stage_value_rows(TILE_QUERIES(t), again, here.qk, nonfinite);
                 stage_value_rows(TILE_GRADIENTS(t), again, here.v, nonfinite);
                 copies_wait();
             }
-            RESTAGE_BARRIER(again); /* values are complete */
+            restage_barrier(again); /* values are complete */
             add_wide_rows(second ? here.qk : here.v, x, sums, lane, exchange);
-            ADVANCE(next);
+            t = next;
+            if (STAGES > 1) {
+                number = 1 - number; /* that stage holds the next tile */
+                here = place_of_stage(here, tiles, number);
+            }
         }
     }
 }
@@ -215,13 +223,13 @@ INLINE void sum_over_keys_wide(const struct arguments *args, struct tile t, stru
     t = keys_from(t, next_keys(args, t, begin, begin, end), end);
 #if STAGES > 1
     if (t.j0 < end)
-        STAGE_BOTH_STREAMED(t, here, 0);
+        stage_key_tile(args, t, here, kept, 0);
 #endif
     while (t.j0 < end) {
         float p[M_FRAGMENTS][STREAMED_SUMS], ds[M_FRAGMENTS][STREAMED_SUMS];
 #if STAGES == 1
         LOCAL_BARRIER(); /* all have read the old contents */
-        STAGE_BOTH_STREAMED(t, here, 0);
+        stage_key_tile(args, t, here, kept, 0);
 #endif
         copies_wait();
         LOCAL_BARRIER(); /* all rows are complete */
@@ -229,7 +237,7 @@ INLINE void sum_over_keys_wide(const struct arguments *args, struct tile t, stru
             keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
         if (next.j0 < end)
-            STAGE_BOTH_STREAMED(next, place_of_stage(here, tiles, 1 - number), 1 - number);
+            stage_key_tile(args, next, place_of_stage(here, tiles, 1 - number), kept, 1 - number);
 #endif
         multiply_wide_rows(here.owned_qk + owned, here.qk, p, lane, exchange);
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);
@@ -249,13 +257,17 @@ INLINE void sum_over_keys_wide(const struct arguments *args, struct tile t, stru
             weigh_gradients(false, partial, args, find_kept(kept, number, row, lane), row, own, 0,
                             false, p[f], ds[f], lane);
         }
-        RESTAGE_BARRIER(again); /* streamed keys may be overwritten */
-        if (RESTAGES(again)) {
+        restage_barrier(again); /* streamed keys may be overwritten */
+        if (restages(again)) {
             stage_value_rows(TILE_KEYS(t), again, here.qk, nonfinite);
             copies_wait();
         }
-        RESTAGE_BARRIER(again); /* values are complete */
+        restage_barrier(again); /* values are complete */
         add_wide_rows(here.qk, ds, sums_q, lane, exchange);
-        ADVANCE(next);
+        t = next;
+        if (STAGES > 1) {
+            number = 1 - number; /* that stage holds the next tile */
+            here = place_of_stage(here, tiles, number);
+        }
     }
 }

@@ -201,106 +201,45 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
     }
 }
 #else
-/* Lists sums n .. n + 15 as operands of inline assembler, and their names if they are operands 0 ..
- * 15, 16 .. 31 and so on. */
-#define FOUR(s, n) "+f"((s)[n]), "+f"((s)[(n) + 1]), "+f"((s)[(n) + 2]), "+f"((s)[(n) + 3])
-#define SIXTEEN(s, n) FOUR(s, n), FOUR(s, (n) + 4), FOUR(s, (n) + 8), FOUR(s, (n) + 12)
-#define NAMES_0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-#define NAMES_1 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define NAMES_2 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-#define NAMES_3 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define NAMES_4 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
-#define NAMES_5 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define NAMES_6                                                                                    \
-    ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
-#define NAMES_7                                                                                    \
-    ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, " \
-    "%127"
-#define NAMES_OF_128 NAMES_0 NAMES_1 NAMES_2 NAMES_3
+/* Sums n .. n + 7 as operands of inline assembler, and the names of operands t0 .. t9. */
+#define EIGHT(n)                                                                                   \
+    "+f"(sums[n]), "+f"(sums[(n) + 1]), "+f"(sums[(n) + 2]), "+f"(sums[(n) + 3]),                  \
+        "+f"(sums[(n) + 4]), "+f"(sums[(n) + 5]), "+f"(sums[(n) + 6]), "+f"(sums[(n) + 7])
+#define TEN(t)                                                                                     \
+    "%" t "0, %" t "1, %" t "2, %" t "3, %" t "4, %" t "5, %" t "6, %" t "7, %" t "8, %" t "9"
 
-/* Adds query times a tile to sums, or starts sums with that; q0 .. accumulate name the operands
- * after the sums. The last number is 1 if rows of the tile are terms. */
-#define WGMMA(others, names, q0, q1, q2, q3, operand, accumulates, rows_are_terms, sums_of)        \
-    __asm volatile(SM_90A "{.reg .pred adds; setp.ne.b32 adds, " accumulates                       \
+/* So many sums, and their names. The expansion contains the commas: NVIDIA's compiler refuses variadic macros. */
+#define SUMS_16 EIGHT(0), EIGHT(8)
+#define SUMS_32 SUMS_16, EIGHT(16), EIGHT(24)
+#define SUMS_64 SUMS_32, EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56)
+#define SUMS_128                                                                                   \
+    SUMS_64, EIGHT(64), EIGHT(72), EIGHT(80), EIGHT(88), EIGHT(96), EIGHT(104), EIGHT(112),        \
+        EIGHT(120)
+#define NAMES_16 TEN("") ", %10, %11, %12, %13, %14, %15"
+#define NAMES_32 TEN("") ", " TEN("1") ", " TEN("2") ", %30, %31"
+#define NAMES_64                                                                                   \
+    TEN("")                                                                                        \
+    ", " TEN("1") ", " TEN("2") ", " TEN("3") ", " TEN("4") ", " TEN("5") ", %60, %61, %62, %63"
+#define NAMES_128                                                                                  \
+    TEN("")                                                                                        \
+    ", " TEN("1") ", " TEN("2") ", " TEN("3") ", " TEN("4") ", " TEN("5") ", " TEN("6") ", " TEN(  \
+        "7") ", " TEN("8") ", " TEN("9") ", " TEN("10") ", " TEN("11") ", %120, %121, %122, "      \
+                                                                       "%123, %124, %125, %126, "  \
+                                                                       "%127"
+
+/* Adds rows times a tile of `others` rows or columns to sums, or starts sums with that. Strings name the operands
+ * after the sums: `rows`, the tile's descriptor and whether to add. transposed: of the operands in local memory, 1 if
+ * their rows are terms. */
+#define WGMMA(others, names, rows, tile, adds, transposed, sums_of, rows_of)                       \
+    __asm volatile(SM_90A "{.reg .pred adds; setp.ne.b32 adds, " adds                              \
                           ", 0; wgmma.mma_async.sync.aligned.m64n" #others                         \
-                          "k16.f32." MMA_SYNC_TYPE "." MMA_SYNC_TYPE " {" names "}, {" q0 ", " q1  \
-                          ", " q2 ", " q3 "}, " operand ", adds, 1, 1, " rows_are_terms ";}"       \
+                          "k16.f32." MMA_SYNC_TYPE "." MMA_SYNC_TYPE " {" names "}, " rows         \
+                          ", " tile ", adds, 1, 1, " transposed ";}"                               \
                    : sums_of                                                                       \
-                   : "r"(query[0]), "r"(query[1]), "r"(query[2]), "r"(query[3]), "l"(descriptor),  \
-                     "r"((int)accumulate)                                                          \
+                   : rows_of, "l"(descriptor), "r"((int)accumulate)                                \
                    : "memory")
-/* Adds rows of one tile times another tile to sums, or starts sums with that; the numbers are those
- * of WGMMA(). */
-#define WGMMA_TILES(others, names, row_operand, operand, accumulates, rows_are_terms, sums_of)     \
-    __asm volatile(SM_90A "{.reg .pred adds; setp.ne.b32 adds, " accumulates                       \
-                          ", 0; wgmma.mma_async.sync.aligned.m64n" #others                         \
-                          "k16.f32." MMA_SYNC_TYPE "." MMA_SYNC_TYPE " {" names "}, " row_operand  \
-                          ", " operand ", adds, 1, 1, 0, " rows_are_terms ";}"                     \
-                   : sums_of                                                                       \
-                   : "l"(row_descriptor), "l"(descriptor), "r"((int)accumulate)                    \
-                   : "memory")
-/* The expansion contains the commas: NVIDIA's compiler refuses variadic macros. */
-#define SUMS_32 SIXTEEN(sums, 0)
-#define SUMS_64 SUMS_32, SIXTEEN(sums, 16)
-#define SUMS_128 SUMS_64, SIXTEEN(sums, 32), SIXTEEN(sums, 48)
-#define WGMMA_32(terms) WGMMA(32, NAMES_0, "%16", "%17", "%18", "%19", "%20", "%21", terms, SUMS_32)
-#define WGMMA_64(terms)                                                                            \
-    WGMMA(64, NAMES_0 NAMES_1, "%32", "%33", "%34", "%35", "%36", "%37", terms, SUMS_64)
-#define WGMMA_128(terms)                                                                           \
-    WGMMA(128, NAMES_OF_128, "%64", "%65", "%66", "%67", "%68", "%69", terms, SUMS_128)
-#define SUMS_256                                                                                   \
-    SUMS_128, SIXTEEN(sums, 64), SIXTEEN(sums, 80), SIXTEEN(sums, 96), SIXTEEN(sums, 112)
-#define WGMMA_TILES_32(terms) WGMMA_TILES(32, NAMES_0, "%16", "%17", "%18", terms, SUMS_32)
-#define WGMMA_TILES_64(terms) WGMMA_TILES(64, NAMES_0 NAMES_1, "%32", "%33", "%34", terms, SUMS_64)
-#define WGMMA_TILES_128(terms) WGMMA_TILES(128, NAMES_OF_128, "%64", "%65", "%66", terms, SUMS_128)
-#define WGMMA_TILES_256(terms)                                                                     \
-    WGMMA_TILES(256, NAMES_OF_128 NAMES_4 NAMES_5 NAMES_6 NAMES_7, "%128", "%129", "%130", terms,  \
-                SUMS_256)
-
-/* Multiplies a tile's last columns, if REST_OF_DIMS are left after multiples of 128 and these are
- * neither 32 nor 64. Only a program that needs it has this instruction, since each takes compile
- * time. */
-#define EIGHT(s, n) FOUR(s, n), FOUR(s, (n) + 4)
-#if REST_OF_DIMS == 16
-#define SUMS_OF_REST EIGHT(sums, 0)
-#define WGMMA_REST                                                                                 \
-    WGMMA(16, "%0, %1, %2, %3, %4, %5, %6, %7", "%8", "%9", "%10", "%11", "%12", "%13", "1",       \
-          SUMS_OF_REST)
-#elif REST_OF_DIMS == 48
-#define SUMS_OF_REST SUMS_32, EIGHT(sums, 16)
-#define WGMMA_REST                                                                                 \
-    WGMMA(48, NAMES_0 ", %16, %17, %18, %19, %20, %21, %22, %23", "%24", "%25", "%26", "%27",      \
-          "%28", "%29", "1", SUMS_OF_REST)
-#elif REST_OF_DIMS == 80
-#define SUMS_OF_REST SUMS_64, EIGHT(sums, 32)
-#define WGMMA_REST                                                                                 \
-    WGMMA(80, NAMES_0 NAMES_1 ", %32, %33, %34, %35, %36, %37, %38, %39", "%40", "%41", "%42",     \
-          "%43", "%44", "%45", "1", SUMS_OF_REST)
-#elif REST_OF_DIMS == 96
-#define SUMS_OF_REST SUMS_64, SIXTEEN(sums, 32)
-#define WGMMA_REST                                                                                 \
-    WGMMA(96, NAMES_0 NAMES_1 NAMES_2, "%48", "%49", "%50", "%51", "%52", "%53", "1", SUMS_OF_REST)
-#elif REST_OF_DIMS == 112
-#define SUMS_OF_REST SUMS_64, SIXTEEN(sums, 32), EIGHT(sums, 48)
-#define WGMMA_REST                                                                                 \
-    WGMMA(112, NAMES_0 NAMES_1 NAMES_2 ", %48, %49, %50, %51, %52, %53, %54, %55", "%56", "%57",   \
-          "%58", "%59", "%60", "%61", "1", SUMS_OF_REST)
-#endif
-
-/* Selects the instruction for `others`, which is 32, 64 or 128 (constant). */
-#define OF_SIZE(wgmma)                                                                             \
-    do {                                                                                           \
-        if (others == 128 && rows_are_terms)                                                       \
-            wgmma##_128("1");                                                                      \
-        else if (others == 128)                                                                    \
-            wgmma##_128("0");                                                                      \
-        else if (others == 64 && rows_are_terms)                                                   \
-            wgmma##_64("1");                                                                       \
-        else if (others == 64)                                                                     \
-            wgmma##_64("0");                                                                       \
-        else                                                                                       \
-            wgmma##_32("0");                                                                       \
-    } while (0)
+/* Rows in registers. */
+#define QUERY "r"(query[0]), "r"(query[1]), "r"(query[2]), "r"(query[3])
 
 /* sums (+)= products of the warpgroup's 64 rows and `others` rows or columns, 32, 64, 128 or 256, of another tile. */
 INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __local ushort *rows,
@@ -309,26 +248,79 @@ INLINE void multiply_warpgroup_tiles(float *sums, const int others, const __loca
                                      const bool accumulate, const int lane, __local float *exchange)
 {
     if (others == 256 && rows_are_terms)
-        WGMMA_TILES_256("1");
+        WGMMA(256, NAMES_128, "%128", "%129", "%130", "0, 1", SUMS_128, "l"(row_descriptor));
     else if (others == 256)
-        WGMMA_TILES_256("0");
+        WGMMA(256, NAMES_128, "%128", "%129", "%130", "0, 0", SUMS_128, "l"(row_descriptor));
+    else if (others == 128 && rows_are_terms)
+        WGMMA(128, NAMES_64, "%64", "%65", "%66", "0, 1", SUMS_64, "l"(row_descriptor));
+    else if (others == 128)
+        WGMMA(128, NAMES_64, "%64", "%65", "%66", "0, 0", SUMS_64, "l"(row_descriptor));
+    else if (others == 64 && rows_are_terms)
+        WGMMA(64, NAMES_32, "%32", "%33", "%34", "0, 1", SUMS_32, "l"(row_descriptor));
+    else if (others == 64)
+        WGMMA(64, NAMES_32, "%32", "%33", "%34", "0, 0", SUMS_32, "l"(row_descriptor));
     else
-        OF_SIZE(WGMMA_TILES);
+        WGMMA(32, NAMES_16, "%16", "%17", "%18", "0, 0", SUMS_16, "l"(row_descriptor));
 }
 
-/* sums of the warpgroup's 64 queries and `others` keys or dims: 32, 64, 128, or REST_OF_DIMS. */
+/* sums of the warpgroup's 64 queries and `others` keys or dims: 32, 64, 128, or REST_OF_DIMS, what is left of a tile's
+ * columns after multiples of 128. Only a program that needs it has an instruction of another size, since each takes
+ * compile time. */
 INLINE void multiply_tile(float *sums, const int others, const uint *query,
                           const __local ushort *tile, const ulong descriptor,
                           const bool rows_are_terms, const bool accumulate, const int lane,
                           __local float *exchange)
 {
-#ifdef WGMMA_REST
-    if (others == REST_OF_DIMS) {
-        WGMMA_REST;
+#if REST_OF_DIMS == 16
+#define SUMS_OF_REST EIGHT(0)
+    if (others == 16) {
+        WGMMA(16, "%0, %1, %2, %3, %4, %5, %6, %7", "{%8, %9, %10, %11}", "%12", "%13", "1",
+              SUMS_OF_REST, QUERY);
+        return;
+    }
+#elif REST_OF_DIMS == 48
+#define SUMS_OF_REST SUMS_16, EIGHT(16)
+    if (others == 48) {
+        WGMMA(48, TEN("") ", " TEN("1") ", %20, %21, %22, %23", "{%24, %25, %26, %27}", "%28",
+              "%29", "1", SUMS_OF_REST, QUERY);
+        return;
+    }
+#elif REST_OF_DIMS == 80
+#define SUMS_OF_REST SUMS_32, EIGHT(32)
+    if (others == 80) {
+        WGMMA(80, TEN("") ", " TEN("1") ", " TEN("2") ", " TEN("3"), "{%40, %41, %42, %43}", "%44",
+              "%45", "1", SUMS_OF_REST, QUERY);
+        return;
+    }
+#elif REST_OF_DIMS == 96
+#define SUMS_OF_REST SUMS_32, EIGHT(32), EIGHT(40)
+    if (others == 96) {
+        WGMMA(96,
+              TEN("") ", " TEN("1") ", " TEN("2") ", " TEN(
+                  "3") ", %40, %41, %42, %43, %44, %45, %46, %47",
+              "{%48, %49, %50, %51}", "%52", "%53", "1", SUMS_OF_REST, QUERY);
+        return;
+    }
+#elif REST_OF_DIMS == 112
+#define SUMS_OF_REST SUMS_32, EIGHT(32), EIGHT(40), EIGHT(48)
+    if (others == 112) {
+        WGMMA(112,
+              TEN("") ", " TEN("1") ", " TEN("2") ", " TEN("3") ", " TEN(
+                  "4") ", %50, %51, %52, %53, %54, %55",
+              "{%56, %57, %58, %59}", "%60", "%61", "1", SUMS_OF_REST, QUERY);
         return;
     }
 #endif
-    OF_SIZE(WGMMA);
+    if (others == 128 && rows_are_terms)
+        WGMMA(128, NAMES_64, "{%64, %65, %66, %67}", "%68", "%69", "1", SUMS_64, QUERY);
+    else if (others == 128)
+        WGMMA(128, NAMES_64, "{%64, %65, %66, %67}", "%68", "%69", "0", SUMS_64, QUERY);
+    else if (others == 64 && rows_are_terms)
+        WGMMA(64, NAMES_32, "{%32, %33, %34, %35}", "%36", "%37", "1", SUMS_32, QUERY);
+    else if (others == 64)
+        WGMMA(64, NAMES_32, "{%32, %33, %34, %35}", "%36", "%37", "0", SUMS_32, QUERY);
+    else
+        WGMMA(32, NAMES_16, "{%16, %17, %18, %19}", "%20", "%21", "0", SUMS_16, QUERY);
 }
 #endif
 

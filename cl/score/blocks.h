@@ -19,8 +19,8 @@ enum {
 
 #if HAS_BLOCKS
 
-#define HAS_MASKS (HAS_MASK || HAS_MASK_FUNCTION)
 enum {
+    HAS_MASKS = HAS_MASK || HAS_MASK_FUNCTION,
     BLOCK_FULL_BIT = 0x40000000, /* the bit CLATTN_BLOCK_FULL of a list's entry */
     BLOCK_PLANES = HAS_MASKS ? 2 : 1
 };
@@ -166,12 +166,10 @@ INLINE long run_end(const struct block_bits bits, const struct block_rows rows, 
     const long c = j / BLOCK_KV, columns = (end + BLOCK_KV - 1) / BLOCK_KV;
     long last = next_column(bits, rows, 0, 1, c, columns);
 
-#if HAS_MASKS
-    if (rows.first == rows.last) {
+    if (HAS_MASKS && rows.first == rows.last) {
         const int full = next_column(bits, rows, 1, 0, c, columns) == c;
         last = next_column(bits, rows, 1, full, c, last);
     }
-#endif
     return min(last * BLOCK_KV, end);
 }
 
@@ -262,11 +260,7 @@ INLINE int block_at(const struct block_bits bits, const long row, const long col
     const __global uint *word = bits.at + row * BLOCK_PLANES * bits.words + column / 32;
     const int listed = *word >> column % 32 & 1;
 
-#if HAS_MASKS
-    return listed + (word[bits.words] >> column % 32 & 1);
-#else
-    return listed;
-#endif
+    return HAS_MASKS ? listed + (word[bits.words] >> column % 32 & 1) : listed;
 }
 
 /* ---- rows that share a kv head --------------------------------------------------------------- */

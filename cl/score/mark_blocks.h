@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first stage of families that look into the bits of block lists (score/blocks.h).
  *
- * Kernels say MARKS_BEGIN(args), where the bits begin in the workspace, in floats. */
+ * Kernels say marks_begin(args), where the bits begin in the workspace, in floats. */
 #pragma once
 #include "score/blocks.h"
 #if HAS_BLOCKS
@@ -23,7 +23,7 @@ __kernel void mark_blocks(PARAMETERS_mark_blocks)
     const long row = get_global_id(0), list = get_global_id(1), words = block_words(args);
     const struct block_range range = listed_in_row(args, list, row);
     const __global int *entries = args->block_entries + list * args->shape->max_blocks;
-    __global uint *bits = (__global uint *)(args->workspace + MARKS_BEGIN(args)) +
+    __global uint *bits = (__global uint *)(args->workspace + marks_begin(args)) +
                           (list * block_rows(args) + row) * BLOCK_PLANES * words;
     long place = 0;
     uint listed = 0, full = 0; /* the bits of word `place` that are not stored yet */

@@ -5,7 +5,7 @@
  * mask is not read, and the function not called, in full ones. Windows and lengths are not considered: they can only mask more.
  *
  * The stage is there where the host defines its parameters (src/families/pair_marks.h).
- * Kernels say MARK_M and MARK_N, queries and keys of what has a mark, and MARKS_BEGIN(args), where marks begin in the
+ * Kernels say MARK_M and MARK_N, queries and keys of what has a mark, and marks_begin(args), where marks begin in the
  * workspace, in floats. */
 #pragma once
 #include "common/common.h"
@@ -26,10 +26,10 @@ enum { MARK_SHARERS = BACKWARD_MARK_SHARERS };
 enum { MARK_SHARERS = FORWARD_MARK_SHARERS };
 #endif
 
-#define MARK_LANES 16 /* the pairs that a work-item without others asks for at a time */
 enum {
-    MARK_EMPTY = 1, /* no key of the tile is visible to any row */
-    MARK_FULL = 2   /* the mask hides no pair of the tile */
+    MARK_LANES = 16, /* the pairs that a work-item without others asks for at a time */
+    MARK_EMPTY = 1,  /* no key of the tile is visible to any row */
+    MARK_FULL = 2    /* the mask hides no pair of the tile */
 };
 
 /* The number of batches (dimension 0) or heads (1) with marks of their own, as in pair_marks.c. */
@@ -87,7 +87,7 @@ INLINE long marks_of_block(const struct arguments *args, const long b, const lon
 /* The begin of all marks; null if none are made. */
 INLINE const __global uchar *all_marks(const struct arguments *args)
 {
-    return are_marked(args) ? (const __global uchar *)(args->workspace + MARKS_BEGIN(args)) : 0;
+    return are_marked(args) ? (const __global uchar *)(args->workspace + marks_begin(args)) : 0;
 }
 
 /* Combines (AND) the marks of `queries` queries from i on and `keys` keys from j on; both may begin
@@ -230,7 +230,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void mark_pairs(PARAMETE
     const long i = get_global_id(0) * MARK_M, h = get_global_id(1), b = get_global_id(2);
     const int rows = (int)min(args->shape->seq_q - i, (long)MARK_M);
     __global uchar *marks =
-        (__global uchar *)(args->workspace + MARKS_BEGIN(args)) + marks_of_block(args, b, h, i);
+        (__global uchar *)(args->workspace + marks_begin(args)) + marks_of_block(args, b, h, i);
 
     for (long tile = 0; tile < marked_tiles(args); tile++) {
         const long j = tile * MARK_N;
@@ -260,7 +260,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void mark_pairs(PA
     barrier(CLK_LOCAL_MEM_FENCE);
     if (get_local_id(0) == 0)
         ((__global uchar *)(args->workspace +
-                            MARKS_BEGIN(args)))[marks_of_block(args, b, h, i) + tile] =
+                            marks_begin(args)))[marks_of_block(args, b, h, i) + tile] =
             (uchar)(~not_of_all & (MARK_EMPTY | MARK_FULL));
 }
 #endif

@@ -15,7 +15,13 @@
 #define MARKS_HALVES (HAS_MASK_FUNCTION && BLOCK_VECTORS % 2 == 0 && !OPERAND_TILES)
 #define MARK_M (MARKS_HALVES ? BLOCK_M / 2 : BLOCK_M)
 #define MARK_N (HAS_MASK_FUNCTION ? FUNCTION_MARK_KEYS : BLOCK_N)
-#define MARKS_BEGIN(args) 0
+
+/* Marks, or bits of block lists, are all that is in the workspace. */
+INLINE long marks_begin(const struct arguments *args)
+{
+    return 0;
+}
+
 #include "score/mark_pairs.h"
 #include "score/score_unit.h"
 

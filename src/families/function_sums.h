@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The workspace of the gradients of functions' operands, which kernels and host share. */
-#ifndef CA_FUNCTION_SUMS_H
-#define CA_FUNCTION_SUMS_H
+#pragma once
 
 /* The floats of all arrays of sums together, unless one has more. */
 #define MOST_FUNCTION_SUMS (1u << 24)
@@ -14,7 +13,5 @@
 
 /* On GPUs work-groups share the pairs of so many queries at a time; more than these groups would leave the last sum more work
  * than they save. */
-#define LOAD_ROWS 4
+enum { LOAD_ROWS = 4 };
 #define FUNCTION_GROUPS(blocks) ((blocks) < 512 ? (blocks) : 512u)
-
-#endif

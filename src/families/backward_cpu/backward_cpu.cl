@@ -82,18 +82,27 @@ INLINE long sums_begin(const struct arguments *args, const long split)
 }
 
 /* The sums of dfunction follow, of which each of so many work-items at most has its own. */
-#define FUNCTION_ITEMS(args) (SPLIT_K * (args)->shape->batch * (args)->shape->kv_heads)
-#define FUNCTION_SUMS_BEGIN(args)                                                                  \
-    (sums_begin(args, SPLIT_K) + SPLIT_K * (args)->shape->batch * (args)->shape->heads)
-#if HAS_DFUNCTION
-#define FUNCTION_SUMS_SIZE(args)                                                                   \
-    (function_sums(args, FUNCTION_ITEMS(args)) * function_gradients(args))
-#else
-#define FUNCTION_SUMS_SIZE(args) 0
-#endif
+INLINE long function_items(const struct arguments *args)
+{
+    return SPLIT_K * args->shape->batch * args->shape->kv_heads;
+}
+
+INLINE long function_sums_begin(const struct arguments *args)
+{
+    return sums_begin(args, SPLIT_K) + SPLIT_K * args->shape->batch * args->shape->heads;
+}
 
 /* The bits of block lists, or the marks of masks and biases, come last in the workspace. */
-#define MARKS_BEGIN(args) (FUNCTION_SUMS_BEGIN(args) + FUNCTION_SUMS_SIZE(args))
+INLINE long marks_begin(const struct arguments *args)
+{
+    long sums = 0;
+
+#if HAS_DFUNCTION
+    sums = function_sums(args, function_items(args)) * function_gradients(args);
+#endif
+    return function_sums_begin(args) + sums;
+}
+
 #define MARK_M BACKWARD_MARK_QUERIES
 #define MARK_N (SIMD_WIDTH * BLOCK_VECTORS)
 #include "score/backward_weights.h"
@@ -273,7 +282,7 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
         for (; head.h < end_head; head.h++) {
             lanes slope_sums = 0.0f;
 #if HAS_BLOCKS
-            head.bits = block_bits_of(args, row_stats + MARKS_BEGIN(args), head.b, head.h);
+            head.bits = block_bits_of(args, row_stats + marks_begin(args), head.b, head.h);
             for (long i = next_listed_query(head, blocks->j, keys, begin, end), stop; i < end;
                  i = next_listed_query(head, blocks->j, keys, stop, end)) {
                 stop = end_listed_query(head, blocks->j, keys, i, min(i + BLOCK_M, end));
@@ -336,10 +345,10 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_cpu(PARAME
     CONFIGURE_TILES();
 #if HAS_DFUNCTION /* a work-item has the shares of several, one after the other */
     const struct arguments whole = arguments;
-    const long items = FUNCTION_ITEMS(&whole), kv_heads = whole.shape->kv_heads;
+    const long items = function_items(&whole), kv_heads = whole.shape->kv_heads;
     const long elements = function_gradients(&whole);
     __global float *const of_loads =
-        whole.workspace + FUNCTION_SUMS_BEGIN(&whole) + get_global_id(0) * elements;
+        whole.workspace + function_sums_begin(&whole) + get_global_id(0) * elements;
 
     for (long n = 0; n < elements; n++)
         of_loads[n] = 0.0f;

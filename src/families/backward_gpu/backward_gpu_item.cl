@@ -115,7 +115,7 @@ backward_keys(PARAMETERS_backward_keys)
 {
     struct arguments arguments = ARGUMENTS_backward_keys;
     ENTER_SEQUENCE(args, &arguments,
-                   get_group_id(0) / BLOCKS_OF(longest_kv(&arguments)) /
+                   get_group_id(0) / blocks_of(longest_kv(&arguments)) /
                        (arguments.shape->heads / arguments.shape->group));
     __local float4 tiles[LOCAL_FLOAT4S];
     /* is nonzero after a masked pair had a product that is not finite */
@@ -201,7 +201,7 @@ backward_queries(PARAMETERS_backward_queries)
 {
     struct arguments arguments = ARGUMENTS_backward_queries;
     ENTER_SEQUENCE(args, &arguments,
-                   get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
+                   get_group_id(0) / blocks_of(longest_q(&arguments)) / arguments.shape->heads);
     __local float4 tiles[(STAGES > 1 ? 2 : 1) * DS_STAGE_FLOAT4S];
     float4 sums_q[THREAD_M][MAX_DIMS4];
     const struct tile t = owned_queries(args);
@@ -220,7 +220,7 @@ backward_queries(PARAMETERS_backward_queries)
 {
     struct arguments arguments = ARGUMENTS_backward_queries;
     ENTER_SEQUENCE(args, &arguments,
-                   get_group_id(0) / BLOCKS_OF(longest_q(&arguments)) / arguments.shape->heads);
+                   get_group_id(0) / blocks_of(longest_q(&arguments)) / arguments.shape->heads);
     __local float4 tiles[LOCAL_FLOAT4S];
     __local int nonfinite; /* described in backward_keys, as is `stage` */
     int stage = 0;

@@ -68,8 +68,12 @@ INLINE long count_parts(const struct arguments *args)
 }
 
 #define PART (ROUNDED(DIM_V) + 2)
-#define MARKS_BEGIN(args)                                                                          \
-    (count_parts(args) * (args)->shape->batch * (args)->shape->heads * longest_q(args) * PART)
+/* The bits of block lists follow the partial results in the workspace. */
+INLINE long marks_begin(const struct arguments *args)
+{
+    return count_parts(args) * args->shape->batch * args->shape->heads * longest_q(args) * PART;
+}
+
 #include "score/mark_blocks.h"
 /* 1 if any tile may have masked pairs: a mask of the last keys masks none before these. */
 #define ALL_TILES_PARTIAL                                                                          \
@@ -233,7 +237,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split(PARAMETERS_sp
     block.kv_head = get_global_id(1) * KV_HEADS;
     block.e = extent_of(args, block.b);
 #if HAS_BLOCKS
-    block.bits = args->workspace + MARKS_BEGIN(args);
+    block.bits = args->workspace + marks_begin(args);
 #endif
     CONFIGURE_TILES();
     compute_part(args, block, group / count_parts(args), group % count_parts(args));

@@ -179,7 +179,7 @@ INLINE struct cached find_cached(const struct task *task, const int cache, const
         step,
         thread_n,
         thread_d,
-        cache || CACHE_ALIGNED(dtype, head, stride[0], stride[2], width),
+        cache || cache_aligned(dtype, head, stride[0], stride[2], width),
         cache,
         dtype,
         dim,

@@ -139,9 +139,9 @@ INLINE struct matrices find_matrices(const struct arguments *args, const struct 
     m.v = v_place(args->v, head_offset(args->shape->v_stride, CACHE_BATCH(task->b), task->kv_head));
     m.q_aligned = rows_aligned(m.q, args->shape->q_stride[2], q_width) &&
                   rows_aligned(m.q, args->shape->q_stride[1], q_width);
-    m.k_aligned = K_CACHE || CACHE_ALIGNED(DTYPE, m.k, args->shape->k_stride[0],
+    m.k_aligned = K_CACHE || cache_aligned(DTYPE, m.k, args->shape->k_stride[0],
                                            args->shape->k_stride[2], k_width);
-    m.v_aligned = V_CACHE || CACHE_ALIGNED(DTYPE, m.v, args->shape->v_stride[0],
+    m.v_aligned = V_CACHE || cache_aligned(DTYPE, m.v, args->shape->v_stride[0],
                                            args->shape->v_stride[2], WIDTH(UNIT_V, DIM_V));
 #if BYTES
     MARK_ALIGNED(m);

@@ -52,15 +52,21 @@
  * else the workspace, which is null if it is not needed. */
 #if SCORES == SCORES_WEIGHTS
 #define SCORE_MATRIX (args->scores)
-#define MARKS_BEGIN(args) 0
 #else
 #define SCORE_MATRIX (args->workspace)
-#define MARKS_BEGIN(args)                                                                          \
-    ((args)->shape->batch * (args)->shape->heads * (args)->shape->seq_q * (args)->shape->seq_kv)
 #endif
+
+/* The bits of block lists follow the scores in the workspace. */
+INLINE long marks_begin(const struct arguments *args)
+{
+    return SCORES == SCORES_WEIGHTS
+               ? 0
+               : args->shape->batch * args->shape->heads * args->shape->seq_q * args->shape->seq_kv;
+}
+
 #include "score/mark_blocks.h"
 #if HAS_BLOCKS
-#define BITS_OF(b, h) block_bits_of(args, args->workspace + MARKS_BEGIN(args), b, h)
+#define BITS_OF(b, h) block_bits_of(args, args->workspace + marks_begin(args), b, h)
 #define LISTS_NONE(b, h, i, queries, j, end) (!lists_some(BITS_OF(b, h), i, queries, j, end))
 #else
 #define LISTS_NONE(b, h, i, queries, j, end) ((bool)false)
