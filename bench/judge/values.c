@@ -125,6 +125,14 @@ static double five_bits_less_16(unsigned code)
     return code - 16.0;
 }
 
+static double of_sixteen(unsigned code)
+{
+    static const int numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                    1,    13,   25,  38,  53,  69,  89,  113};
+
+    return numbers[code];
+}
+
 /* A binary16 scale, then the codes: bytes, or half bytes, of which the low ones come first. With 5 bits, the fifth of
  * each code, from the lowest bit of four bytes on, lie between the scale and the half bytes. */
 static const struct block_format {
@@ -135,6 +143,7 @@ static const struct block_format {
     [CLATTN_CACHE_Q8_0] = {signed_byte, 8, 128.0, 0.5 / 127.0},
     [CLATTN_CACHE_Q4_0] = {nibble_less_8, 4, 8.0, 1.0 / 8.0},
     [CLATTN_CACHE_Q5_0] = {five_bits_less_16, 5, 16.0, 1.0 / 16.0},
+    [CLATTN_CACHE_IQ4_NL] = {of_sixteen, 4, 127.0, 0.25},
 };
 
 bool value_in_blocks(clattn_cache cache)

@@ -64,7 +64,8 @@ static const struct {
              {GGML_TYPE_BF16, "bf16"},
              {GGML_TYPE_Q8_0, "q8_0"},
              {GGML_TYPE_Q4_0, "q4_0"},
-             {GGML_TYPE_Q5_0, "q5_0"}};
+             {GGML_TYPE_Q5_0, "q5_0"},
+             {GGML_TYPE_IQ4_NL, "iq4_nl"}};
 
 static bool suits(const struct host *host, char sentence[SENTENCE_BYTES])
 {

@@ -22,7 +22,8 @@ static const struct {
                {GGML_TYPE_BF16, CLATTN_CACHE_BF16, 2},
                {GGML_TYPE_Q8_0, CLATTN_CACHE_Q8_0, 0},
                {GGML_TYPE_Q4_0, CLATTN_CACHE_Q4_0, 0},
-               {GGML_TYPE_Q5_0, CLATTN_CACHE_Q5_0, 0}};
+               {GGML_TYPE_Q5_0, CLATTN_CACHE_Q5_0, 0},
+               {GGML_TYPE_IQ4_NL, CLATTN_CACHE_IQ4_NL, 0}};
 
 static const char *set_format(const struct ggml_tensor *tensor, struct operand *operand,
                               clattn_cache *cache)

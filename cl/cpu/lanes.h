@@ -13,6 +13,13 @@
 #define VECTOR(name) name##4
 #define COUNT_UP (float4)(0, 1, 2, 3)
 #endif
+/* 1 if clang has this intrinsic of the processor that it compiles for. */
+#if defined(__has_builtin) && !defined(__SPIR__)
+#define HAS_INTRINSIC(name) __has_builtin(name)
+#else
+#define HAS_INTRINSIC(name) 0
+#endif
+
 typedef VECTOR(float) lanes;
 typedef VECTOR(int) ints;
 typedef VECTOR(ushort) ushorts;

@@ -16,13 +16,6 @@
 #define NO_UNROLL _Pragma("unroll 1")   /* marks loops whose speed is not worth a longer build */
 #define UNROLL_BY_8 _Pragma("unroll 8") /* marks loops that full unrolling does not speed up */
 
-/* 1 if clang has this intrinsic of the processor that it compiles for. */
-#if defined(__has_builtin) && !defined(__SPIR__)
-#define HAS_INTRINSIC(name) __has_builtin(name)
-#else
-#define HAS_INTRINSIC(name) 0
-#endif
-
 /* Work-items call these at their begin and end; bf16/tiles.h defines those of UNIT=amx. */
 #if !OPERAND_TILES
 #define CONFIGURE_TILES()

@@ -36,26 +36,32 @@ __kernel void quantize(const long4 size, const long4 from_stride, const long4 to
     __global uchar *const block = blocks + (place >> 5) * BLOCK_BYTES(format);
     __global uchar *const codes = block + codes_at(format);
     __global ushort *const scale_place = (__global ushort *)(block + scale_at(format));
-    float x[VALUES], most = 0.0f, peak = 0.0f;
+    float x[VALUES], as_read[VALUES], most = 0.0f, peak = 0.0f;
     bool finite = true;
 
     if (b >= size.x)
         return;
     for (int c = 0; c < VALUES; c++) {
-        x[c] = load(dtype, values, first + c * from_stride.w);
+        x[c] = as_read[c] = load(dtype, values, first + c * from_stride.w);
         finite = finite && x[c] - x[c] == 0.0f;
         peak = fabs(x[c]) > most ? x[c] : peak;
         most = fmax(most, fabs(x[c]));
     }
-    const float scale = scale_of_block(format, made_of_peak(format) ? peak : most);
+    float scale = scale_of_block(format, made_of_peak(format) ? peak : most);
     const bool zeros = !finite || fabs(scale) < LEAST_SCALE;
     const float factor = zeros ? 0.0f : reciprocal(scale);
+    for (int c = 0; c < VALUES; c++)
+        x[c] = zeros ? 0.0f : x[c] * factor;
+    if (layout_of(format).fits && !zeros) {
+        uchar all[VALUES];
+        for (int c = 0; c < VALUES; c++)
+            all[c] = (uchar)code_of_value(format, x[c]);
+        scale = fitted_scale(format, as_read, all, most);
+    }
     if (finite)
         vstore_half_rte(scale, 0, (__global half *)scale_place);
     else
         *scale_place = 0x7e00;
-    for (int c = 0; c < VALUES; c++)
-        x[c] = zeros ? 0.0f : x[c] * factor;
     if (bits_of_codes(format) == 8) {
         for (int c = 0; c < VALUES; c++)
             codes[c] = (uchar)code_of_value(format, x[c]);

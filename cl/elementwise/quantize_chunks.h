@@ -69,21 +69,27 @@ INLINE void store_block(const int format, lanes *x, __global uchar *block)
     __global uchar *const codes = block + codes_at(format);
     bool finite;
     const float most = most_of_chunk(x, &finite);
-    float peak = 0.0f;
+    float peak = 0.0f, all[CHUNK];
     if (made_of_peak(format)) {
-        float all[CHUNK];
         for (int v = 0; v < VECTORS; v++)
             VECTOR(vstore)(x[v], v, all);
         for (int n = CHUNK - 1; n >= 0; n--)
             peak = fabs(all[n]) == most ? all[n] : peak;
     }
-    const float scale = scale_of_block(format, made_of_peak(format) ? peak : most);
+    float scale = scale_of_block(format, made_of_peak(format) ? peak : most);
     const bool zeros = !finite || fabs(scale) < LEAST_SCALE;
     const float factor = zeros ? 0.0f : reciprocal(scale);
-    store_scale(finite, scale, (__global ushort *)(block + scale_at(format)));
     UNROLL
     for (int v = 0; v < VECTORS; v++)
         x[v] = zeros ? (lanes)(0.0f) : x[v] * factor;
+    if (layout_of(format).fits && !zeros) { /* a format of the peak: `all` has the values */
+        uchar numbered[CHUNK];
+        UNROLL
+        for (int v = 0; v < VECTORS; v++)
+            VECTOR(vstore)(VECTOR(convert_uchar)(codes_of_values(format, x[v])), v, numbered);
+        scale = fitted_scale(format, all, numbered, most);
+    }
+    store_scale(finite, scale, (__global ushort *)(block + scale_at(format)));
     if (bits_of_codes(format) == 8) {
         UNROLL
         for (int v = 0; v < VECTORS; v++)

@@ -37,7 +37,8 @@ struct element_form {
 enum { BLOCK_VALUES = CA_BLOCK_VALUES, CACHE_PLAIN = 0 /* of no blocks */ };
 
 /* The bytes of a block; 0 for plain values. */
-#define TRAIT_BYTES(ID, number, name, bits, scale, fifth, codes, bytes, largest, error, format)    \
+#define TRAIT_BYTES(ID, number, name, bits, scale, fifth, codes, bytes, fits, largest, error,      \
+                    format)                                                                        \
     (format) == number ? bytes:
 #define BLOCK_BYTES(format) (CA_BLOCK_FORMATS(TRAIT_BYTES, format) 0)
 
@@ -45,16 +46,18 @@ enum { BLOCK_VALUES = CA_BLOCK_VALUES, CACHE_PLAIN = 0 /* of no blocks */ };
 struct block_layout {
     int bits;                /* of a code, without its fifth */
     int scale, fifth, codes; /* where they begin */
+    int fits;                /* 1: the stored scale is fitted to the codes */
 };
 
-#define RETURN_LAYOUT(ID, number, name, bits, scale, fifth, codes, bytes, largest, error, format)  \
+#define RETURN_LAYOUT(ID, number, name, bits, scale, fifth, codes, bytes, fits, largest, error,    \
+                      format)                                                                      \
     if (format == number)                                                                          \
-        return (struct block_layout){bits, scale, fifth, codes};
+        return (struct block_layout){bits, scale, fifth, codes, fits};
 
 static inline struct block_layout layout_of(const int format)
 {
     CA_BLOCK_FORMATS(RETURN_LAYOUT, format)
-    return (struct block_layout){0, 0, 0, 0};
+    return (struct block_layout){0, 0, 0, 0, 0};
 }
 
 static inline int bits_of_codes(const int format)
@@ -85,7 +88,7 @@ static inline int code_shift(const int format, const int n)
 
 /* Returns what the format's function says, in a function with an argument `format`; `call` is without the name that
  * the function begins with. */
-#define RETURN_OF(ID, number, name, bits, scale, fifth, codes, bytes, largest, error, call)        \
+#define RETURN_OF(ID, number, name, bits, scale, fifth, codes, bytes, fits, largest, error, call)  \
     if (format == number)                                                                          \
         return name##_##call;
 

@@ -8,15 +8,18 @@
  *
  *     q8_0    d = max |x| / 127              byte n   = round(x[n] * (1 / d))
  *     q4_0    d = m / -8                     nibble n = min(15, trunc(x[n] * (1 / d) + 8.5))
+ *     iq4_nl  d = m / -127, then fitted      nibble n = that of the number nearest to x[n] * (1 / d)
  *     q5_0    d = m / -16                    five bits n = min(31, trunc(x[n] * (1 / d) + 16.5))
  *
  * where m is the first of the values whose magnitude is the largest, and round() goes away from
- * zero at ties. d is stored in binary16, rounded to nearest even; bytes and bits are made with
+ * zero at ties. The numbers of iq4_nl are those of CLATTN_CACHE_IQ4_NL; half way the greater one is
+ * nearest. Its d is then the sum of x[n]^3 w[n] divided by the sum of x[n]^2 w[n]^2, with w the numbers
+ * of the codes, sums from n = 0 on. d is stored in binary16, rounded to nearest even; bytes and bits are made with
  * the d before that. These are the bits of ggml's reference (quantize_row_q8_0_ref and so on), the
  * same on every device. Besides:
  *
  *     zeros            where |d| < 2^-100, all zeros included (m = 0), x / d counts as 0, and a 0 of d's
- *                      sign is stored: bytes are 0, nibbles 8, five bits 16. So d of q4_0 and q5_0 is -0, the
+ *                      sign is stored: bytes are 0, nibbles 8, five bits 16, those of iq4_nl 8. So d of all but q8_0 is -0, the
  *                      bytes 00 80, unless m is below 0, as ggml's is
  *     too large        where d is beyond binary16 (65504) it is infinite, and so are the values
  *                      that read as more than 0; the others read as NaN
@@ -39,7 +42,7 @@ CLATTN_BEGIN
 typedef struct clattn_quantization {
     size_t struct_size; /**< sizeof(clattn_quantization). */
     clattn_dtype from;  /**< Dtype of the values that are read. */
-    clattn_cache to;    /**< CLATTN_CACHE_Q8_0, CLATTN_CACHE_Q4_0 or CLATTN_CACHE_Q5_0. */
+    clattn_cache to;    /**< A format of blocks, such as CLATTN_CACHE_Q8_0. */
     size_t size[4];     /**< batch, kv_heads, seq, dim: dim a multiple of 32, others from 0 on. */
     /** Layout of the values that are read: any strides, four zeros for packed ones. */
     clattn_layout values;
@@ -51,7 +54,7 @@ typedef struct clattn_quantization {
 /**
  * Bytes of the blocks that hold a number of values.
  *
- * @param cache   CLATTN_CACHE_Q8_0, CLATTN_CACHE_Q4_0 or CLATTN_CACHE_Q5_0.
+ * @param cache   A format of blocks, such as CLATTN_CACHE_Q8_0.
  * @param values  Such as batch * kv_heads * seq * dim; rounded up to whole blocks.
  * @return        0 for another @p cache, or where a size_t cannot hold it.
  */

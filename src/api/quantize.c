@@ -110,6 +110,28 @@ static unsigned half_of(float x)
     return sign | (((unsigned)(exponent + 13) << 10) + units);
 }
 
+/* The scale with the least sum of squared errors, each times the squared value. Values are scaled by a power of two, so
+ * that no sum is too large or small. The sums begin with the first value, as ggml's do. */
+static float fitted_scale(const struct ca_format *format, const float x[CA_BLOCK],
+                          const unsigned codes[CA_BLOCK])
+{
+    float most = 0.0f, products = 0.0f, squares = 0.0f;
+    int exponent;
+
+    for (int n = 0; n < CA_BLOCK; n++)
+        most = fmaxf(most, fabsf(x[n]));
+    frexpf(most, &exponent);
+    for (int n = 0; n < CA_BLOCK; n++) {
+        const float y = ldexpf(x[n], -exponent), number = (float)format->number(codes[n]);
+        const float square = y * y;
+        const float weighted = square * number;
+        const float product = weighted * y, of_number = weighted * number;
+        products += product;
+        squares += of_number;
+    }
+    return ldexpf(products / squares, exponent);
+}
+
 /* Quantizes one block of 32 values. Products and sums are separate statements, so that no compiler
  * fuses them. */
 static void make_block(float x[CA_BLOCK], const struct ca_format *format, unsigned char *block)
@@ -126,9 +148,17 @@ static void make_block(float x[CA_BLOCK], const struct ca_format *format, unsign
             peak = x[n];
         }
     }
-    const float scale = format->scale_of(most, peak);
+    float scale = format->scale_of(most, peak);
     const int zeros = !finite || fabsf(scale) < LEAST_SCALE;
     const float factor = zeros ? 0.0f : 1.0f / scale;
+    if (format->fits && !zeros) {
+        unsigned all[CA_BLOCK];
+        for (int n = 0; n < CA_BLOCK; n++) {
+            const float divided = x[n] * factor;
+            all[n] = format->code_of(divided);
+        }
+        scale = fitted_scale(format, x, all);
+    }
     const unsigned d = half_of(finite ? scale : NAN);
     block[format->scale] = (unsigned char)(d & 255);
     block[format->scale + 1] = (unsigned char)(d >> 8);

@@ -58,6 +58,29 @@ static unsigned q5_0_code(float x)
     return code < 31 ? (unsigned)code : 31;
 }
 
+static const signed char iq4_nl_numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                               1,    13,   25,  38,  53,  69,  89,  113};
+
+static double iq4_nl_number(unsigned code)
+{
+    return iq4_nl_numbers[code];
+}
+
+static float iq4_nl_scale(float most, float peak)
+{
+    (void)most;
+    return peak / -127.0f;
+}
+
+static unsigned iq4_nl_code(float x)
+{
+    unsigned code = 0;
+
+    while (code < 15 && x >= 0.5f * (float)(iq4_nl_numbers[code] + iq4_nl_numbers[code + 1]))
+        code++;
+    return code;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct ca_format formats[CA_NUM_CACHES] = {[CLATTN_CACHE_PLAIN] = {.name = "plain"},
@@ -65,7 +88,8 @@ static const struct ca_format formats[CA_NUM_CACHES] = {[CLATTN_CACHE_PLAIN] = {
     [CLATTN_CACHE_##ID] = {.name = word, .is_dtype = 1, .dtype = CLATTN_##ID},
                                                         CA_DTYPES(DTYPE)
 #undef DTYPE
-#define FORMAT(ID, number_, name_, bits_, scale_, fifth_, codes_, bytes_, largest_, error_, of)    \
+#define FORMAT(ID, number_, name_, bits_, scale_, fifth_, codes_, bytes_, fits_, largest_, error_, \
+               of)                                                                                 \
     [CLATTN_CACHE_##ID] = {.name = #name_,                                                         \
                            .is_blocks = 1,                                                         \
                            .bits = bits_,                                                          \
@@ -77,6 +101,7 @@ static const struct ca_format formats[CA_NUM_CACHES] = {[CLATTN_CACHE_PLAIN] = {
                            .error = error_,                                                        \
                            .number = name_##_number,                                               \
                            .scale_of = name_##_scale,                                              \
+                           .fits = fits_,                                                          \
                            .code_of = name_##_code},
                                                             CA_BLOCK_FORMATS(FORMAT, )
 #undef FORMAT

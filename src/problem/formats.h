@@ -38,7 +38,8 @@ struct ca_format {
     double (*number)(unsigned code);
     float (*scale_of)(float most,
                       float peak); /* largest magnitude of a block, and the value that has it */
-    unsigned (*code_of)(float x);  /* the code of a value that was divided by the block's scale */
+    int fits; /* not 0: the scale that is stored is fitted to the values and their codes */
+    unsigned (*code_of)(float x); /* the code of a value that was divided by the block's scale */
 };
 
 /* The format of a cache; for an invalid value, such as in a problem that is still to be checked, that

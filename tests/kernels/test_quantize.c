@@ -84,6 +84,27 @@ Test(quantize, q5_by_hand) {
     cr_assert(value_get_quantized(CLATTN_CACHE_Q5_0, want, 31) == 15.0);
 }
 
+/* The peak, 127, gives a first scale of -1, so codes are of the numbers nearest to -x; only the peak is on its number,
+ * -127. The fitted scale is the sum of x^3 n over the sum of x^2 n^2, here with x = 127 and 104 twice, whose
+ * number is -104: it stays -1, 0xbc00. Half way between two numbers the greater one is taken. */
+Test(quantize, iq4_by_hand) {
+    float x[32] = {127.0f, 104.0f, 0.0f, -1.0f};
+    unsigned char want[18] = {0x00, 0xbc, 0x80, 0x81, 0x88, 0x88, 0x88, 0x88, 0x88,
+                              0x88, 0x88, 0x88, 0x88, 0x88, 0x88, 0x88, 0x88, 0x18};
+
+    x[31] = 104.0f;
+    expect_block(CLATTN_CACHE_IQ4_NL, x, want, "iq4_nl");
+    cr_assert(value_get_quantized(CLATTN_CACHE_IQ4_NL, want, 0) == 127.0);
+    cr_assert(value_get_quantized(CLATTN_CACHE_IQ4_NL, want, 31) == 104.0);
+    cr_assert(value_get_quantized(CLATTN_CACHE_IQ4_NL, want, 3) == -1.0);
+    for (unsigned code = 0; code < 16; code++) {
+        const int numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                 1,    13,   25,  38,  53,  69,  89,  113};
+        const unsigned char block[18] = {0x00, 0x3c, (unsigned char)(code << 4)};
+        cr_expect(value_get_quantized(CLATTN_CACHE_IQ4_NL, block, 16) == numbers[code]);
+    }
+}
+
 /* The blocks that another implementation of ggml's formats makes (tests/data/ggml). */
 Test(quantize, blocks_are_ggmls) {
     for (size_t f = 0; f < sizeof ggml_blocks / sizeof *ggml_blocks; f++)
@@ -155,6 +176,35 @@ static void reference_block(const clattn_cache to, const float x[32], unsigned c
     }
 }
 
+/* quantize_row_iq4_nl_ref() of ggml, with every operation rounded. */
+static void reference_iq4_block(const float x[32], unsigned char block[18])
+{
+    static const int numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                    1,    13,   25,  38,  53,  69,  89,  113};
+    volatile float products = 0.0f, squares = 0.0f;
+    float peak = 0.0f;
+
+    for (int n = 0; n < 32; n++)
+        peak = fabsf(x[n]) > fabsf(peak) ? x[n] : peak;
+    volatile float d = peak / -127.0f;
+    const volatile float factor = d != 0.0f ? 1.0f / d : 0.0f;
+    memset(block, 0, 18);
+    for (int n = 0; n < 32; n++) {
+        const volatile float y = x[n] * factor, weight = x[n] * x[n];
+        unsigned code = 0;
+        for (unsigned other = 1; other < 16; other++)
+            if (fabsf(y - (float)numbers[other]) <= fabsf(y - (float)numbers[code]))
+                code = other;
+        const volatile float weighted = weight * (float)numbers[code];
+        const volatile float product = weighted * x[n], square = weighted * (float)numbers[code];
+        products += product;
+        squares += square;
+        block[2 + n % 16] |= (unsigned char)(code << (n < 16 ? 0 : 4));
+    }
+    d = squares > 0.0f ? products / squares : d;
+    value_set(CLATTN_F16, block, 0, d);
+}
+
 /* A block whose scale has a significand of only ones, the hardest to divide by, and values around ties. */
 static void draw_hard_block(struct rng *r, float x[32])
 {
@@ -201,6 +251,8 @@ Test(quantize, host_is_reference) {
         expect_block(CLATTN_CACHE_Q4_0, x, want, "q4_0");
         reference_block(CLATTN_CACHE_Q5_0, x, want);
         expect_block(CLATTN_CACHE_Q5_0, x, want, "q5_0");
+        reference_iq4_block(x, want);
+        expect_block(CLATTN_CACHE_IQ4_NL, x, want, "iq4_nl");
     }
 }
 

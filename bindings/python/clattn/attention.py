@@ -444,7 +444,7 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, return_key_su
 
     page_table    k and v are pools of pages, (pages, kv_heads, page_size, dim); int32 (batch, pages of a batch) says
                   which page holds the keys of each, kv_lengths how many there are
-    cache         "q8_0", "q4_0" or "q5_0": k and v are quantized, as quantize() makes them: bytes, the blocks of a row one
+    cache         "q8_0", "q4_0", "q5_0" or "iq4_nl": k and v are quantized, as quantize() makes them: bytes, the blocks of a row one
                   after the other along the last axis. A pair, such as ("q8_0", None), has them of two kinds. k and v in
                   another of the three dtypes than q need no word
     check_tables  looks first whether lengths, starts, pages and blocks name what is not there (Plan.check_tables())

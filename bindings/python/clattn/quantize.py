@@ -27,7 +27,7 @@ def _cache(cache: Any) -> int:
 
 
 def quantized_bytes(cache: str, values: int) -> int:
-    """Bytes of the blocks that hold so many values, in whole blocks of 32: 34 each in "q8_0", 18 in "q4_0", 22 in "q5_0"."""
+    """Bytes of the blocks that hold so many values, in whole blocks of 32: 34 each in "q8_0", 18 in "q4_0" and "iq4_nl", 22 in "q5_0"."""
     number: int = load().lib.clattn_quantized_bytes(_cache(cache), whole_within("values", values, 0, 2 ** 58))
     return number
 
@@ -59,7 +59,7 @@ def _room(values: View, cache: str, queue: Any) -> Any:
 def quantize(values: Array, cache: str, *, out: Optional[Array] = None, queue: Any = None,
              context: Optional[Context] = None) -> Any:
     """Keys or values, (batch, kv_heads, seq, dim) or fewer axes, float32, float16 or bfloat16 at any strides, as blocks
-    of 32 values that attention() reads with cache="q8_0", "q4_0" or "q5_0": uint8 of the same shape, but with the bytes of a row
+    of 32 values that attention() reads with cache="q8_0", "q4_0", "q5_0" or "iq4_nl": uint8 of the same shape, but with the bytes of a row
     along the last axis. The bits are those of clattn/quantize.h on every device.
 
     `out` is the array that receives them, such as new rows of a cache, cache[:, :, n:n + 1]: its rows are whole, and its

@@ -69,7 +69,7 @@ def test_pages(rng):
     np.testing.assert_array_equal(o, clattn.attention(q, k_pool, v_pool, page_table=table, kv_lengths=lengths, causal="br", max_kv=10))
 
 
-@pytest.mark.parametrize("cache, error", [("q8_0", 0.02), ("q4_0", 0.4), ("q5_0", 0.2)])
+@pytest.mark.parametrize("cache, error", [("q8_0", 0.02), ("q4_0", 0.4), ("q5_0", 0.2), ("iq4_nl", 0.5)])
 def test_quantized_caches(rng, cache, error):
     """Rows are quantized to their place in a cache, of strides of its own, on the device and on the host."""
     both = np.zeros((1, 2, 40, 2, clattn.quantized_bytes(cache, 64)), np.uint8)
@@ -90,6 +90,9 @@ def test_quantized_caches(rng, cache, error):
         if cache == "q8_0":
             return (steps * bytes_of.view(np.int8)).reshape(1, 2, 40, 64)
         codes = np.concatenate([bytes_of & 15, bytes_of >> 4], -1)
+        if cache == "iq4_nl":
+            numbers = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113])
+            return (steps * numbers[codes]).reshape(1, 2, 40, 64)
         if fifth:
             codes = codes + 16 * np.unpackbits(blocks[..., 2:6], axis=-1, bitorder="little")
         return (steps * (codes - (16.0 if fifth else 8.0))).reshape(1, 2, 40, 64)
