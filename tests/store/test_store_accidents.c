@@ -259,7 +259,7 @@ static void end_holder(const struct apart *holder)
 Test(store_accidents, a_lock_that_is_held_is_waited_for_with_an_end) {
     struct store_warnings others;
     size_t removed;
-    char whose[128];
+    char whose[SCRATCH_BYTES + 64];
 
     struct ca_store *other = store_open(scratch, "1", &others);
     cr_expect(the_store->waits == CA_STORE_WAITS);

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char path[128]; /* of the journal */
+static char path[SCRATCH_BYTES + 32]; /* of the journal */
 
 static void open_folder(void)
 {

@@ -207,7 +207,7 @@ Test(bench_results, a_file_is_replaced_at_once_and_other_things_are_written_thro
     struct run_results results, got;
     struct message why;
     struct stat status;
-    char other[96];
+    char other[SCRATCH_BYTES + 16];
 
     example_full(&results);
     scratch_write(run_path(), "what was here");
