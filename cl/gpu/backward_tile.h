@@ -69,14 +69,14 @@ INLINE long function_sums_begin(const struct arguments *args)
     return parts_end(args);
 }
 
-INLINE long load_blocks(const struct arguments *args)
+INLINE long count_load_blocks(const struct arguments *args)
 {
     return (longest_q(args) + LOAD_ROWS - 1) / LOAD_ROWS;
 }
 
 INLINE long function_items(const struct arguments *args)
 {
-    return FUNCTION_GROUPS(args->shape->batch * args->shape->heads * load_blocks(args));
+    return FUNCTION_GROUPS(args->shape->batch * args->shape->heads * count_load_blocks(args));
 }
 
 INLINE long marks_begin(const struct arguments *args)

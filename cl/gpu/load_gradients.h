@@ -80,7 +80,7 @@ backward_loads(PARAMETERS_backward_loads)
     __local int owners[LOAD_ROWS * THREADS], places[LOAD_ROWS * THREADS];
     __local float terms[LOAD_ROWS * THREADS];
     const int item = get_local_id(0);
-    const long elements = function_gradients(&whole), blocks = load_blocks(&whole);
+    const long elements = function_gradients(&whole), blocks = count_load_blocks(&whole);
     const long heads = whole.shape->heads, all = whole.shape->batch * heads * blocks;
     __global float *const sums =
         whole.workspace + function_sums_begin(&whole) + get_group_id(0) * elements;

@@ -153,8 +153,8 @@ INLINE void copy_turned(__local float4 *tile, const int stride, const int tile_r
 
 /* Replaces Infs and NaNs by 0 in quads of whole rows that this thread's copies filled; other
  * threads' copies may not be complete. Returns whether there was one. */
-INLINE int make_finite(__local float4 *tile, const int stride, const int tile_rows,
-                       const int columns, const bool aligned)
+INLINE int make_tile_finite(__local float4 *tile, const int stride, const int tile_rows,
+                            const int columns, const bool aligned)
 {
     int nonfinite = 0;
 

@@ -335,9 +335,9 @@ INLINE void weigh_gradients(const bool owns_keys, const bool partial, const stru
 }
 
 /* Multiplies weights of owned keys by dropout's factors, without keeping these for ds. */
-INLINE void drop_weights(const struct arguments *args, const struct kept_pairs kept,
-                         const int first_row, const float p[STREAMED_SUMS],
-                         float dropped[STREAMED_SUMS], const int lane)
+INLINE void drop_fragments(const struct arguments *args, const struct kept_pairs kept,
+                           const int first_row, const float p[STREAMED_SUMS],
+                           float dropped[STREAMED_SUMS], const int lane)
 {
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++)

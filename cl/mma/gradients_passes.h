@@ -86,7 +86,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             REPLACE_PRODUCTS(again, true, &here, ds);
 #if HAS_DROPOUT
             float dropped[STREAMED_SUMS];
-            drop_weights(args, pairs, here.first_row, p, dropped, lane);
+            drop_fragments(args, pairs, here.first_row, p, dropped, lane);
 #else
             float *const dropped = p;
 #endif

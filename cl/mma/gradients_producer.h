@@ -197,11 +197,11 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
 #endif
 
 /* Turns products of a tile into ds; `more` groups of products run after the second ones. */
-INLINE void weigh_keys(const struct arguments *args, const struct tile t, const struct place *here,
-                       const struct use u, const int more, const float4 *statistics,
-                       const bool again, float p[STREAMED_SUMS], float ds[STREAMED_SUMS],
-                       const kept_tile kept, __local ulong *barriers, const int lane,
-                       __local float *exchange)
+INLINE void weigh_key_rows(const struct arguments *args, const struct tile t,
+                           const struct place *here, const struct use u, const int more,
+                           const float4 *statistics, const bool again, float p[STREAMED_SUMS],
+                           float ds[STREAMED_SUMS], const kept_tile kept, __local ulong *barriers,
+                           const int lane, __local float *exchange)
 {
     const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);
 
@@ -241,7 +241,7 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
     HALF_HERE(u, 1, STAGE_STREAMED(TILE_VALUES(t), here.v, DIM_V, UNIT_V));
     begin_second(OPERAND_PARTS, &here, ds, lane, exchange);
     FINISH(p, 1);
-    weigh_keys(args, t, &here, u, 0, statistics, again, p, ds, kept, barriers, lane, exchange);
+    weigh_key_rows(args, t, &here, u, 0, statistics, again, p, ds, kept, barriers, lane, exchange);
     make_finite(again, here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK, nonfinite);
     ADD_INFINITE_WEIGHTS(again, here.qk, DIM_QK, 0, ds, sums_q);
     round_rows(ds, words, lane, exchange);
@@ -258,8 +258,8 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
         begin_part_sums(words, BLOCK_STREAMED, here.qk, STREAMED_ELEMENTS(DIM_QK), DIM_QK, sums_q,
                         lane, exchange);
         FINISH(p, 2);
-        weigh_keys(args, t, &there, then, 1, statistics, again, p, ds, kept, barriers, lane,
-                   exchange);
+        weigh_key_rows(args, t, &there, then, 1, statistics, again, p, ds, kept, barriers, lane,
+                       exchange);
         weights_here(ds + STREAMED_SUMS - 2);
         SUMS_COMPLETE(sums_q, DIM_QK);
         half_read(barriers, u, 0, lane);

@@ -173,9 +173,9 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
                 pass_weights(x, passed, lane);
                 UNROLL
                 for (int f = 0; f < M_FRAGMENTS; f++)
-                    drop_weights(args,
-                                 find_kept(kept, number, here.first_row + FRAGMENT_ROW(f), lane),
-                                 here.first_row + FRAGMENT_ROW(f), x[f], x[f], lane);
+                    drop_fragments(args,
+                                   find_kept(kept, number, here.first_row + FRAGMENT_ROW(f), lane),
+                                   here.first_row + FRAGMENT_ROW(f), x[f], x[f], lane);
             }
             pair_barrier(pair, second); /* the weights are complete */
             if (second)

@@ -24,8 +24,8 @@ INLINE struct function_pair function_pair_at(const int whole, const struct funct
 
 /* Computes the function once for each difference between the queries of the block and `count` keys. Scores of keys behind them are
  * not used. */
-NOINLINE void find_distances(const struct score_tile *restrict tile, const int count,
-                             lanes *by_distance)
+NOINLINE void find_tile_distances(const struct score_tile *restrict tile, const int count,
+                                  lanes *by_distance)
 {
     const struct score_function_operands o = score_operands(tile->args);
     const struct function_pairs pairs = tile->pairs;

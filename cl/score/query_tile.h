@@ -88,7 +88,7 @@ struct score_tile {
     const struct arguments *args;
     struct function_pairs pairs; /* those of the block and the tile */
 #if HAS_DISTANCE_FUNCTION
-    const lanes *by_distance; /* see find_distances() */
+    const lanes *by_distance; /* see find_tile_distances() */
 #endif
 #if HAS_MARKS && HAS_MASK_FUNCTION
     /* the marks of the block's halves, or twice those of all its queries; null if none were made */

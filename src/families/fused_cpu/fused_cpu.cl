@@ -91,7 +91,7 @@ INLINE void add_tile(const int partial, const struct arguments *args,
 #endif
 #if HAS_DISTANCE_FUNCTION
     lanes by_distance[DISTANCE_VECTORS];
-    find_distances(&tile, count, by_distance);
+    find_tile_distances(&tile, count, by_distance);
     tile.by_distance = by_distance;
 #endif
     UNROLL

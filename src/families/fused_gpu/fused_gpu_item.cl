@@ -275,8 +275,9 @@ INLINE void multiply_pv(const struct arguments *args, const struct task *t, cons
         LOCAL_BARRIER(); /* weights and V are complete */
 #else
         COPIES_WAIT();
-        if (keys->partial && make_finite(l->tiles + now + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE,
-                                         COPIES_QUADS(UNIT_V, DIM_V) && t->v_aligned))
+        if (keys->partial &&
+            make_tile_finite(l->tiles + now + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE,
+                             COPIES_QUADS(UNIT_V, DIM_V) && t->v_aligned))
             atomic_or(l->v_nonfinite, 1);
         LOCAL_BARRIER(); /* weights and V are complete; nobody reads the stage before */
         *stage = OTHER(now);
