@@ -21,7 +21,7 @@
  * the workspace and all operands that the problem has, whichever kernel takes them. False if the text does
  * not fit, which the number of kernels rules out.
  */
-enum { CA_PARAMETERS_TEXT = 12288 };
+enum { CA_PARAMETERS_TEXT = 16384 };
 int ca_program_parameters(const struct ca_family *family, const struct ca_problem *p, char *text,
                           size_t text_bytes);
 
