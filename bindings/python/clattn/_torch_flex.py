@@ -214,7 +214,7 @@ def _follow(lists: Blocks, function: Function, sizes: Dict[str, int]) -> bool:
     problem = new_problem()
     problem.batch, problem.heads, problem.seq_q, problem.seq_kv = sizes.values()
     problem.block_q, problem.block_kv = lists.size
-    problem.block_batches, problem.block_heads = (int(n > 1) for n in np.shape(lists.offsets)[-3:-1])
+    problem.block_batches, problem.block_heads = (int(n > 1) for n in np.asarray(lists.offsets).shape[-3:-1])
     seen = function_lists(function, problem)
     columns = math.ceil(sizes["k"] / lists.size[1])
     theirs, ours = _dense(lists, columns), _dense(seen, columns)
@@ -223,7 +223,7 @@ def _follow(lists: Blocks, function: Function, sizes: Dict[str, int]) -> bool:
 
 def _dense(lists: Blocks, columns: int) -> Any:
     """For each block of each list 0 where it is left out, 1 where it is seen in part, 2 where it is full."""
-    offsets, entries = (np.asarray(one).reshape(-1, np.shape(one)[-1]) for one in lists[:2])
+    offsets, entries = (one.reshape(-1, one.shape[-1]) for one in map(np.asarray, lists[:2]))
     made = np.zeros((len(offsets), offsets.shape[1] - 1, columns), np.int8)
     for one, begins, listed in zip(made, offsets, entries):
         listed = listed[:begins[-1]]

@@ -60,15 +60,15 @@ def _loader() -> None:
 
 def _registered() -> list[str]:
     """Drivers that Windows' registry has, for the loader."""
-    import winreg
+    found: list[str] = []
+    if sys.platform == "win32":
+        import winreg
 
-    found = []
-    try:
-        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"SOFTWARE\Khronos\OpenCL\Vendors") as key:
-            for index in range(winreg.QueryInfoKey(key)[1]):
-                found.append(winreg.EnumValue(key, index)[0])
-    except OSError:
-        pass
+        try:
+            with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"SOFTWARE\Khronos\OpenCL\Vendors") as key:
+                found = [winreg.EnumValue(key, index)[0] for index in range(winreg.QueryInfoKey(key)[1])]
+        except OSError:
+            pass
     return found
 
 
