@@ -3,6 +3,7 @@
 #ifndef STAND_IN_DIRENT_H
 #define STAND_IN_DIRENT_H
 
+#pragma GCC system_header /* include_next is an extension */
 #include_next <dirent.h>
 
 #if defined(_WIN32)
