@@ -188,7 +188,7 @@ const struct workload workloads[] = {
       SQUARE("f32", "d64 softcap=50"), SQUARE("f32", "d64 alibi"), SQUARE("f32", "d64 sinks"),
       SQUARE("f32", "d64 dropout=0.125")}},
     {"functions",
-     "functions of the library beside plain attention and the options they resemble",
+     "functions of the library beside plain attention and options like them",
      NULL,
      {FUNCTION("fwd", ""),
       FUNCTION("fwd", " score=t5"),
