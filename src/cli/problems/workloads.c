@@ -244,7 +244,7 @@ const struct workload workloads[] = {
       "fwd f16 b1 h32/8 q1 k131072 d128 kcache=q8_0 vcache=q8_0 causal=br",
       "fwd f16 b1 h32/8 q1 k32768 d128 kcache=q8_0 vcache=q4_0 causal=br"}},
     {"formats",
-     "a query of 32 heads, 32768 keys of 8 in each format of caches, dim 128; appends to them",
+     "a query of 32 heads over 32768 keys of 8 in each format of caches; appends",
      NULL,
      {CACHED("f16", "1", "32768"), IN_FORMAT("q8_0"), IN_FORMAT("q5_0"), IN_FORMAT("q4_0"),
       IN_FORMAT("iq4_nl"), "fwd f16 b1 h32/8 q1 k32768 d128 kcache=q8_0 vcache=q5_0 causal=br",
