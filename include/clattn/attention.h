@@ -104,8 +104,9 @@ typedef struct clattn_forward_tensors {
     uint64_t function_version;
     clattn_buffer
         key_sums; /**< Written; (batch, kv_heads, seq_kv) or (kv_heads, total_kv) floats. */
-    clattn_buffer topk_indices; /**< Read; int32_t, (batch, 1 or kv_heads, seq_q, topk) or (1 or kv_heads, total_q,
-                                     topk): keys that each query may see. Any value may stand there. */
+    /** Read; int32_t, (batch, 1 or kv_heads, seq_q, topk) or (1 or kv_heads, total_q, topk): keys
+     *  that each query may see. Any value may stand there. */
+    clattn_buffer topk_indices;
 } clattn_forward_tensors;
 
 /** The tensors of a backward execution. Fields of options that the problem lacks must be NULL. */
@@ -265,7 +266,7 @@ typedef struct clattn_host_forward_tensors {
     const void *function_5; /**< Read: the next operand of the functions. */
     /** Values of the functions' parameters; NULL: those that their sources give. */
     const clattn_function_values *function_values;
-    float *key_sums; /**< Written; (batch, kv_heads, seq_kv) or (kv_heads, total_kv). */
+    float *key_sums;             /**< Written; (batch, kv_heads, seq_kv) or (kv_heads, total_kv). */
     const int32_t *topk_indices; /**< Read; as in clattn_forward_tensors. */
 } clattn_host_forward_tensors;
 

@@ -322,7 +322,7 @@ typedef enum clattn_cache {
                                 problem's own dtype they are CLATTN_CACHE_PLAIN by another name. */
     CLATTN_CACHE_F16 = 4,
     CLATTN_CACHE_BF16 = 5,
-    CLATTN_CACHE_Q5_0 = 6, /**< 22 bytes: a binary16 scale d, then 4 bytes h whose bit n, from the
+    CLATTN_CACHE_Q5_0 = 6,  /**< 22 bytes: a binary16 scale d, then 4 bytes h whose bit n, from the
                                lowest of the first on, is the fifth bit of value n, then 16 bytes.
                                Value n < 16 is d * ((byte n & 15) + 16 h[n] - 16), and value n >= 16
                                is d * ((byte (n - 16) >> 4) + 16 h[n] - 16). */
@@ -615,8 +615,9 @@ typedef struct clattn_problem {
                        total_kv) floats; see "Sums of weights". Needs lse; not backward. */
     int invariant; /**< Not 0: a query's results have the same bits whatever stands beside it; see "Batch
                         invariance". Forward only. */
-    size_t topk;    /**< Keys in each query's list of chosen ones, up to 2^31 - 1; 0: a query may see all. Forward only;
-                         see "Chosen keys". */
+    /** Keys in each query's list of chosen ones, up to 2^31 - 1; 0: a query may see all. Forward
+     *  only; see "Chosen keys". */
+    size_t topk;
     int topk_heads; /**< Not 0: each kv head has lists of its own; 0: a query's heads share one. */
     size_t
         reserved[26]; /**< Zeros: room for members of attention in later versions, of which 0 means

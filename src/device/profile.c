@@ -58,9 +58,9 @@ static void read_numbers(struct ca_json_reader *r, const struct ca_json *device,
         else if (r->status == CLATTN_SUCCESS &&
                  (number < (long long)fact->least || number > (long long)fact->most)) {
             r->status = CLATTN_FILE_ERROR;
-            ca_reason(r->reason, r->reason_bytes,
-                      "%s is %lld but must be from %llu to %llu", fact->name,
-                      number, (unsigned long long)fact->least, (unsigned long long)fact->most);
+            ca_reason(r->reason, r->reason_bytes, "%s is %lld but must be from %llu to %llu",
+                      fact->name, number, (unsigned long long)fact->least,
+                      (unsigned long long)fact->most);
         } else if (r->status == CLATTN_SUCCESS)
             ca_fact_set(fact, info, (cl_ulong)number);
     }
