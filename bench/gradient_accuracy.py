@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """python gradient_accuracy.py: how far gradients are from those of double precision for the same inputs, as a share of
-the gradient's largest element: the figures of clattn/problem.h ("What gradients cannot promise") and doc/training.md.
+the gradient's largest element: the figures of clattn/problem.h ("What gradients cannot promise") and doc/guide/training.md.
 Needs NumPy, ml_dtypes for bfloat16, and the package clattn."""
 import numpy as np
 

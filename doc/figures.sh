@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# sh doc/figures.sh [TREE]: counts what doc/architecture.md says of the source's shape, of the tracked
+# sh doc/figures.sh [TREE]: counts what doc/design/figures.md says of the source's shape, of the tracked
 # files of TREE, a clone or a worktree of any commit (default: this one).
 # sh doc/figures.sh --table BEFORE [TREE]: the table of that page, with the goals.
 # sh doc/figures.sh --list sources|includes|circling|folders|carried|repeated|twice [TREE]: what is counted.

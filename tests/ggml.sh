@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# sh tests/ggml.sh [PART...]: the backend for ggml (doc/ggml.md) in unmodified llama.cpp, whose sources come from PyPI. Prints
+# sh tests/ggml.sh [PART...]: the backend for ggml (doc/guide/ggml.md) in unmodified llama.cpp, whose sources come from PyPI. Prints
 # a table of each part; all by default, in this order:
 #   perf         test-backend-ops perf -o FLASH_ATTN_EXT beside ggml's CPU backend, and what a call costs besides the kernel
 #   embeddings   all-MiniLM-L6-v2: 20 sentences with and without clattn, and in double precision

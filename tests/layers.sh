@@ -135,7 +135,7 @@ xargs nm -A < "$work/objects" 2> /dev/null | awk -v layers="$layers" -v out="$wo
     }' || bad=1
 touch "$work/calls"
 
-# Variadic macros, which NVIDIA's compiler of OpenCL C refuses (doc/drivers.md), are for CPUs, and for what PoCL alone gets.
+# Variadic macros, which NVIDIA's compiler of OpenCL C refuses (doc/design/drivers.md), are for CPUs, and for what PoCL alone gets.
 if grep -rn '^#define .*\.\.\.)' cl --include='*.h' --include='*.cl' | grep -v -e '^cl/cpu/' -e '^cl/bf16/' -e '^cl/common/builtins.h'; then
     echo "a kernel for GPUs has a variadic macro"
     bad=1

@@ -1,24 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# sh tests/paths.sh: whether the files that README.md, CONTRIBUTING.md, SECURITY.md and doc/ name are there. Checked are words in
-# backquotes that begin with a folder of the tree; words with a capital such as NAME stand for a name
-# of the reader's, and * for any. And whether the lines that tests/mutations.txt changes are there,
-# and the list of environment variables is whole.
+# sh tests/paths.sh: whether the lines that tests/mutations.txt changes are there, the list of environment variables is whole,
+# and sources name their licence. Files that pages name are looked for by doc/check.sh.
 cd "$(dirname "$0")/.." || exit 1
 bad=0
-for page in README.md CONTRIBUTING.md SECURITY.md doc/*.md; do
-    for path in $(grep -o '`[^`]*`' "$page" | tr -d '`' | tr ' ' '\n' |
-        grep -E '^(include|src|cl|bench|tuner|tests|doc)/[A-Za-z0-9_./*-]+$' | sort -u); do
-        case $path in
-        *NAME* | *VERB* | tests/races/races) ;; # the last is a program
-        *)
-            # shellcheck disable=SC2086 # a pattern
-            set -- $path
-            [ -e "$1" ] || { echo "$page names $path, which is not there"; bad=1; }
-            ;;
-        esac
-    done
-done
 while IFS= read -r line; do
     case $line in
     '' | '#'* | '+ '* | '= '* | '@ '* | '! '*) ;;
@@ -31,13 +16,13 @@ done < tests/mutations.txt
 tr -d '\\' < src/base/variables.def | tr '\n' ' ' | sed 's/VARIABLE(/\n&/g' |
     sed -n 's/^VARIABLE([A-Z_]*, *"\([^"]*\)", *"\([^"]*\)", *"\(.*\)") *$/| `\1` | \2 | \3 |/p' | sed 's/" *"//g' |
     while IFS= read -r row; do
-        grep -qxF -e "$row" doc/environment.md || echo "doc/environment.md lacks the row $row"
+        grep -qxF -e "$row" doc/guide/environment.md || echo "doc/guide/environment.md lacks the row $row"
     done | grep . && bad=1
 for name in $(grep -rhoE '(getenv\(|environ\.get\(|environ\[)"CLATTN_[A-Z_]+"' src tuner bench bindings/ggml bindings/python/clattn |
-    sed 's/.*"\(.*\)"/\1/' | sort -u) $(sed -n 's/^| `\(CLATTN_[A-Z_]*\)`.*/\1/p' doc/environment.md); do
+    sed 's/.*"\(.*\)"/\1/' | sort -u) $(sed -n 's/^| `\(CLATTN_[A-Z_]*\)`.*/\1/p' doc/guide/environment.md); do
     grep -qF -e "\"$name\"" src/base/variables.def ||
         { echo "src/base/variables.def lacks $name"; bad=1; }
 done
 sh tests/spdx.sh --check || bad=1
-[ "$bad" = 0 ] && echo "all files that the pages name are there, and all lines of mutations"
+[ "$bad" = 0 ] && echo "all lines of mutations are there, and all variables"
 exit "$bad"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* libggml-clattn.so: attention on an OpenCL device for programs that use ggml. What ggml calls, from
- * ggml_backend_init() on; doc/ggml.md says how to use it. */
+ * ggml_backend_init() on; doc/guide/ggml.md says how to use it. */
 #include "trials.h"
 
 #include <stdlib.h>

@@ -89,7 +89,7 @@ INLINE void products_wait(const int latest)
 }
 
 /* Keeps operands that a loop does not change: ptxas 13.0 reuses their registers after the first
- * products (doc/drivers.md). A word of each is changed by 0, which ptxas cannot know: the highest
+ * products (doc/design/drivers.md). A word of each is changed by 0, which ptxas cannot know: the highest
  * bit of a 64-bit clock. */
 INLINE void keep_operands(uint operands[][QUERY_WORDS], const int count)
 {

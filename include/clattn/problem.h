@@ -514,7 +514,7 @@ typedef struct clattn_append_problem {
  * neither are merges, several ranks, and results in which a NaN or an infinity stands. The option is for forward without dropout,
  * block lists, mask_keys, scores and key_sums. The families for GPUs do not keep it: a GPU takes those for CPUs, slowly.
  * A plan whose family fails to compile is refused, as another has other bits. The idea: H. He and Thinking Machines
- * Lab, "Defeating Nondeterminism in LLM Inference", 2025. Its cost: doc/serving.md.
+ * Lab, "Defeating Nondeterminism in LLM Inference", 2025. Its cost: doc/guide/serving.md.
  *
  * Made by clattn_problem_init(), clattn_problem_init_operation() or clattn_problem_parse(), then changed as
  * needed.

@@ -117,7 +117,7 @@ static void query_vendor(cl_device_id device, clattn_device_info *info)
 /* The local memory that NVIDIA's driver states, 48 KB, is the limit of kernel arguments. Arrays
  * that a kernel declares may be as large as the multiprocessor allows (CUDA C++ Programming Guide,
  * "Technical Specifications per Compute Capability"), and clattn's kernels declare theirs. This
- * holds only where it was seen (doc/drivers.md): other drivers, or for other architectures, may
+ * holds only where it was seen (doc/design/drivers.md): other drivers, or for other architectures, may
  * refuse it, as ptxas by itself does. */
 static void query_declared_local_memory(clattn_device_info *info)
 {
@@ -215,7 +215,7 @@ static cl_int query_texts(cl_device_id device, clattn_device_info *info)
 }
 
 /* On CPUs PoCL newer than 3 computes wrong results: it takes some values that live across a barrier, at random, for the same
- * in all items of a group (doc/drivers.md). Groups of one item are right, and clattn's families for CPUs need no others. */
+ * in all items of a group (doc/design/drivers.md). Groups of one item are right, and clattn's families for CPUs need no others. */
 static void limit_groups(clattn_device_info *info)
 {
     if (!ca_facts_of_pocl(info) || !(info->type & CL_DEVICE_TYPE_CPU) ||

@@ -22,7 +22,7 @@ static void compile_kernels(clattn_mpi_plan *plan)
     cl_int error;
 
     /* CPUs take a row at a time, which their compilers vectorise; drivers that have groups of one item
-     * (doc/drivers.md) get these. */
+     * (doc/design/drivers.md) get these. */
     plan->columns = device->type == CL_DEVICE_TYPE_CPU ? 1 : 32;
     plan->rows = device->max_work_group_size >= 128 ? 128 / plan->columns : 1;
     if (device->max_work_group_size < plan->columns * plan->rows)

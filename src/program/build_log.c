@@ -24,7 +24,7 @@ char *ca_build_log(cl_program program, cl_device_id device)
 
 void ca_build_log_cause(const char *log, char *text, size_t text_bytes)
 {
-    /* This is LLVM's sentence in PoCL 1.8 on a Zen 3 (doc/drivers.md). */
+    /* This is LLVM's sentence in PoCL 1.8 on a Zen 3 (doc/design/drivers.md). */
     const char *help =
         strstr(log, "unknown target CPU")
             ? " (this driver's compiler is older than the processor: a newer one, or "

@@ -121,7 +121,7 @@ Test(context, device_architecture) {
     faults_pretend(0, NULL, 0);
 }
 
-/* Arrays of kernels may be larger than what NVIDIA's driver states, which is for arguments (doc/drivers.md). */
+/* Arrays of kernels may be larger than what NVIDIA's driver states, which is for arguments (doc/design/drivers.md). */
 Test(context, device_with_more_local_memory_than_stated) {
     static const struct {
         char driver[16];
@@ -152,7 +152,7 @@ Test(context, device_with_more_local_memory_than_stated) {
     }
 }
 
-/* PoCL newer than 3 compiles work-groups of several items wrongly on CPUs (doc/drivers.md). */
+/* PoCL newer than 3 compiles work-groups of several items wrongly on CPUs (doc/design/drivers.md). */
 Test(context, device_with_groups_of_one_item) {
     static const struct {
         char driver[16];

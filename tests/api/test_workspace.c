@@ -118,7 +118,7 @@ DeviceTest(workspace, grows_with_the_length_alone)
     clattn_device_info of_one_item = *clattn_context_device(f->context);
     size_t fused = 0;
 
-    /* As PoCL since 4 is taken (doc/drivers.md). */
+    /* As PoCL since 4 is taken (doc/design/drivers.md). */
     of_one_item.max_work_group_size = 1;
     for (int d = 0; d < 3; d++)
         of_one_item.max_work_item_sizes[d] = 1;

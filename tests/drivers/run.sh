@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # sh tests/drivers/run.sh [CC]: for each known error of a driver whether the device has it. CLATTN_DEVICE
-# names the device or its platform, in part. What kernels do about each: doc/drivers.md. Ends with 0
+# names the device or its platform, in part. What kernels do about each: doc/design/drivers.md. Ends with 0
 # whatever drivers do, since that is theirs; with 77 and the reason where nothing can be tried.
 set -eu
 cd "$(dirname "$0")"

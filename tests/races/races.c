@@ -327,7 +327,7 @@ cl_int __wrap_clBuildProgram(cl_program program, cl_uint num_devices, const cl_d
 }
 
 /* A program takes PoCL four times as long to optimise: one in five, others in other runs. None with
- * emulated matrix instructions, of which PoCL 3.1 makes wrong code then (doc/drivers.md). */
+ * emulated matrix instructions, of which PoCL 3.1 makes wrong code then (doc/design/drivers.md). */
 static void choose_options(const clattn_context *context, const size_t pair, const char *tunables)
 {
     const int is_pocl =
@@ -429,7 +429,7 @@ static const char *family_of(const struct item *item, const clattn_problem *p, s
 }
 
 /* Returns whether all work-groups are of one item there: families that need more are refused
- * (doc/drivers.md). */
+ * (doc/design/drivers.md). */
 static int lacks_groups(const clattn_context *context)
 {
     return clattn_context_device(context)->max_work_group_size == 1;
@@ -568,7 +568,7 @@ int main(int argc, char **argv)
     if (lacks_groups(context))
         printf("skipped: kernels whose work-groups have several items: PoCL newer than 3 compiles "
                "them "
-               "wrongly (doc/drivers.md)\n");
+               "wrongly (doc/design/drivers.md)\n");
     else if (argc == 1)
         failures += check_cpus();
     clattn_context_release(context);

@@ -96,7 +96,7 @@ void fixture_need_groups(const struct fixture *f)
 {
     if (f->context->device.max_work_group_size == 1)
         cr_skip_test("no work-groups of several items: PoCL newer than 3 compiles them wrongly "
-                     "(doc/drivers.md)");
+                     "(doc/design/drivers.md)");
 }
 
 size_t fixture_group_items(const struct ca_family *family, const struct ca_problem *p,

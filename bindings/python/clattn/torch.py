@@ -281,7 +281,7 @@ class patch(contextlib.ContextDecorator):
     """Within it torch.nn.functional.scaled_dot_product_attention is clattn's, in all threads. What clattn does not take
     (other devices and dtypes, and mistakes), what it fails at, and what PyTorch computes sooner goes to PyTorch's own function;
     `always` has clattn compute small problems, too. `with patch() as patched:` tells in patched.calls how many calls clattn
-    computed, in patched.handed_over how many PyTorch did, and in patched.reasons why. doc/pytorch.md says when clattn is called.
+    computed, in patched.handed_over how many PyTorch did, and in patched.reasons why. doc/guide/pytorch.md says when clattn is called.
     """
 
     def __init__(self, always: bool = False):
@@ -323,7 +323,7 @@ class patch(contextlib.ContextDecorator):
             say("clattn computed no attention within clattn.torch.patch(): " +
                 ("; ".join(self.reasons) if self.reasons else
                  "nothing called torch.nn.functional.scaled_dot_product_attention, as models do that compute attention by "
-                 "themselves") + " (doc/pytorch.md, \"When clattn is called\")", 2)
+                 "themselves") + " (doc/guide/pytorch.md, \"When clattn is called\")", 2)
 
     def _since(self) -> "tuple[int, Dict[str, int]]":
         if self._begin is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blocks of Python of doc/python.md and doc/serving.md, one after the other, and the first function of doc/functions.md."""
+"""The blocks of Python of doc/guide/python.md and doc/guide/serving.md, one after the other, and the first function of doc/guide/functions.md."""
 import re
 import textwrap
 from pathlib import Path
@@ -8,7 +8,7 @@ import clattn
 import numpy as np
 import pytest
 
-PAGES = Path(__file__).parents[3] / "doc"
+PAGES = Path(__file__).parents[3] / "doc" / "guide"
 
 
 def _run(page):
@@ -36,7 +36,7 @@ def test_keys_are_evicted_from_a_cache():
 
 
 def test_the_first_function_of_the_page_is_computed(tmp_path, monkeypatch):
-    """Its source and its problem, as they stand in doc/functions.md."""
+    """Its source and its problem, as they stand in doc/guide/functions.md."""
     page = (PAGES / "functions.md").read_text()
     source = re.search(r"\n\n((?:    .*\n)+)", page)[1]
     problem = re.search(r'clattn-bench run "(.*score=(\S+))"', page)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public reports of wrong attention, in whatever library they were made, tried on clattn: doc/reports.md lists them.
+"""Public reports of wrong attention, in whatever library they were made, tried on clattn: doc/design/reports.md lists them.
 
 Each test is one report: its inputs, as small as the fault allows, and what is right."""
 import clattn

@@ -147,7 +147,7 @@ struct token {
 
 /* An item's share: `count` tokens from token `first` of all batches on, with its heads and columns.
  * Loops over them also test TOKENS, so that one token needs no loop: Intel's runtime for CPUs would
- * run it once too often (doc/drivers.md). */
+ * run it once too often (doc/design/drivers.md). */
 struct share {
     long first, first_head;
     int count, column;

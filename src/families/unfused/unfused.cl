@@ -282,7 +282,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
             const long row = (bh * args->shape->seq_q + i) * args->shape->seq_kv;
 
             /* The loop's condition has all tests: PoCL 6.0 ends the process if the last
-             * statement is a break (doc/drivers.md). */
+             * statement is a break (doc/design/drivers.md). */
             for (int n = 0; n < VECTORS && i < args->shape->seq_q &&
                             j0 + column_of_stage(x, n) < args->shape->seq_kv;
                  n++) {

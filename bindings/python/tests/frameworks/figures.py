@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python figures.py [ROW...]: the tables of doc/pytorch.md, PyTorch's attention beside clattn's, in one process; all rows, or those
+"""python figures.py [ROW...]: the tables of doc/guide/pytorch.md, PyTorch's attention beside clattn's, in one process; all rows, or those
 that begin with a word given, "training" for the step of a model.
 
 The two take turns; a row is the median of the pairs' ratios and of each one's times. PyTorch computes with as

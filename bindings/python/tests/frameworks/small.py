@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python small.py: what a call costs where problems are small, as doc/pytorch.md says it: the least CPU time of calls of PyTorch's
+"""python small.py: what a call costs where problems are small, as doc/guide/pytorch.md says it: the least CPU time of calls of PyTorch's
 function and of clattn's that take turns, one thread each (POCL_MAX_PTHREAD_COUNT=1 OMP_NUM_THREADS=1)."""
 import os
 import time

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blocks of Python of doc/pytorch.md, one after the other."""
+"""The blocks of Python of doc/guide/pytorch.md, one after the other."""
 import re
 from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[4] / "doc" / "pytorch.md"
+PAGE = Path(__file__).parents[4] / "doc" / "guide" / "pytorch.md"
 
 
 def test_every_block_of_the_page_runs():

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python3 doc/check.py: whether the pages are ones that a person reads (sh doc/check.sh says more)."""
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+WORDS, COLUMNS, LINES = 40, 120, 200
+# What a newcomer asks, and the page and the heading that answer it.
+TASKS = {
+    "run BERT's attention on my GPU": ("doc/guide/install.md", "Choose a device"),
+    "which device and which kernels does a call take": ("doc/guide/concepts.md", "From a problem to a result"),
+    "what does causal=br mean": ("doc/guide/options.md", "Causal masks and windows"),
+    "which options work on which family": ("doc/guide/support.md", "Forward"),
+    "why is my first call slow": ("doc/guide/deploying.md", "The first call"),
+    "what does this error mean": ("doc/guide/errors.md", "Statuses"),
+    "how precise are results in bf16": ("doc/guide/numerics.md", "How precise results are"),
+    "I come from PyTorch, FlashAttention, cuDNN or ONNX": ("doc/guide/coming.md", "PyTorch"),
+    "how fast is it on a device like mine": ("doc/results/README.md", "Which page is about a device like mine"),
+    "add an option with an operand": ("doc/design/adding.md", "An option"),
+}
+# Names of families, tunables and people are one word each; so is what stands in backquotes.
+CODE, LINK = re.compile(r"``[^`]+``|`[^`]*`"), re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+
+
+def pages():
+    """Every page: the tracked ones, or all of an unpacked archive."""
+    try:
+        found = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=ROOT, text=True, check=True,
+                               capture_output=True).stdout.split("\n")
+    except (OSError, subprocess.CalledProcessError):
+        found = [str(page.relative_to(ROOT)) for page in ROOT.rglob("*.md") if "build" not in page.relative_to(ROOT).parts]
+    return sorted({page for page in found if page and (ROOT / page).exists()})
+
+
+def blocks(text):
+    """(line, kind, text) of what a page has: "code", "heading", "cell" or "prose". A code block begins with its info string."""
+    kept, begin, fence, code = [], 0, None, []
+
+    def end():
+        nonlocal kept
+        if kept:
+            yield begin, "prose", " ".join(kept)
+        kept = []
+
+    for number, line in enumerate(text.split("\n"), 1):
+        if fence is not None:
+            if line.strip().startswith("```"):
+                yield fence, "code", "\n".join(code)
+                fence = None
+            else:
+                code.append(line)
+        elif line.strip().startswith("```"):
+            yield from end()
+            fence, code = number, [line.strip()[3:]]
+        elif line.startswith("    ") and not kept:
+            yield number, "code", "\n" + line
+        elif not line.strip():
+            yield from end()
+        elif line.startswith("#"):
+            yield from end()
+            yield number, "heading", line.lstrip("# ")
+        elif line.lstrip().startswith("|"):
+            yield from end()
+            for cell in re.split(r"(?<!\\)\|", line.strip().strip("|")):
+                yield number, "cell", cell.strip()
+        else:
+            if re.match(r" *([*-]|\d+\.) ", line):
+                yield from end()
+                line = re.sub(r"^ *([*-]|\d+\.) ", "", line)
+            if not kept:
+                begin = number
+            kept.append(line.strip())
+    yield from end()
+
+
+def sentences(text):
+    """Those of a paragraph or a cell."""
+    plain = LINK.sub(lambda link: link[1], text).replace("<br>", " ")
+    for sentence in re.split(r"(?<=[.!?])[)\"*]*\s+(?=[(\"*]*[A-Z`0-9\[])|(?<=:)\s+(?=[A-Z])", plain):
+        if sentence.strip():
+            yield sentence.strip()
+
+
+def count(sentence):
+    return sum(any(c.isalnum() for c in word) for word in CODE.sub("code", sentence).split())
+
+
+def forbidden():
+    """Words that the glossary does not want on pages, from the first column of its last table."""
+    glossary = (ROOT / "doc/design/glossary.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+) \|", glossary.split("## Words that pages do without")[1], re.M)[1:]
+    return {word: re.compile(rf"\b{re.escape(word)}\b", re.I) for row in rows if set(row) - set("-: ") for word in row.split(", ")}
+
+
+def anchors(text):
+    """Of headings, as forges make them."""
+    return {re.sub(r"[^\w\- ]", "", CODE.sub(lambda code: code[0].strip("`"), heading).lower()).strip().replace(" ", "-")
+            for _, kind, heading in blocks(text) if kind == "heading"}
+
+
+def complaints(texts):
+    words = forbidden()
+    links = {page: set() for page in texts}
+    for page, text in texts.items():
+        lines = text.rstrip("\n").split("\n")
+        if len(lines) > LINES:
+            yield f"{page}: {len(lines)} lines, {LINES} at most"
+        in_code = False
+        for number, line in enumerate(lines, 1):
+            in_code ^= line.strip().startswith("```")
+            if len(line) > COLUMNS and not in_code and not line.startswith(("|", "    ")):
+                yield f"{page}:{number}: {len(line)} columns, {COLUMNS} at most"
+        for number, kind, block in blocks(text):
+            if kind == "code":
+                continue
+            for target in (link[1] for link in LINK.findall(CODE.sub("", block) if kind != "heading" else "")):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                path, _, anchor = target.partition("#")
+                to = (ROOT / page).parent / path if path else ROOT / page
+                if not to.exists():
+                    yield f"{page}:{number}: {target} is not there"
+                    continue
+                name = str(to.resolve().relative_to(ROOT))
+                if to.is_dir() and (to / "README.md").exists():
+                    name += "/README.md"
+                links[page].add(name)
+                if anchor and name in texts and anchor not in anchors(texts[name]):
+                    yield f"{page}:{number}: {name} has no heading #{anchor}"
+            if kind == "heading":
+                continue
+            for sentence in sentences(block):
+                if count(sentence) > WORDS:
+                    yield f"{page}:{number}: {count(sentence)} words: {sentence[:70]}..."
+            plain = CODE.sub("", block)
+            if page != "doc/design/glossary.md":
+                for word in (word for word, pattern in words.items() if pattern.search(plain)):
+                    yield f"{page}:{number}: \"{word}\" (doc/design/glossary.md has a better word)"
+        # Files in backquotes; words with a capital such as NAME stand for a name of the reader's, and * for any.
+        for path in set(re.findall(r"(?:^|[\s`])((?:include|src|cl|bench|tuner|tests|doc|bindings)/[A-Za-z0-9_./*-]*[A-Za-z0-9*/])",
+                                   "\n".join(code.strip("`").replace(" ", "\n") for code in CODE.findall(text)))):
+            if not re.search(r"NAME|VERB|^tests/races/races$|^doc/[a-z.-]+$", path) and not any(ROOT.glob(path)):
+                yield f"{page} names {path}, which is not there"
+    near = {"README.md"}
+    for _ in range(2):
+        near |= {to for page in near for to in links.get(page, ())}
+    for task, (page, heading) in TASKS.items():
+        if page not in texts or heading not in {block for _, kind, block in blocks(texts[page]) if kind == "heading"}:
+            yield f"\"{task}\": {page} has no heading \"{heading}\""
+        elif page not in near:
+            yield f"\"{task}\": {page} is more than two links from README.md"
+    for page in texts:
+        if page.startswith("doc/") and page not in near:
+            yield f"{page} is more than two links from README.md"
+
+
+def comments(*patterns):
+    """Of tracked sources: (file, comment) of five words or more."""
+    for path in subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, text=True, check=True, capture_output=True).stdout.split():
+        for comment in re.findall(r"/\*+(.*?)\*/", (ROOT / path).read_text(encoding="utf-8"), re.S):
+            text = " ".join(re.sub(r"^\s*\*", "", line).strip() for line in comment.split("\n")).strip()
+            if len(text.split()) >= 5 and "SPDX" not in text:
+                yield path, text[:400]
+
+
+def draw(texts, seed, sources):
+    """Twenty sentences of the pages, or of comments in src and in kernels twenty each, to be read aloud."""
+    prose = [(page, sentence) for page, text in texts.items() if not page.startswith((".github", "tests/data"))
+             for _, kind, block in blocks(text) if kind == "prose" for sentence in sentences(block) if count(sentence) > 4]
+    chosen = random.Random(seed)
+    for found in [list(comments("src/*.c", "src/*.h")), list(comments("cl/*.h", "cl/*.cl", "src/families/*/*.cl"))] if sources else [prose]:
+        for page, sentence in chosen.sample(found, 20):
+            print(f"{page}: {sentence}\n")
+
+
+def run(texts, build):
+    """Runs the blocks that say so, ```sh run, with a build's programs, each page in a folder and with caches of its own. A block
+    ```text after it shows what comes out: lines of it must come in this order, whatever the numbers and where there is "..."."""
+    import os
+    bad, ran = 0, 0
+    number = re.compile(r"[-+]?\d+(?:\.\d+)?|\s+")
+    for page, text in texts.items():
+        said = ""
+        with tempfile.TemporaryDirectory() as folder:
+            programs = [str(Path(build).resolve() / part) for part in ("bench", "tuner")]
+            environment = dict(os.environ, PATH=":".join(programs + [os.environ["PATH"]]), CLATTN_CACHE_DIR=folder + "/cache",
+                               ROOT=str(ROOT), BUILD=str(Path(build).resolve()))
+            for line, kind, block in blocks(text):
+                info, _, code = block.partition("\n")
+                if kind == "code" and info == "sh run":
+                    ran += 1
+                    result = subprocess.run(["sh", "-e", "-c", code], cwd=folder, env=environment, text=True, stdout=subprocess.PIPE,
+                                            stderr=subprocess.STDOUT, timeout=600)
+                    said = result.stdout
+                    if result.returncode:
+                        bad += 1
+                        print(f"{page}:{line}: status {result.returncode} of\n{code}\n{said[-2000:]}")
+                elif kind == "code" and info == "text output":
+                    shown = [number.sub("", row) for row in code.split("\n") if row.strip() not in ("", "...")]
+                    got, at = [number.sub("", row) for row in said.split("\n")], 0
+                    for row in shown:
+                        if row not in got[at:]:
+                            bad += 1
+                            print(f"{page}:{line}: nothing prints \"{row}\"; but\n{said[-2000:]}")
+                            break
+                        at = got.index(row, at) + 1
+    print(f"{ran} blocks of commands ran, {bad} not as their pages say")
+    return bad
+
+
+def main(arguments):
+    texts = {page: (ROOT / page).read_text(encoding="utf-8") for page in pages()}
+    if arguments[:1] == ["--draw"]:
+        draw(texts, arguments[1] if arguments[1:] else "1", arguments[2:] == ["comments"])
+        return 0
+    if arguments[:1] == ["--run"] and len(arguments) == 2:
+        return 1 if run(texts, arguments[1]) else 0
+    if arguments:
+        sys.exit("usage: python3 doc/check.py [--draw [SEED [comments]] | --run BUILD]")
+    found = list(complaints(texts))
+    print("\n".join(found + [f"{len(texts)} pages, {sum(text.count(chr(10)) for text in texts.values())} lines, "
+                             f"{len(found)} complaints"]))
+    return 1 if found else 0
+
+
+sys.exit(main(sys.argv[1:]))
