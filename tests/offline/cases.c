@@ -27,7 +27,7 @@ static const struct target {
                {"gfx1100", "gfx1100"}, {"tgllp", "intel_iris_xe"}, {"dg2", "intel_arc_a750"}};
 enum { NUM_TARGETS = sizeof targets / sizeof *targets };
 
-/* A problem for fused_gpu UNIT=warpgroup alone: UNIT=mma spills one register of it on gfx1100 (doc/results/gpus.md). */
+/* A problem for fused_gpu UNIT=warpgroup alone: UNIT=mma spills one register of it on gfx1100 (doc/design/gpu-kernels.md). */
 static const char of_fused_wgmma_alone[] = "fwd bf16 b1 h16 q4096 k4096 d256 causal=tl";
 
 /* Runs, by the seed, that `some` spreads the problems over. */
