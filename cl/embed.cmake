@@ -39,6 +39,29 @@ function(cut text mark before after)
     set(${after} "${rest}" PARENT_SCOPE)
 endfunction()
 
+# The text without blanks around operators and behind commas, but for those in strings and those that keep two tokens
+# apart: "a - -b", and "0xe - 1", which would be one number.
+function(squeeze text result)
+    set(squeezed "")
+    while(NOT "${text}" STREQUAL "")
+        set(literal "")
+        set(code "${text}")
+        set(text "")
+        if("${code}" MATCHES "\"[^\"\n]*\"")
+            set(literal "${CMAKE_MATCH_0}")
+            cut("${code}" "${literal}" code text)
+        endif()
+        foreach(round RANGE 1) # neighbours share the letter between them
+            string(REGEX REPLACE "([]A-Za-z0-9_)]) ([*/%<>=&|^?:]|[*/%<>=!&|]=|<<|>>|&&|[|][|]) ([A-Za-z0-9_(])"
+                "\\1\\2\\3" code "${code}")
+            string(REGEX REPLACE "([]A-DF-OQ-Za-df-oq-z0-9_)]) ([-+]=?) ([A-Za-z0-9_(])" "\\1\\2\\3" code "${code}")
+        endforeach()
+        string(REGEX REPLACE "([,;]) ([A-Za-z0-9_(])" "\\1\\2" code "${code}")
+        string(APPEND squeezed "${code}${literal}")
+    endwhile()
+    set(${result} "${squeezed}" PARENT_SCOPE)
+endfunction()
+
 # The text without comments and needless blanks, with each line where it was.
 function(strip file text result)
     set(stripped "")
@@ -52,6 +75,7 @@ function(strip file text result)
         string(APPEND stripped "${before} ${newlines}")
     endwhile()
     set(text "${stripped}${text}")
+    squeeze("${text}" text)
     string(REGEX REPLACE "[ \t]+\n" "\n" text "${text}")
     string(REGEX REPLACE "\n[ \t]+" "\n" text "${text}")
     string(REGEX REPLACE "[ \t]+\\\\\n" " \\\\\n" text "${text}")

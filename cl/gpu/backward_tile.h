@@ -62,31 +62,29 @@ INLINE long parts_end(const struct arguments *args)
     return bias_sums_end(args) + (OPERAND_PARTS > 1 ? PARTS_WORDS(rows) : 0);
 }
 
-/* The sums of dfunction follow (gpu/load_gradients.h). A group has LOAD_ROWS queries at a time; an array of sums belongs
- * to one group, of which there are at most function_items(). */
-INLINE long function_sums_begin(const struct arguments *args)
-{
-    return parts_end(args);
-}
-
 INLINE long count_load_blocks(const struct arguments *args)
 {
     return (longest_q(args) + LOAD_ROWS - 1) / LOAD_ROWS;
 }
 
-INLINE long function_items(const struct arguments *args)
+/* The sums of dfunction follow (gpu/load_gradients.h). A group has LOAD_ROWS queries at a time and an array of sums. */
+INLINE struct load_sums place_load_sums(const struct arguments *args)
 {
-    return FUNCTION_GROUPS(args->shape->batch * args->shape->heads * count_load_blocks(args));
+    const long blocks = args->shape->batch * args->shape->heads * count_load_blocks(args);
+    const struct load_sums place = {parts_end(args), FUNCTION_GROUPS(blocks)};
+
+    return place;
 }
 
 INLINE long marks_begin(const struct arguments *args)
 {
+    const struct load_sums place = place_load_sums(args);
     long sums = 0;
 
 #if HAS_DFUNCTION
-    sums = function_sums(args, function_items(args)) * function_gradients(args);
+    sums = function_sums(args, place.most) * function_gradients(args);
 #endif
-    return function_sums_begin(args) + sums;
+    return place.begin + sums;
 }
 
 #include "score/mark_pairs.h"

@@ -83,7 +83,7 @@ backward_loads(PARAMETERS_backward_loads)
     const long elements = function_gradients(&whole), blocks = count_load_blocks(&whole);
     const long heads = whole.shape->heads, all = whole.shape->batch * heads * blocks;
     __global float *const sums =
-        whole.workspace + function_sums_begin(&whole) + get_group_id(0) * elements;
+        whole.workspace + place_load_sums(&whole).begin + get_group_id(0) * elements;
     struct load_sum own = {-1, 0.0f};
 
     for (long n = item; n < elements; n += THREADS)

@@ -7,6 +7,11 @@
 
 #define HAS_FUNCTIONS (HAS_SCORE_FUNCTION || HAS_MASK_FUNCTION)
 
+/* Where the arrays of sums of dfunction lie in the workspace, in floats, and how many there are at most. */
+struct load_sums {
+    long begin, most;
+};
+
 /* Precedes a loop over the lanes of a vector, whose body compilers are to turn into vectors again. */
 #ifdef __clang__
 #define EACH_LANE _Pragma("clang loop unroll(disable) vectorize(assume_safety) vectorize_width(SIMD_WIDTH)")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The last stage of the gradients of what a score function loads: earlier stages have left arrays of sums in the workspace.
  *
- * Who includes this defines function_items(args), the most arrays that there are, and function_sums_begin(args). */
+ * Who includes this defines place_load_sums(args). */
 #pragma once
 #include "score/function.h"
 
@@ -11,8 +11,9 @@ __kernel void backward_function(PARAMETERS_backward_function)
 {
     const struct arguments arguments = ARGUMENTS_backward_function, *const args = &arguments;
     const long elements = function_gradients(args);
-    const long count = function_sums(args, function_items(args));
-    const __global float *sums = args->workspace + function_sums_begin(args);
+    const struct load_sums place = place_load_sums(args);
+    const long count = function_sums(args, place.most);
+    const __global float *sums = args->workspace + place.begin;
 
     for (long n = get_global_id(0); n < elements; n += get_global_size(0)) {
         float sum = 0.0f;

@@ -155,8 +155,8 @@ INLINE ints listed_keys(const struct arguments *args, const struct score_row row
 
 #if HAS_SCORE_FUNCTION
 /* Scores after softcap become those of the function; keys from `left` on repeat the last one. */
-INLINE void apply_score_function(const struct arguments *args, const struct score_row row,
-                                 const int n, const int left, struct score_vector *s)
+INLINE void apply_function_to_lanes(const struct arguments *args, const struct score_row row,
+                                    const int n, const int left, struct score_vector *s)
 {
 #if SHARES_DISTANCES && (SCORE_LOADS_OF_DISTANCE || !HAS_DFUNCTION)
     const int at = row.distance_of_first + n;
@@ -257,7 +257,7 @@ INLINE struct score_vector finish_scores(const int hides, const struct arguments
 #endif
     s.softcapped = s.scores;
 #if HAS_SCORE_FUNCTION
-    apply_score_function(args, row, n, left, &s);
+    apply_function_to_lanes(args, row, n, left, &s);
 #endif
 #if HAS_BIAS
     const lanes biases =

@@ -81,26 +81,26 @@ INLINE long sums_begin(const struct arguments *args, const long split)
     return row_stats + split * args->shape->batch * args->shape->heads * SUM_ROWS(args) * ROW_QK;
 }
 
-/* The sums of dfunction follow, of which each of so many work-items at most has its own. */
-INLINE long function_items(const struct arguments *args)
+/* The sums of dfunction follow; each work-item has an array of its own. */
+INLINE struct load_sums place_load_sums(const struct arguments *args)
 {
-    return SPLIT_K * args->shape->batch * args->shape->kv_heads;
-}
+    const long items = SPLIT_K * args->shape->batch;
+    const struct load_sums place = {sums_begin(args, SPLIT_K) + items * args->shape->heads,
+                                    items * args->shape->kv_heads};
 
-INLINE long function_sums_begin(const struct arguments *args)
-{
-    return sums_begin(args, SPLIT_K) + SPLIT_K * args->shape->batch * args->shape->heads;
+    return place;
 }
 
 /* The bits of block lists, or the marks of masks and biases, come last in the workspace. */
 INLINE long marks_begin(const struct arguments *args)
 {
+    const struct load_sums place = place_load_sums(args);
     long sums = 0;
 
 #if HAS_DFUNCTION
-    sums = function_sums(args, function_items(args)) * function_gradients(args);
+    sums = function_sums(args, place.most) * function_gradients(args);
 #endif
-    return function_sums_begin(args) + sums;
+    return place.begin + sums;
 }
 
 #define MARK_M BACKWARD_MARK_QUERIES
@@ -345,10 +345,10 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_cpu(PARAME
     CONFIGURE_TILES();
 #if HAS_DFUNCTION /* a work-item has the shares of several, one after the other */
     const struct arguments whole = arguments;
-    const long items = function_items(&whole), kv_heads = whole.shape->kv_heads;
+    const struct load_sums place = place_load_sums(&whole);
+    const long items = place.most, kv_heads = whole.shape->kv_heads;
     const long elements = function_gradients(&whole);
-    __global float *const of_loads =
-        whole.workspace + function_sums_begin(&whole) + get_global_id(0) * elements;
+    __global float *const of_loads = whole.workspace + place.begin + get_global_id(0) * elements;
 
     for (long n = 0; n < elements; n++)
         of_loads[n] = 0.0f;
