@@ -3,6 +3,7 @@
 #include "bench/commands/start_mpi.h"
 #include "cli/message.h"
 #include "cli/standard_streams.h"
+#include "os/environment.h"
 #include "os/process.h"
 
 #include <clattn/version.h>
@@ -92,7 +93,7 @@ int main(int argc, char **argv)
 {
     ca_standard_streams_begin();
     if (!mpi_wanted(argc, argv)) /* ranks of a machine would share a core */
-        if (getenv("POCL_AFFINITY") == NULL)
+        if (ca_environment_value("POCL_AFFINITY") == NULL)
             ca_variable_set("POCL_AFFINITY", "1"); /* before the first OpenCL call */
     return ca_standard_streams_end("clattn-bench", run(argc, ca_arguments(argc, argv)));
 }

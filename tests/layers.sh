@@ -87,6 +87,11 @@ if grep -rnE --include='*.[ch]' "^ *# *(include *<($system)\.h>|define +_[A-Z]+(
     echo "these are for src/os alone"
     bad=1
 fi
+# getenv() of Windows gives neither UTF-8 nor a text that stays.
+if grep -rnw --include='*.c' 'getenv(' src bench tuner | grep -v '^src/os/'; then
+    echo "ca_environment_value() is for this"
+    bad=1
+fi
 
 # Of the judge, by symbols: what it does not define itself is libc's, but for the source of a function.
 find "$build/bench/judge" -name '*.o' > "$work/judges"

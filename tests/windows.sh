@@ -181,9 +181,15 @@ devices() {
     timeout 60 "$wine" "$bin/clattn-bench.exe" devices
 }
 benchmark() {
+    mkdir -p "$strange/here"
+    cd "$strange/here" || return 1
     timeout 300 "$wine" "$bin/clattn-bench.exe" run "$problem" "bwd f32 b1 h1 q24 k24 d16" --peers none --repeat 3 \
         --json "Z:$strange/ergebnis ü.json" && test -s "$strange/ergebnis ü.json" &&
-        timeout 60 "$wine" "$bin/clattn-bench.exe" compare "$strange/ergebnis ü.json" "$strange/ergebnis ü.json"
+        timeout 60 "$wine" "$bin/clattn-bench.exe" compare "$strange/ergebnis ü.json" "$strange/ergebnis ü.json" &&
+        [ -z "$(ls "$strange/here")" ]
+    good=$?
+    cd "$root" || return 1
+    return $good
 }
 verify() {
     timeout 300 "$wine" "$bin/clattn-bench.exe" verify tests/data/conformance/basic.safetensors ||

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/message.h"
 #include "cli/standard_streams.h"
+#include "os/environment.h"
 #include "tuner/commands.h"
 #include "tuner/worker/worker_command.h"
 
@@ -38,7 +39,7 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     ca_standard_streams_begin();
-    if (!getenv("POCL_AFFINITY"))
+    if (!ca_environment_value("POCL_AFFINITY"))
         ca_variable_set("POCL_AFFINITY", "1"); /* before the first OpenCL call; see --help */
     return ca_standard_streams_end("clattn-tune", run(argc, ca_arguments(argc, argv)));
 }

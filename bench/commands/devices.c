@@ -5,6 +5,7 @@
 #include "bench/timing/target.h"
 #include "cli/terminal/table.h"
 #include "internal.h"
+#include "os/environment.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -167,7 +168,7 @@ static bool check_platforms(void)
 static bool find_chosen(cl_device_id *chosen)
 {
     const clattn_status status = clattn_device_select(NULL, chosen);
-    const char *wish = getenv("CLATTN_DEVICE");
+    const char *wish = ca_environment_value("CLATTN_DEVICE");
 
     if (status == CLATTN_NO_DEVICE &&
         wish != NULL) /* the list of devices follows, which helps to correct it */

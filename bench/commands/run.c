@@ -5,6 +5,7 @@
 #include "bench/fleet/fleet.h"
 #include "bench/records/csv.h"
 #include "cli/interrupt.h"
+#include "os/environment.h"
 #include "os/temporary.h"
 
 #include <math.h>
@@ -144,9 +145,9 @@ static int watch(const struct run_settings *settings, int argc, char **argv)
 /* Adopts the settings for a child: the parent writes the results of a fleet's devices. */
 static void obey_parent(struct run_settings *settings)
 {
-    const char *device = getenv(FLEET_DEVICE);
+    const char *device = ca_environment_value(FLEET_DEVICE);
 
-    settings->save = getenv(FLEET_SAVE);
+    settings->save = ca_environment_value(FLEET_SAVE);
     if (device != NULL) {
         settings->device = device;
         settings->json = settings->csv = NULL;
@@ -155,7 +156,7 @@ static void obey_parent(struct run_settings *settings)
 
 int run_command(int argc, char **argv)
 {
-    const bool child = getenv(PROGRESS_HEARTBEAT) != NULL;
+    const bool child = ca_environment_value(PROGRESS_HEARTBEAT) != NULL;
     struct request request;
     struct run_settings *settings = &request.settings;
 

@@ -2,6 +2,7 @@
 #include "bench/fleet/fleet_devices.h"
 #include "bench/records/results.h"
 #include "internal.h"
+#include "os/environment.h"
 #include "os/interrupt.h"
 
 #include <ctype.h>
@@ -44,7 +45,7 @@ static bool next_driver(const char *folder, char last[256])
 /* Prints which drivers' files there are, and how to do without one of them. */
 static void blame_drivers(const struct message *how)
 {
-    const char *wish = getenv("OCL_ICD_VENDORS");
+    const char *wish = ca_environment_value("OCL_ICD_VENDORS");
     const char *folder = wish != NULL && wish[0] != '\0' ? wish : VENDORS;
     char driver[256] = "";
 

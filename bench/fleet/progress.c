@@ -3,6 +3,7 @@
 #include "cli/message.h"
 #include "cli/terminal/status_line.h"
 #include "internal.h"
+#include "os/environment.h"
 #include "os/interrupt.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@ enum { BAR_NEEDS = 70 };
 /* A pipe that the environment names, or none. */
 static ca_file find_heart(void)
 {
-    const char *name = getenv(PROGRESS_HEARTBEAT);
+    const char *name = ca_environment_value(PROGRESS_HEARTBEAT);
     const ca_file heart = name != NULL ? ca_parent_pipe(strtol(name, NULL, 10)) : CA_NO_FILE;
 
     ca_variable_set(PROGRESS_HEARTBEAT, NULL);

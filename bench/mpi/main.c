@@ -3,6 +3,7 @@
 #include "bench/commands/options.h"
 #include "bench/mpi/commands.h"
 #include "cli/standard_streams.h"
+#include "os/environment.h"
 #include "os/process.h"
 
 #include <limits.h>
@@ -81,7 +82,7 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     ca_standard_streams_begin();
-    if (getenv("POCL_AFFINITY") == NULL)
+    if (ca_environment_value("POCL_AFFINITY") == NULL)
         ca_variable_set("POCL_AFFINITY", "0"); /* ranks of a machine would share a core */
     MPI_Init(&argc, &argv);
     const struct ranks ranks = ranks_open();

@@ -4,6 +4,7 @@
 #include "bench/peer/peer_options.h"
 #include "bench/timing/target.h"
 #include "internal.h"
+#include "os/environment.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -135,12 +136,12 @@ static bool is_set(const char *variable)
     char name[64];
 
     snprintf(name, sizeof name, "%.*s", (int)strcspn(variable, "="), variable);
-    return getenv(name) != NULL;
+    return ca_environment_value(name) != NULL;
 }
 
 static enum peer_answer start_program(struct peer *peer, struct message *why)
 {
-    const char *python = getenv("CLATTN_PYTHON");
+    const char *python = ca_environment_value("CLATTN_PYTHON");
     const char *argv[5 + PEER_MOST_VARIABLES] = {"env"};
     char path[4096];
     struct message how;

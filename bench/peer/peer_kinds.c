@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/peer/peer.h"
+#include "os/environment.h"
 #include "os/process.h"
 
 #include <stdio.h>
@@ -89,7 +90,7 @@ static bool is_there(char *path, size_t bytes, const char *folder, const char *b
 bool peer_kind_program(const struct peer_kind *kind, char *path, size_t bytes)
 {
     static const char *const between[] = {"", "peers/", "../libexec/clattn/"};
-    const char *chosen = getenv("CLATTN_PEERS");
+    const char *chosen = ca_environment_value("CLATTN_PEERS");
     char folder[1024];
 
     if (strchr(kind->program, '/') != NULL)

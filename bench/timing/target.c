@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/timing/target.h"
 #include "cli/terminal/table.h"
+#include "os/environment.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static void on_log(clattn_log_level level, const char *text, void *user_data)
 
 static bool no_device(const char *selector, struct message *why)
 {
-    const char *wanted = selector != NULL ? selector : getenv("CLATTN_DEVICE");
+    const char *wanted = selector != NULL ? selector : ca_environment_value("CLATTN_DEVICE");
 
     if (wanted == NULL || wanted[0] == '\0')
         return message_set(why, "there is no OpenCL device: no driver is installed, none has a "

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/terminal/terminal.h"
+#include "os/environment.h"
 #include "os/terminal.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@ enum { LEAST_COLUMNS = 40 };
 
 bool ca_terminal(FILE *to)
 {
-    const char *kind = getenv("TERM");
+    const char *kind = ca_environment_value("TERM");
 
     return ca_stream_is_terminal(to) && kind && strcmp(kind, "dumb") != 0;
 }
@@ -17,14 +18,14 @@ bool ca_terminal(FILE *to)
 /* Returns whether it takes colours: a terminal, and NO_COLOR is not set. */
 static bool takes_colours(FILE *to)
 {
-    const char *wish = getenv("NO_COLOR");
+    const char *wish = ca_environment_value("NO_COLOR");
 
     return ca_terminal(to) && !(wish && *wish);
 }
 
 size_t ca_terminal_width(FILE *to)
 {
-    const char *columns = getenv("COLUMNS");
+    const char *columns = ca_environment_value("COLUMNS");
     const long wish = columns ? strtol(columns, NULL, 10) : 0;
     size_t width = ca_stream_columns(to);
 
@@ -35,7 +36,7 @@ size_t ca_terminal_width(FILE *to)
 
 int ca_columns(FILE *to)
 {
-    const char *wish = getenv("COLUMNS");
+    const char *wish = ca_environment_value("COLUMNS");
     const bool known = ca_terminal(to) || (wish && strtol(wish, NULL, 10) > 0);
     const int width = known ? (int)ca_terminal_width(to) : CA_MOST_COLUMNS;
 
