@@ -16,5 +16,6 @@ case ${1:-} in
 esac
 bad=0
 python3 "$here/check.py" || bad=1
+python3 "$here/generate.py" --check "$1" || bad=1
 python3 "$here/check.py" --run "$1" || bad=1
 exit "$bad"

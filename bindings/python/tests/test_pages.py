@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The blocks of Python of doc/guide/python.md and doc/guide/serving.md, one after the other, and the first function of doc/guide/functions.md."""
+"""The blocks of Python of pages in doc/guide, one after the other, and the first function of doc/guide/functions.md."""
+import inspect
 import re
 import textwrap
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import clattn
 import numpy as np
 import pytest
+from clattn import _declarations
+from clattn.plan import parse
 
 PAGES = Path(__file__).parents[3] / "doc" / "guide"
 
@@ -25,6 +28,27 @@ def test_every_block_of_the_page_runs(capsys):
     text, _ = _run(PAGES / "python.md")
     said = re.search(r"^    (k is of shape .*)$", text, re.M)[1]
     assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", ["python-functions.md", "python-plans.md"])
+def test_every_block_of_further_pages_runs(page):
+    _, names = _run(PAGES / page)
+    assert names["o"].shape == (2, 4, 5, 16) and np.isfinite(names["o"]).all()
+
+
+def test_options_have_their_names_in_c_as_text_and_in_python():
+    """Each row of doc/guide/options.md: members of clattn_problem, words that parse, arguments of attention()."""
+    members = {name for name, *_ in _declarations.clattn_problem._fields_}
+    arguments = set(inspect.signature(clattn.attention).parameters) | set(inspect.signature(clattn.attention_backward).parameters)
+    rows = re.findall(r"^\| [^|]+ \| `([^|]+)` \| `([^|]+)` \| (.+) \|$", (PAGES / "options.md").read_text(), re.M)
+    assert len(rows) > 40
+    for c, text, python in rows:
+        assert set(re.findall(r"problem\.(\w+)", c)) <= members, c
+        begin = "bwd" if re.search(r"\bd(bias|slopes|sinks|function|lse)\b", text) else "fwd"
+        given = {re.match("[a-z]*", word)[0] for word in text.split() if re.fullmatch(r"[a-z]+\d[\d/]*", word)}
+        words = [word for word in ("f32", "b2", "h4/2", "q64", "k64", "d32") if re.match("[a-z]*", word)[0] not in given]
+        parse(" ".join([begin] + words + [text]))
+        assert set(re.findall(r"(\w+)=", python)) <= arguments, python
 
 
 def test_keys_are_evicted_from_a_cache():

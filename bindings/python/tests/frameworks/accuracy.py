@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python accuracy.py [OUT.svg]: what half precision costs, as doc/results/performance.md shows it. Attention and its gradients in float16
+"""python accuracy.py [OUT.svg]: what half precision costs, as doc/guide/numerics.md shows it. Attention and its gradients in float16
 and bfloat16 by PyTorch and by clattn, standard and strict, beside PyTorch in float64 on the same rounded inputs: the root
 mean square of the errors as a share of that of the result, in units of the dtype's unit roundoff, and the largest error
 as a share of the largest element, likewise. Draws the former into OUT.svg."""
