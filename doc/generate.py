@@ -120,7 +120,7 @@ def chart(title, device, results):
     values = [x for result in rows for x in (ratio(result, name) for name in names) if x]
     if not values:
         return None
-    low, high = min(0.7, *values), max(2.0, *values)
+    low, high = 0.9 * min(0.8, *values), 1.05 * max(1.5, *values)
     left, right, top, step = 330, 900, 74, 20
 
     def x(value):
@@ -132,7 +132,8 @@ def chart(title, device, results):
              f'<text x="12" y="24" font-size="16" font-weight="bold">{escape(title)}</text>']
     for n, name in enumerate(names):
         lines.append(f'<circle cx="{18 + 130 * n}" cy="46" r="5" fill="{COLOURS[n % 6]}"/><text x="{28 + 130 * n}" y="50">{escape(name)}</text>')
-    for tick in (tick for tick in (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500) if low <= tick <= high):
+    for tick in (tick for tick in ((0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2) if high < 2.5 else (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500))
+                 if low <= tick <= high):
         lines.append(f'<line x1="{x(tick):.0f}" x2="{x(tick):.0f}" y1="{top - 10}" y2="{height - 34}" stroke="{"#000" if tick == 1 else "#ddd"}"/>'
                      f'<text x="{x(tick):.0f}" y="{height - 20}" text-anchor="middle">{tick:g}</text>')
     for at, result in enumerate(rows):
@@ -257,7 +258,7 @@ def between(text, name, lines):
 def picture():
     """The drawing of README.md: a problem, its plan, devices."""
     def box(x, y, width, height, colour, *lines):
-        text = "".join(f'<text x="{x + width / 2:g}" y="{y + 24 + 19 * n}" text-anchor="middle" font-weight="{"normal" if n else "bold"}">'
+        text = "".join(f'<text x="{x + width / 2:g}" y="{y + 24 + 19 * n}" text-anchor="middle" font-weight="{"bold" if n < 1 < len(lines) else "normal"}">'
                        f'{escape(line)}</text>' for n, line in enumerate(lines))
         return f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="8" fill="{colour}" stroke="#555"/>{text}'
 
@@ -265,7 +266,7 @@ def picture():
         return f'<path d="M{x} {y}H{to - 6}" stroke="#555" stroke-width="2" marker-end="url(#tip)"/>'
 
     callers = ["C", "Python, NumPy", "PyTorch", "llama.cpp"]
-    devices = ["CPUs, with AVX-512 and AMX", "NVIDIA: mma, wgmma", "AMD: MFMA, WMMA", "Intel: DPAS", "any other OpenCL 1.2"]
+    devices = ["CPUs: AVX2, AVX-512, AMX", "NVIDIA: mma, wgmma", "AMD: MFMA, WMMA", "Intel: DPAS", "any other OpenCL 1.2"]
     return "\n".join([
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 250" font-family="sans-serif" font-size="14">',
         '<defs><marker id="tip" viewBox="0 0 10 10" refX="5" refY="5" markerWidth="6" markerHeight="6"><path d="M0 0 10 5 0 10z" '
@@ -278,6 +279,41 @@ def picture():
         arrow(628, 120, 670),
         *[box(674, 10 + 47 * n, 216, 38, "#f5e6ea", name) for n, name in enumerate(devices)],
         '<text x="650" y="108" text-anchor="middle" font-size="12">execute</text></svg>']) + "\n"
+
+
+def tiles():
+    """The drawing of doc/design/families.md: a block of queries streams tiles of keys under a causal mask."""
+    side, left, top = 34, 190, 70
+    shapes = []
+    for row in range(6):
+        for column in range(6):
+            kind = "empty" if column > row else "partial" if column == row else "full"
+            fill = {"empty": "#fff", "partial": "#f9dfa8", "full": "#bfe0c6"}[kind] if row == 3 else \
+                   {"empty": "#fff", "partial": "#fdf6e3", "full": "#eef7f0"}[kind]
+            x, y = left + side * column, top + side * row
+            shapes.append(f'<rect x="{x}" y="{y}" width="{side}" height="{side}" fill="{fill}" stroke="#999"/>')
+            if kind == "partial":
+                shapes.append(f'<path d="M{x} {y}l{side} {side}" stroke="#777"/>')
+    y = top + side * 3
+
+    def text(x, y, words, anchor="start", size=13):
+        return f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="{size}">{escape(words)}</text>'
+
+    return "\n".join([
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 324" font-family="sans-serif">',
+        '<rect width="860" height="324" fill="#fff"/><text x="12" y="24" font-size="16" font-weight="bold">'
+        'Scores stay on the chip: a block of queries streams tiles of keys</text>',
+        *shapes, f'<rect x="{left}" y="{y}" width="{side * 6}" height="{side}" fill="none" stroke="#1b6ca8" stroke-width="3"/>',
+        text(left + side * 3, top - 10, "keys, a tile of BLOCK_N at a time", "middle"), text(left - 10, y + 22, "BLOCK_M queries", "end"),
+        text(left - 10, y + 40, "of one work-group", "end", 11), text(left, top + side * 6 + 22, "full: no mask is read, partial: tested,", size=12),
+        text(left, top + side * 6 + 38, "empty: skipped", size=12),
+        *[f'<rect x="440" y="{60 + 56 * n}" width="400" height="46" rx="6" fill="{fill}" stroke="#555"/>' + text(452, 80 + 56 * n, title) +
+          text(452, 97 + 56 * n, more, size=11) for n, (fill, title, more) in enumerate([
+              ("#e8f0f8", "s = q k\u1d40, then the steps of a score", "Q K\u1d40: K staged in local memory, or packed for vectors"),
+              ("#fdf3dc", "p = exp(s - m)", "online softmax: row_max and row_sum rescale earlier sums"),
+              ("#e5f3e8", "o = o exp(row_max - m) + p v", "P V: sums stay in registers until the last tile"),
+              ("#f5e6ea", "o / row_sum, lse = row_max + log(row_sum)", "once for each block, the only results in memory")])],
+        "</svg>"]) + "\n"
 
 
 def main(arguments):
@@ -299,6 +335,7 @@ def main(arguments):
         _, device, results = first(machine)
         settle(f"doc/results/{machine[0]}.svg", chart(f"{headline(device, results)}: {machine[1]}", device, results))
     settle("doc/picture.svg", picture())
+    settle("doc/design/tiles.svg", tiles())
     settle("doc/results/README.md", between((ROOT / "doc/results/README.md").read_text(encoding="utf-8"), "machines", index()))
     settle("doc/results/first-call.md", between((ROOT / "doc/results/first-call.md").read_text(encoding="utf-8"), "first calls", first_calls()))
     text = (ROOT / "README.md").read_text(encoding="utf-8")
