@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # sh tests/manual.sh BUILD: whether each manual page names every command and every option that the
-# help of its program names, and is one that groff reads without a warning, where there is groff.
+# help of its program names, and the library's every function; and whether groff, where there is one, reads it without a warning.
 set -eu
 build=$1
 bad=0
@@ -44,4 +44,18 @@ $("$build/$program" help "$command")"
     fi
     echo "$name: $(echo $commands | wc -w) commands"
 done
+
+# The library's page names every public function, and groff reads it.
+page=$build/doc/clattn.3
+include=$(cd "$(dirname "$0")/../include/clattn" && pwd)
+cat "$include"/*.h | grep -v CLATTN_MPI_API | tr '\n' ' ' | sed 's/CLATTN_API/\n&/g' |
+    sed -n 's/^CLATTN_API [^(]*[ *]\(clattn_[a-z_0-9]*\)(.*/\1/p' | grep -v '^clattn_mpi_' | sort -u > "$build/doc/functions"
+for function in $(cat "$build/doc/functions"); do
+    shown "$page" | grep -q "$function(" || complain "$page does not name $function()"
+done
+if command -v groff > /dev/null; then
+    groff -man -Tascii -ww -z "$page" > "$build/doc/groff.log" 2>&1 || complain "groff fails on $page"
+    [ ! -s "$build/doc/groff.log" ] || complain "$(cat "$build/doc/groff.log")"
+fi
+echo "clattn.3: $(wc -l < "$build/doc/functions") functions"
 exit "$bad"

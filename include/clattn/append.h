@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file append.h  Executing an append: new keys and values to a cache, rotated and quantized on the way. */
+/** @file append.h  Executing an append: new keys and values to a cache, rotated and quantized on the way. @ingroup serving */
 #ifndef CLATTN_APPEND_H
 #define CLATTN_APPEND_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file attention.h  Executing a plan: on device buffers, or on host memory in one call. */
+/** @file attention.h  Executing a plan: on device buffers, or on host memory in one call. @ingroup attention */
 #ifndef CLATTN_ATTENTION_H
 #define CLATTN_ATTENTION_H
 

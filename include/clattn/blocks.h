@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file blocks.h  Block lists for the patterns of sparse attention, made on the host.
- *
+ * @ingroup describing
  * Each function makes one list of a problem with block lists (clattn/problem.h): of all heads, or of one,
  * where each has its own. It lists a block if the pattern sees one of its pairs, columns in rising order, and
  * adds CLATTN_BLOCK_FULL where one of its rules, such as the window, sees all of them. Without a mask the queries of a listed block see all of

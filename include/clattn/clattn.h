@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file clattn.h  Attention for every OpenCL device. Includes every public header. */
+/** @file clattn.h  Attention for every OpenCL device. Includes every public header. @ingroup basics */
 #ifndef CLATTN_CLATTN_H
 #define CLATTN_CLATTN_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file context.h  One OpenCL context and one of its devices, with the programs built for it. */
+/** @file context.h  One OpenCL context and one of its devices, with the programs built for it. @ingroup preparing */
 #ifndef CLATTN_CONTEXT_H
 #define CLATTN_CONTEXT_H
 

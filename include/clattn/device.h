@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file device.h  Finding an OpenCL device and the facts that decide how attention runs on it, or
- *  reading such facts from a file (a profile) where the device is not at hand. */
+ *  reading such facts from a file (a profile) where the device is not at hand. @ingroup preparing */
 #ifndef CLATTN_DEVICE_H
 #define CLATTN_DEVICE_H
 

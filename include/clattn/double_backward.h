@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file double_backward.h  Executing a double backward: the gradients of attention's gradients. */
+/** @file double_backward.h  Executing a double backward: the gradients of attention's gradients. @ingroup attention */
 #ifndef CLATTN_DOUBLE_BACKWARD_H
 #define CLATTN_DOUBLE_BACKWARD_H
 

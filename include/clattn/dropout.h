@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file dropout.h  Which weights dropout drops, and how to read that out.
- *
+ * @ingroup attention
  * An execution draws its random numbers from Philox 4x32-10 (J. Salmon et al., "Parallel random
  * numbers: as easy as 1, 2, 3", 2011), a function of a key of two and a counter of four 32-bit
  * words. For the weight of (b, h, i, j), with every number modulo 2^32:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file export.h  Visibility of public symbols, C linkage and the OpenCL headers. */
+/** @file export.h  Visibility of public symbols, C linkage and the OpenCL headers. @ingroup basics */
 #ifndef CLATTN_EXPORT_H
 #define CLATTN_EXPORT_H
 

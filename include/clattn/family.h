@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file family.h  The families of kernels that a plan chooses from. */
+/** @file family.h  The families of kernels that a plan chooses from. @ingroup preparing */
 #ifndef CLATTN_FAMILY_H
 #define CLATTN_FAMILY_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file function.h  Functions of the caller's: a score of one's own, a mask of one's own.
- *
+ * @ingroup describing
  * A function is OpenCL C that every kernel of attention is compiled with. Its source defines one of
  *
  *     float score(float s, pair p, operands o)     a new score from the score of a pair

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file merge.h  Executing a merge: attention over parts of the keys becomes that over all of them. */
+/** @file merge.h  Executing a merge: attention over parts of the keys becomes that over all of them. @ingroup serving */
 #ifndef CLATTN_MERGE_H
 #define CLATTN_MERGE_H
 

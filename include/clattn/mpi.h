@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file mpi.h  Attention over the ranks of an MPI communicator. In a library of its own, libclattn_mpi.
- *
+ * @ingroup ranks
  * Each rank drives one device and holds a shard of the sequence: some of the queries, and some of the
  * keys and values. A plan, made by all ranks together for the whole problem, says which (@ref
  * clattn_mpi_plan_shard()), and an execution gives each rank the rows of o, or of the gradients, that

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file multihead.h  Multi-head attention layers, forward and backward.
- *
+ * @ingroup layers
  * From x (batch, seq_q, model) and, in cross-attention, a context (batch, seq_kv, context_model):
  *
  *     q = split(x W_Q + b_Q)          (batch, heads, seq_q, dim_qk)

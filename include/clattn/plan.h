@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file plan.h  From a problem to kernels that are ready to be enqueued. */
+/** @file plan.h  From a problem to kernels that are ready to be enqueued. @ingroup preparing */
 #ifndef CLATTN_PLAN_H
 #define CLATTN_PLAN_H
 

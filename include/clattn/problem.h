@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file problem.h  What is to be computed, and its one-line text form.
- *
+ * @ingroup describing
  * For each batch b, query head h (kv head h / (heads / kv_heads)), query i and key j, in this
  * order, in f32:
  *

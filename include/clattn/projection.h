@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file projection.h  Executing a projection: a tuned matrix product with heads in its addressing. */
+/** @file projection.h  Executing a projection: a tuned matrix product with heads in its addressing. @ingroup layers */
 #ifndef CLATTN_PROJECTION_H
 #define CLATTN_PROJECTION_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file quantize.h  Quantized caches of keys and values: how they are made.
- *
+ * @ingroup serving
  * A tensor (batch, kv_heads, seq, dim) of f32, f16 or bf16 becomes blocks of 32 values, neighbours
  * along dim, in a format that problems read as k or v (clattn_cache in clattn/problem.h). With x
  * the 32 values, in f32 with every operation rounded to nearest even:

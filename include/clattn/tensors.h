@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file tensors.h  The tensors of a problem: what an execution takes, of which type, and how each lies in memory.
- *
+ * @ingroup describing
  * For callers that check their arrays before an execution, or make them, without repeating what
  * clattn/problem.h says of each option:
  *

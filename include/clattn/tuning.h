@@ -2,7 +2,7 @@
 /**
  * @file tuning.h  Finding the fastest kernels for a device, keeping what was found, and choosing
  * from it.
- *
+ * @ingroup tuning
  * Results are kept in the store: one JSON file per device and driver, tuning/DEVICE-HASH-VERSIONS.json
  * in the cache directory (clattn_context_options), where VERSIONS is a hash of the versions. Plans
  * look there by problem class (clattn_problem_class()), in this order:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file version.h  The version of the headers (macros) and of the linked library (functions), and how structs grow.
- *
+ * @ingroup basics
  * A struct that begins with struct_size grows at its end from version to version. The caller sets struct_size to
  * the sizeof of its own headers' struct, so that library and headers of different versions work together:
  *
