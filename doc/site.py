@@ -52,7 +52,7 @@ def main(arguments):
     if tuple(int(part) for part in importlib.metadata.version("mkdocs").split(".")[:2]) >= (1, 6):
         configuration["validation"] = {"omitted_files": "ignore", "links": {"anchors": "warn"}}
     (folder / "mkdocs.yml").write_text(json.dumps(configuration, indent=1), encoding="utf-8")  # JSON is YAML
-    status = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--config-file",
+    status = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file",
                              folder / "mkdocs.yml"], env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}).returncode
     if not status:
         print(f"{sum(1 for _ in (folder / 'site').rglob('*.html'))} pages, {folder / 'site' / 'index.html'}")
