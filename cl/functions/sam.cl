@@ -4,13 +4,9 @@
 #pragma clattn operand float rows[b][h][q][64]
 #pragma clattn operand float columns[b][h][q][64]
 #pragma clattn parameter int width = 64
-#pragma clattn parameter int heads = 1
-#pragma clattn parameter int tokens = 4096
 
 float score(float s, pair p, operands o)
 {
-    const int query = (p.own_batch * o.heads + p.own_head) * o.tokens + p.own_query;
-
-    return s + rows_at(o, query * 64L + p.key / o.width % 64) +
-           columns_at(o, query * 64L + p.key % o.width % 64);
+    return s + rows_at(o, rows_place(o, p) + p.key / o.width % 64) +
+           columns_at(o, columns_place(o, p) + p.key % o.width % 64);
 }
