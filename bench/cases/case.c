@@ -10,7 +10,7 @@
 enum layout { STRIDED, BROADCAST, OF_BIAS, PACKED };
 
 /* The operations whose operands have a list of their own. */
-enum owner { OF_ATTENTION, OF_PROJECTION, OF_MERGE, OF_APPEND, OF_DOUBLE_BACKWARD };
+enum owner { OF_ATTENTION, OF_PROJECTION, OF_MERGE, OF_APPEND, OF_DOUBLE_BACKWARD, OF_INDEXER };
 
 /* An operand as the lists in src/problem describe it. */
 struct operand {
@@ -49,6 +49,10 @@ static const struct operand inputs[INPUT_X] = {
                       ID] = {OF_DOUBLE_BACKWARD, CA_DOUBLE_BACKWARD_##ID, LAYOUT, false}, )
                     CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
 #undef OPERAND
+#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
+    CASE_IF_INPUT(role, [INPUT_INDEXER_##ID] = {OF_INDEXER, CA_INDEXER_##ID, LAYOUT, false}, )
+                        CA_INDEXER_OPERANDS(OPERAND)
+#undef OPERAND
 };
 
 static const struct operand outputs[OUTPUT_Y] = {
@@ -75,6 +79,10 @@ static const struct operand outputs[OUTPUT_Y] = {
                        ID] = {OF_DOUBLE_BACKWARD, CA_DOUBLE_BACKWARD_##ID, LAYOUT, false}, )
                     CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
 #undef OPERAND
+#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
+    CASE_IF_OUTPUT(role, [OUTPUT_INDEXER_##ID] = {OF_INDEXER, CA_INDEXER_##ID, LAYOUT, false}, )
+                        CA_INDEXER_OPERANDS(OPERAND)
+#undef OPERAND
 };
 
 static enum owner owner_of(const clattn_problem *p)
@@ -83,6 +91,7 @@ static enum owner owner_of(const clattn_problem *p)
            : p->operation == CLATTN_MERGE           ? OF_MERGE
            : p->operation == CLATTN_APPEND          ? OF_APPEND
            : p->operation == CLATTN_DOUBLE_BACKWARD ? OF_DOUBLE_BACKWARD
+           : p->operation == CLATTN_INDEXER         ? OF_INDEXER
                                                     : OF_ATTENTION;
 }
 
@@ -115,6 +124,7 @@ static bool is_few(const struct operand *operand)
     case OF_APPEND:
         return operand->layout == PACKED && operand->argument != CA_APPEND_POSITIONS;
     case OF_DOUBLE_BACKWARD:
+    case OF_INDEXER:
         return operand->layout == PACKED;
     default:
         return false;

@@ -277,6 +277,21 @@ static void fill(void *data, const struct job *job, enum input input, const stru
     case INPUT_DOUBLE_BACKWARD_KV_LENGTHS:
         fill_lengths(data, view, p->double_backward.seq_kv, state);
         break;
+    case INPUT_INDEXER_Q_LENGTHS:
+        fill_lengths(data, view, p->indexer.seq_q, state);
+        break;
+    case INPUT_INDEXER_KV_LENGTHS:
+        fill_lengths(data, view, p->indexer.seq_kv, state);
+        break;
+    case INPUT_INDEXER_PAGE_TABLE:
+        fill_pages(data, view, p->indexer.pages, state);
+        break;
+    case INPUT_INDEXER_Q_STARTS:
+        fill_starts(data, view, p->indexer.seq_q, p->indexer.total_q);
+        break;
+    case INPUT_INDEXER_KV_STARTS:
+        fill_starts(data, view, p->indexer.seq_kv, p->indexer.total_kv);
+        break;
     case INPUT_BLOCK_OFFSETS:
         fill_lists(p, view, data, NULL, state);
         break;

@@ -45,7 +45,10 @@ enum input {
 #define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_INPUT(role, INPUT_DOUBLE_BACKWARD_##ID, )
                     CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
 #undef OPERAND
-                        INPUT_X, /* The inputs of layers begin here. */
+#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_INPUT(role, INPUT_INDEXER_##ID, )
+                        CA_INDEXER_OPERANDS(OPERAND)
+#undef OPERAND
+                            INPUT_X, /* The inputs of layers begin here. */
     INPUT_CONTEXT,
     INPUT_VALUES,
     INPUT_W_Q, /* Where w_q, w_k and w_v are packed, all three; likewise b_q. */
@@ -77,7 +80,10 @@ enum output {
 #define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_OUTPUT(role, OUTPUT_DOUBLE_BACKWARD_##ID, )
                     CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
 #undef OPERAND
-                        OUTPUT_Y, /* The outputs of layers begin here. */
+#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_OUTPUT(role, OUTPUT_INDEXER_##ID, )
+                        CA_INDEXER_OPERANDS(OPERAND)
+#undef OPERAND
+                            OUTPUT_Y, /* The outputs of layers begin here. */
     OUTPUT_RESERVE,
     OUTPUT_DX, /* Gradients in the order of the inputs. */
     OUTPUT_DCONTEXT,

@@ -38,6 +38,7 @@ bool judge_results(const clattn_problem *p, const struct tensor_view *view,
         [CLATTN_FORWARD] = judge_rows,          [CLATTN_BACKWARD] = judge_gradients,
         [CLATTN_PROJECTION] = judge_projection, [CLATTN_MERGE] = judge_merge,
         [CLATTN_APPEND] = judge_append,         [CLATTN_DOUBLE_BACKWARD] = judge_double_backward,
+        [CLATTN_INDEXER] = judge_indexer,
     };
 
     return of[p->operation](p, view, precision, budget, visit, user);

@@ -38,6 +38,8 @@ bool judge_append(const clattn_problem *p, const struct tensor_view *view, enum 
                   double budget, judge_visit *visit, void *user);
 bool judge_double_backward(const clattn_problem *problem, const struct tensor_view *view,
                            enum precision precision, double budget, judge_visit *visit, void *user);
+bool judge_indexer(const clattn_problem *problem, const struct tensor_view *view,
+                   enum precision precision, double budget, judge_visit *visit, void *user);
 
 /* ---- what is looked at ----------------------------------------------------------------------- */
 

@@ -234,6 +234,37 @@ static void set_append_cache(struct tensor_shape *s, const clattn_append_problem
         set_strided(s, p->cache_dtype, layout, p->batch, p->kv_heads, p->capacity, dim);
 }
 
+static void set_indexer_rows(struct tensor_shape *s, const clattn_indexer_problem *p,
+                             clattn_dtype dtype, const clattn_layout *layout, size_t dim)
+{
+    if (p->total_q > 0)
+        set_strided(s, dtype, layout, 1, p->heads, p->total_q, dim);
+    else
+        set_strided(s, dtype, layout, p->batch, p->heads, p->seq_q, dim);
+}
+
+static void set_indexer_keys(struct tensor_shape *s, const clattn_indexer_problem *p)
+{
+    if (p->page_size > 0)
+        set_strided(s, p->dtype, &p->k, p->pages, 1, p->page_size, p->dim);
+    else if (p->total_kv > 0)
+        set_strided(s, p->dtype, &p->k, 1, 1, p->total_kv, p->dim);
+    else
+        set_strided(s, p->dtype, &p->k, p->batch, 1, p->seq_kv, p->dim);
+}
+
+static void set_chosen(struct tensor_shape *s, const clattn_indexer_problem *p)
+{
+    set_packed(s, p->total_q > 0 ? 1 : p->batch, 1, p->total_q > 0 ? p->total_q : p->seq_q,
+               p->topk);
+}
+
+/* Entries that a batch has in the table of an indexer. */
+static size_t indexer_columns(const clattn_indexer_problem *p)
+{
+    return p->page_size == 0 ? 0 : (p->seq_kv + p->page_size - 1) / p->page_size;
+}
+
 #define WRITTEN_BY_NOBODY false
 #define WRITTEN_BY_FORWARD (!backward)
 #define WRITTEN_BY_BACKWARD backward
@@ -301,6 +332,15 @@ static void describe_double_backward(struct tensor_shape *s,
         break;
     }
 }
+
+static void describe_indexer(struct tensor_shape *s, const clattn_indexer_problem *p, int id)
+{
+    switch (id) {
+        INDEXER_TENSORS(TENSOR)
+    default:
+        break;
+    }
+}
 #undef TENSOR
 
 struct tensor_shape tensor_shape_of(const clattn_problem *p, int id)
@@ -316,6 +356,8 @@ struct tensor_shape tensor_shape_of(const clattn_problem *p, int id)
         describe_merge(&s, &p->merge, id);
     else if (p->operation == CLATTN_DOUBLE_BACKWARD)
         describe_double_backward(&s, &p->double_backward, id);
+    else if (p->operation == CLATTN_INDEXER)
+        describe_indexer(&s, &p->indexer, id);
     else
         describe_append(&s, &p->append, id);
     /* an int's bytes are a float's */
@@ -377,8 +419,24 @@ size_t tensor_bytes(const struct tensor_shape *s, size_t elements)
 
 double tensor_load(const struct tensor_shape *s, const void *base, size_t index)
 {
+    int32_t number;
+
+    if (s->holds_ints) {
+        memcpy(&number, (const unsigned char *)base + index * sizeof number, sizeof number);
+        return number;
+    }
     return s->cache == CLATTN_CACHE_PLAIN ? value_get(s->dtype, base, index)
                                           : value_get_quantized(s->cache, base, index);
+}
+
+void tensor_store(const struct tensor_shape *s, void *base, size_t index, double value)
+{
+    const int32_t number = s->holds_ints ? (int32_t)value : 0;
+
+    if (s->holds_ints)
+        memcpy((unsigned char *)base + index * sizeof number, &number, sizeof number);
+    else
+        value_set(s->dtype, base, index, value);
 }
 
 /* Returns how many rows sequence b has, and the first, of `total` rows. */

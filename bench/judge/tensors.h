@@ -26,6 +26,7 @@ enum projection_tensor {
 enum merge_tensor { MERGE_TENSORS(TENSOR) NUM_MERGE_TENSORS };
 enum append_tensor { APPEND_TENSORS(TENSOR) NUM_APPEND_TENSORS };
 enum double_backward_tensor { DOUBLE_BACKWARD_TENSORS(TENSOR) NUM_DOUBLE_BACKWARD_TENSORS };
+enum indexer_tensor { INDEXER_TENSORS(TENSOR) NUM_INDEXER_TENSORS };
 #undef TENSOR
 
 struct tensor_shape {
@@ -38,6 +39,7 @@ struct tensor_shape {
     size_t element_bytes; /* Bytes of an element; of a block of 32, if quantized. */
     clattn_cache cache;   /* How it is quantized, if it is. */
     clattn_dtype dtype;   /* Valid for q, k, v, o, bias, their gradients and the float tensors. */
+    bool holds_ints;      /* Of results: elements are int32_t. */
 };
 
 /* Pointers to element (0, 0, 0, 0) of each tensor of the problem's operation, NULL where there is none; the other
@@ -48,6 +50,9 @@ struct tensor_view {
     uint32_t dropout_offset;
     clattn_dropout_place dropout_place;
     const clattn_function_values *function_values; /* NULL: those of the sources */
+    /* The lists that an indexer wrote, several of which are right where scores are equal within rounding; its scores
+     * are then judged as those of the keys that are listed. NULL: right are the lists of double precision. */
+    const unsigned char *chosen;
 };
 
 /* id: of the enum of the problem's operation; of a greater one there is no tensor. */
@@ -70,9 +75,10 @@ size_t tensor_function_gradient(const clattn_problem *p, size_t n);
 /* The position of the element that is number n in the order of the sizes. */
 size_t tensor_nth(const struct tensor_shape *s, size_t n);
 
-/* Bytes of a number of elements, whole blocks of a quantized tensor; and the value of one of them. */
+/* Bytes of a number of elements, whole blocks of a quantized tensor; and the value of one of them, loaded or stored. */
 size_t tensor_bytes(const struct tensor_shape *s, size_t elements);
 double tensor_load(const struct tensor_shape *s, const void *base, size_t index);
+void tensor_store(const struct tensor_shape *s, void *base, size_t index, double value);
 
 /* Queries and keys that batch b has: those of the longest, or of its sequence in a packed batch. */
 size_t tensor_queries(const clattn_problem *p, const struct tensor_view *view, size_t b);

@@ -313,6 +313,7 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         [JOB_MERGE] = "it merges no states",
         [JOB_APPEND] = "it appends to no cache",
         [JOB_DOUBLE_BACKWARD] = "it computes no gradients of gradients",
+        [JOB_INDEXER] = "it has no indexer",
         [JOB_LAYER_FORWARD] = "it computes no layers",
         [JOB_LAYER_BACKWARD] = "it computes no layers' gradients",
     };

@@ -54,6 +54,11 @@ static const char *stored_name(const struct job *job, enum input input, const st
     case INPUT_APPEND_SLOTS:
     case INPUT_DOUBLE_BACKWARD_Q_LENGTHS:
     case INPUT_DOUBLE_BACKWARD_KV_LENGTHS:
+    case INPUT_INDEXER_Q_LENGTHS:
+    case INPUT_INDEXER_KV_LENGTHS:
+    case INPUT_INDEXER_PAGE_TABLE:
+    case INPUT_INDEXER_Q_STARTS:
+    case INPUT_INDEXER_KV_STARTS:
         return "I32";
     default:
         return view->cache != CLATTN_CACHE_PLAIN ? "U8" : stored_names[view->dtype];
@@ -161,6 +166,7 @@ size_t peer_results_list(const struct job *job, struct peer_result results[PEER_
         [JOB_MERGE] = {OUTPUT_MERGE_O, OUTPUT_MERGE_LSE},
         [JOB_APPEND] = {OUTPUT_APPEND_Q_OUT, OUTPUT_APPEND_V_CACHE},
         [JOB_DOUBLE_BACKWARD] = {OUTPUT_DOUBLE_BACKWARD_GQ, OUTPUT_DOUBLE_BACKWARD_GDO},
+        [JOB_INDEXER] = {OUTPUT_INDEXER_TOPK_INDICES, OUTPUT_INDEXER_SCORES},
         [JOB_LAYER_FORWARD] = {OUTPUT_Y, OUTPUT_Y},
         [JOB_LAYER_BACKWARD] = {OUTPUT_DX, OUTPUT_DB_O},
     };

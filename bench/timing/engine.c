@@ -3,6 +3,7 @@
 
 #include <clattn/append.h>
 #include <clattn/double_backward.h>
+#include <clattn/indexer.h>
 #include <clattn/merge.h>
 #include <clattn/multihead.h>
 #include <clattn/projection.h>
@@ -135,6 +136,20 @@ static clattn_status run_double_backward(const struct engine *e, const struct te
     return clattn_double_backward(e->plan, e->target->queue, &tensors, 0, NULL, done);
 }
 
+static clattn_status run_indexer(const struct engine *e, const struct tensor_set *set,
+                                 cl_event *done)
+{
+    const clattn_indexer_tensors tensors = {
+        .struct_size = sizeof tensors,
+#define OPERAND(ID, member, LAYOUT, role, ...) .member = SET(role, INDEXER_##ID),
+        CA_INDEXER_OPERANDS(OPERAND)
+#undef OPERAND
+            .workspace = set->workspace,
+    };
+
+    return clattn_indexer(e->plan, e->target->queue, &tensors, 0, NULL, done);
+}
+
 static clattn_multihead_inputs layer_inputs(const struct tensor_set *set)
 {
     return (clattn_multihead_inputs){
@@ -217,6 +232,7 @@ static const struct {
     [JOB_MERGE] = {"clattn_merge", run_merge},
     [JOB_APPEND] = {"clattn_append", run_append},
     [JOB_DOUBLE_BACKWARD] = {"clattn_double_backward", run_double_backward},
+    [JOB_INDEXER] = {"clattn_indexer", run_indexer},
     [JOB_LAYER_FORWARD] = {"clattn_multihead_forward", run_layer_forward},
     [JOB_LAYER_BACKWARD] = {"clattn_multihead_backward", run_layer_backward},
 };

@@ -23,6 +23,9 @@ struct tensor_view sample_inputs(const struct attention_case *attention)
     case CLATTN_DOUBLE_BACKWARD:
         DOUBLE_BACKWARD_TENSORS(TENSOR)
         break;
+    case CLATTN_INDEXER:
+        INDEXER_TENSORS(TENSOR)
+        break;
 #undef TENSOR
     default:
 #define OPERAND(ID, member, GIVEN, WRITER, ...)                                                    \
@@ -42,6 +45,7 @@ enum output sample_output(clattn_operation operation, int id)
     static const enum output merged[] = {MERGE_TENSORS(TENSOR)};
     static const enum output appended[] = {APPEND_TENSORS(TENSOR)};
     static const enum output derived[] = {DOUBLE_BACKWARD_TENSORS(TENSOR)};
+    static const enum output chosen[] = {INDEXER_TENSORS(TENSOR)};
 #undef TENSOR
     static const enum output attended[] = {
 #define OPERAND(ID, member, GIVEN, WRITER, ...)                                                    \
@@ -54,6 +58,7 @@ enum output sample_output(clattn_operation operation, int id)
            : operation == CLATTN_MERGE           ? merged[id]
            : operation == CLATTN_APPEND          ? appended[id]
            : operation == CLATTN_DOUBLE_BACKWARD ? derived[id]
+           : operation == CLATTN_INDEXER         ? chosen[id]
                                                  : attended[id];
 }
 

@@ -114,6 +114,8 @@ EACH_VECTOR(ORDERS)
 
 #define CLZ(type, signed_type, unsigned_type) type FUNCTION clz(type);
 EACH_INTEGER(CLZ)
+#define POPCOUNT(type, signed_type, unsigned_type) type FUNCTION popcount(type);
+EACH_INTEGER(POPCOUNT)
 
 #define MUL_HI(type, signed_type, unsigned_type) type FUNCTION mul_hi(type, type);
 EACH_INTEGER(MUL_HI)

@@ -12,6 +12,7 @@
 #include <clattn/dropout.h>
 #include <clattn/family.h>
 #include <clattn/function.h>
+#include <clattn/indexer.h>
 #include <clattn/merge.h>
 #include <clattn/multihead.h>
 #include <clattn/plan.h>

@@ -42,7 +42,7 @@
  * CLATTN_SCORES_MEAN the mean of p over the heads, as PyTorch's MultiheadAttention averages weights. Both
  * are computed from q, k and the lse that forward has written, exp(s - lse), at most 1, after o and without a score
  * matrix: they cost about one more product of q and k. lse is one float, so that a weight is off by up to
- * 2^-24 |lse| of itself.
+ * 2^-24 |lse| of itself. Neither goes with block lists.
  *
  * Block lists (block-sparse attention). With block_q and block_kv, query i belongs to row i / block_q
  * of blocks and key j to column j / block_kv; the last row and column may be smaller. Each row lists the
@@ -237,6 +237,30 @@
  * read. What is masked by causality, a window or a length contributes nothing and is not looked at; rows that see nothing and keys that nobody sees get 0. All is
  * strict ("Precision" below): sums in f32, rounded once when stored.
  *
+ * Indexer. A light score of each query and key chooses the keys that the query attends to (DeepSeek V3.2's lightning
+ * indexer). With q (batch, heads, seq_q, dim) of the index heads, k (batch, 1, seq_kv, dim), one head for all, and w
+ * (batch, heads, seq_q, 1), floats that hold whatever factors the model has:
+ *
+ *     score[i,j] = sum_h w[h,i] * max(0, dot(q[h,i], k[j]))         in f32, over h in rising order
+ *
+ * Row i of topk_indices lists the topk keys with the largest scores of those that query i sees, in rising order of
+ * their numbers; -1 in the last entries where it sees fewer. Of equal scores the lower key is chosen; 0 and -0 are
+ * equal, and a NaN counts as the largest number, so that it shows. So the list is what "Chosen keys" takes. With scores,
+ * row i of scores has the scores of the listed keys, and -inf beside -1. No more than about 2 topk scores of a query
+ * are kept at any time, and the same inputs give the same lists on every run.
+ *
+ * Keys that causality, lengths or the page table hide are not read, and a query at or beyond its batch's length lists
+ * nothing. Causality, lengths, "Paged caches" and "Packed batches" are as in attention; of a packed batch the lists are
+ * those of all rows, (1, 1, total_q, topk), rows of no sequence keep what they held, and keys count from the first of
+ * their sequence.
+ *
+ * The list is exact for scores as they are rounded. Each is off by at most
+ *
+ *     e[i,j] = u sum_h |w[h,i]| ((dim + 4 + heads) sum_d |q[h,i,d] k[j,d]|)        u = 2^-24
+ *
+ * so that no key is left out whose score in exact arithmetic is larger than that of a listed one by more than the
+ * sum of their e. Products are those of the values as they are stored; operands below 2^-126 may count as 0.
+ *
  * Paged caches. With page_size > 0 k and v are pools of pages, (pages, kv_heads, page_size, dim)
  * tensors that any number of requests share, in either order by strides: "k=bshd v=bshd" is (pages,
  * page_size, kv_heads, dim). Key j of batch b is row j % page_size of page table[b, j / page_size],
@@ -292,11 +316,12 @@ CLATTN_BEGIN
 /** What is computed. */
 typedef enum clattn_operation {
     CLATTN_FORWARD = 0,
-    CLATTN_BACKWARD = 1,       /**< The gradients of forward; see "Backward" above. */
-    CLATTN_PROJECTION = 2,     /**< See "Projection" above, and clattn/projection.h. */
-    CLATTN_MERGE = 3,          /**< See "Merge" above, and clattn/merge.h. */
-    CLATTN_APPEND = 4,         /**< See "Append" above, and clattn/append.h. */
-    CLATTN_DOUBLE_BACKWARD = 5 /**< See "Double backward" above, and clattn/double_backward.h. */
+    CLATTN_BACKWARD = 1,        /**< The gradients of forward; see "Backward" above. */
+    CLATTN_PROJECTION = 2,      /**< See "Projection" above, and clattn/projection.h. */
+    CLATTN_MERGE = 3,           /**< See "Merge" above, and clattn/merge.h. */
+    CLATTN_APPEND = 4,          /**< See "Append" above, and clattn/append.h. */
+    CLATTN_DOUBLE_BACKWARD = 5, /**< See "Double backward" above, and clattn/double_backward.h. */
+    CLATTN_INDEXER = 6          /**< See "Indexer" above, and clattn/indexer.h. */
 } clattn_operation;
 
 /** How values are stored; sums are always f32 ("Precision" above). */
@@ -451,6 +476,32 @@ typedef struct clattn_double_backward_problem {
     clattn_layout gv;         /**< Sizes as of v. */
     clattn_layout gdo;        /**< Sizes as of d_o. */
 } clattn_double_backward_problem;
+
+/** The choice of each query's keys by an indexer, see "Indexer" above. */
+typedef struct clattn_indexer_problem {
+    clattn_dtype dtype;       /**< Dtype of q and k. */
+    clattn_diagonal diagonal; /**< As in clattn_problem, if causal; else CLATTN_TOP_LEFT. */
+    size_t batch;             /**< 0 is allowed. */
+    size_t heads;             /**< Index heads; at least 1. */
+    size_t seq_q;             /**< 0 is allowed. */
+    size_t seq_kv;            /**< Up to 2^31 - 1; 0 is allowed. */
+    size_t dim;               /**< At least 1. */
+    size_t topk;              /**< Entries of a list, 1 to 2^31 - 1. */
+    size_t page_size;         /**< Keys in a page, any number from 1; 0: k is contiguous. */
+    size_t pages;             /**< Pages in the pool, 1 to 2^31 - 1; 0 if page_size is 0. */
+    size_t
+        total_q; /**< Rows of q in which all sequences follow each other, up to 2^31 - 1; or 0. */
+    size_t total_kv;         /**< Likewise of k; without page_size. */
+    int64_t diagonal_offset; /**< Of CLATTN_OFFSET. */
+    int causal;              /**< Not 0: query i sees no key after i + diagonal. */
+    int q_lengths;           /**< Not 0: q_lengths, batch int32_t, each clamped to 0..seq_q. */
+    int kv_lengths;          /**< Not 0: kv_lengths, batch int32_t, each clamped to 0..seq_kv. */
+    int scores;              /**< Not 0: the scores of the chosen keys are written, too. */
+    clattn_layout q; /**< (batch, heads, seq_q, dim), packed batches (1, heads, total_q, dim) */
+    clattn_layout k; /**< (batch, 1, seq_kv, dim); paged: (pages, 1, page_size, dim); packed
+                                   batches: (1, 1, total_kv, dim) */
+    clattn_layout w; /**< (batch, heads, seq_q, 1), packed batches (1, heads, total_q, 1) */
+} clattn_indexer_problem;
 
 /** An append of new keys and values to caches, see "Append" above. */
 typedef struct clattn_append_problem {
@@ -627,8 +678,9 @@ typedef struct clattn_problem {
         clattn_merge_problem merge;           /**< The problem of CLATTN_MERGE. */
         clattn_append_problem append;         /**< The problem of CLATTN_APPEND. */
         clattn_double_backward_problem
-            double_backward; /**< The problem of CLATTN_DOUBLE_BACKWARD. */
-        size_t room[64];     /**< Zeros where no operation has members; room for these to grow. */
+            double_backward;            /**< The problem of CLATTN_DOUBLE_BACKWARD. */
+        clattn_indexer_problem indexer; /**< The problem of CLATTN_INDEXER. */
+        size_t room[64]; /**< Zeros where no operation has members; room for these to grow. */
     };
 } clattn_problem;
 
@@ -741,7 +793,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
 /**
  * The text form, one line: "fwd f16 b1 h32/8 q1024 k4096 d128 causal=br". In this order:
  *
- *     fwd|bwd                operation (proj, merge, append, bwd2: below)
+ *     fwd|bwd                operation (proj, merge, append, bwd2, indexer: below)
  *     f32|f16|bf16           dtype
  *     bN                     batch
  *     hN or hN/M             heads, kv_heads if different
@@ -809,6 +861,14 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     ggq=L ggk=L ggv=L      layouts of these; none: there is no such tensor
  *     scale=X causal=A diagonal=A window=L,R qlen klen
  *
+ * An indexer is "indexer bf16 b2 h64 q1 k131072 d128 topk=2048 causal=br klen page=64": operation, dtype, b, h, q,
+ * k, d; then
+ *
+ *     q=L k=L w=L            layouts; w=bshd is (batch, seq_q, heads)
+ *     topk=N                 which must be there
+ *     page=N pages=N totalq=N totalkv=N causal=A qlen klen
+ *     scores                 the scores are written, too
+ *
  * When it is read, "layout=bshd", an order, stands for the layouts of all of q, k, v, o, do, dq, dk and
  * dv (of a projection x and y, of a merge parts and o) that have no word of their own: printed are those words.
  *
@@ -827,7 +887,7 @@ CLATTN_API clattn_status clattn_problem_print(const clattn_problem *problem, cha
 
 /**
  * Reads the text form. Words are separated by blanks, their order is free. The operation, a
- * dtype, q and d must be there, of a merge n; b and h default to 1, k to q, the options to none.
+ * dtype, q and d must be there, of a merge n, of an indexer topk; b and h default to 1, k to q, the options to none.
  *
  * @param text     Not null.
  * @param problem  Not null; cleared to clattn_problem_init() on failure.
@@ -846,7 +906,7 @@ CLATTN_API clattn_status clattn_problem_parse(const char *text, clattn_problem *
  * lengths, which lie on the device, do not reduce it. With block lists it counts no more pairs than
  * max_blocks whole blocks have, of packed batches no more of the longest sequences than total_q and
  * total_kv rows hold. Of a projection: 2 * x_heads * x_dim per
- * element of y; of a merge 2 * states per element of o; of an append 6 per
+ * element of y; of a merge 2 * states per element of o; of an indexer 2 * dim per head and visible pair; of an append 6 per
  * rotated pair. 0 for a problem that fails clattn_problem_check().
  */
 CLATTN_API double clattn_problem_flops(const clattn_problem *problem);

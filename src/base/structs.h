@@ -10,6 +10,7 @@
 #include <clattn/append.h>
 #include <clattn/attention.h>
 #include <clattn/double_backward.h>
+#include <clattn/indexer.h>
 #include <clattn/merge.h>
 #include <clattn/multihead.h>
 #include <clattn/projection.h>
@@ -40,6 +41,8 @@
     STRUCT(clattn_host_append_tensors, v_cache)                                                    \
     STRUCT(clattn_double_backward_tensors, gdo)                                                    \
     STRUCT(clattn_host_double_backward_tensors, gdo)                                               \
+    STRUCT(clattn_indexer_tensors, scores)                                                         \
+    STRUCT(clattn_host_indexer_tensors, scores)                                                    \
     STRUCT(clattn_merge_tensors, lse)                                                              \
     STRUCT(clattn_host_merge_tensors, lse)                                                         \
     STRUCT(clattn_projection_tensors, y)                                                           \

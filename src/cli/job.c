@@ -21,6 +21,7 @@ const char *job_kind_name(enum job_kind kind)
         [JOB_MERGE] = "merge",
         [JOB_APPEND] = "append",
         [JOB_DOUBLE_BACKWARD] = "bwd2",
+        [JOB_INDEXER] = "indexer",
         [JOB_LAYER_FORWARD] = "layer fwd",
         [JOB_LAYER_BACKWARD] = "layer bwd",
     };

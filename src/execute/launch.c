@@ -174,6 +174,27 @@ static size_t double_backward_shape_of(const clattn_problem *problem, const clat
     CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
     return sizeof *a;
 }
+
+static size_t indexer_shape_of(const clattn_problem *problem, const clattn_problem *program,
+                               union ca_shape *shape)
+{
+    const clattn_indexer_problem *p = &problem->indexer;
+    struct indexer_shape *a = &shape->indexer;
+
+    (void)program;
+    *a = (struct indexer_shape){
+        .batch = (cl_long)p->batch,
+        .seq_q = (cl_long)p->seq_q,
+        .seq_kv = (cl_long)p->seq_kv,
+        .total_q = (cl_long)p->total_q,
+        .total_kv = (cl_long)p->total_kv,
+        .topk = (cl_long)p->topk,
+        .pages = (cl_long)p->pages,
+        .diagonal = ca_indexer_diagonal(p),
+    };
+    CA_INDEXER_OPERANDS(OPERAND)
+    return sizeof *a;
+}
 #undef OPERAND
 
 size_t ca_shape_of(const clattn_problem *p, const clattn_problem *program, union ca_shape *shape)
@@ -251,6 +272,14 @@ size_t ca_offsets_of(const clattn_problem *p, uint64_t taken, const struct ca_te
                 .workspace = (cl_long)at[CA_WORKSPACE].offset,
         };
         return sizeof offsets->double_backward;
+    case CLATTN_INDEXER:
+        offsets->indexer = (struct indexer_offsets){
+#define OPERAND(ID, member, ...) .member = (cl_long)at[CA_INDEXER_##ID].offset,
+            CA_INDEXER_OPERANDS(OPERAND)
+#undef OPERAND
+                .workspace = (cl_long)at[CA_WORKSPACE].offset,
+        };
+        return sizeof offsets->indexer;
     default:
         return attention_offsets_of(p, taken, tensors, offsets->attention);
     }
@@ -283,7 +312,8 @@ static size_t struct_bytes(clattn_operation operation)
         [CLATTN_MERGE] = sizeof(struct merge_shape) + sizeof(struct merge_offsets),
         [CLATTN_APPEND] = sizeof(struct append_shape) + sizeof(struct append_offsets),
         [CLATTN_DOUBLE_BACKWARD] =
-            sizeof(struct double_backward_shape) + sizeof(struct double_backward_offsets)};
+            sizeof(struct double_backward_shape) + sizeof(struct double_backward_offsets),
+        [CLATTN_INDEXER] = sizeof(struct indexer_shape) + sizeof(struct indexer_offsets)};
 
     return bytes[operation];
 }

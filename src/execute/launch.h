@@ -6,6 +6,7 @@
 
 #include "cl/common/arguments.h"
 #include "cl/common/double_backward_arguments.h"
+#include "cl/common/indexer_arguments.h"
 #include "cl/common/projection_arguments.h"
 #include "cl/elementwise/append_arguments.h"
 #include "cl/elementwise/merge_arguments.h"
@@ -29,6 +30,7 @@ union ca_shape {
     struct merge_shape merge;
     struct append_shape append;
     struct double_backward_shape double_backward;
+    struct indexer_shape indexer;
 };
 
 union ca_offsets {
@@ -37,6 +39,7 @@ union ca_offsets {
     struct merge_offsets merge;
     struct append_offsets append;
     struct double_backward_offsets double_backward;
+    struct indexer_offsets indexer;
 };
 
 /* Fill in the struct of a normal problem's operation, and return its size. program: the problem that the program

@@ -16,9 +16,13 @@ const size_t UNIT = values[UNIT_INDEX];
 #undef TUNABLE
 #undef REQUIRE
 const int DOUBLE_BACKWARD = p->normal.operation == CLATTN_DOUBLE_BACKWARD; /* has dims of its own */
-const size_t DIM_QK = DOUBLE_BACKWARD ? p->normal.double_backward.dim_qk : p->normal.dim_qk;
+const int INDEXER = p->normal.operation == CLATTN_INDEXER;                 /* likewise */
+const size_t DIM_QK = DOUBLE_BACKWARD ? p->normal.double_backward.dim_qk
+                      : INDEXER       ? p->normal.indexer.dim
+                                      : p->normal.dim_qk;
+const size_t HEADS = p->normal.indexer.heads; /* only indexers use it */
 const size_t DIM_V = DOUBLE_BACKWARD ? p->normal.double_backward.dim_v : p->normal.dim_v;
-const size_t PAGE_SIZE = p->normal.page_size;
+const size_t PAGE_SIZE = INDEXER ? p->normal.indexer.page_size : p->normal.page_size;
 const size_t K_CACHE = (size_t)ca_problem_cache(&p->normal, CA_K),
              V_CACHE = (size_t)ca_problem_cache(&p->normal, CA_V);
 const size_t BLOCK_VALUES = CA_BLOCK;
@@ -32,7 +36,7 @@ const int UNIT_W_COLUMN = p->normal.projection.w.stride[3] == 1; /* only project
 /* Only appends use these. */
 const size_t ROTARY = (size_t)p->normal.append.rotary, ROTARY_DIM = p->normal.append.rotary_dim;
 const int HAS_WINDOW_LEFT = p->normal.window_left != CLATTN_UNLIMITED;
-(void)DIM_QK, (void)DIM_V, (void)PAGE_SIZE, (void)K_CACHE, (void)V_CACHE;
+(void)DIM_QK, (void)DIM_V, (void)HEADS, (void)PAGE_SIZE, (void)K_CACHE, (void)V_CACHE;
 (void)BLOCK_VALUES, (void)DTYPE, (void)DTYPE_F16, (void)DTYPE_F32, (void)HAS_DROPOUT,
     (void)HAS_BLOCKS, (void)HAS_MASK, (void)HAS_SCORE_FUNCTION, (void)HAS_MASK_FUNCTION,
     (void)HAS_BIAS, (void)HAS_WINDOW_LEFT, (void)UNIT_W_COLUMN, (void)ROTARY, (void)ROTARY_DIM;

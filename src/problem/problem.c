@@ -55,6 +55,10 @@ void clattn_problem_init_operation(clattn_problem *problem, clattn_operation ope
                                              .window_right = CLATTN_UNLIMITED,
                                              .scale = NAN};
         break;
+    case CLATTN_INDEXER:
+        problem->indexer = (clattn_indexer_problem){
+            .batch = 1, .heads = 1, .seq_q = 1, .seq_kv = 1, .dim = 1, .topk = 1};
+        break;
     default:
         break;
     }
@@ -297,6 +301,7 @@ static clattn_status check_outputs(const clattn_problem *p, char *reason, size_t
         {"key_sums are an output of forward only", backward && p->key_sums},
         {"key_sums and scores=mean need lse, from which weights are computed again",
          ca_has_weight_sums(p) && !p->lse},
+        {"block lists exclude key_sums and scores=mean", ca_has_weight_sums(p) && p->block_q},
         {"topk is an option of forward only", p->topk && backward},
         {"topk exceeds 2^31 - 1", p->topk > INT32_MAX},
         {"topk_heads is given, but there is no topk", p->topk_heads && !p->topk},
@@ -382,6 +387,7 @@ static clattn_status check_others(const clattn_problem *p, char *reason, size_t 
 #define BYTES_merge sizeof(clattn_merge_problem)
 #define BYTES_append sizeof(clattn_append_problem)
 #define BYTES_double_backward sizeof(clattn_double_backward_problem)
+#define BYTES_indexer sizeof(clattn_indexer_problem)
 #define OPERATION(ID, name, word, noun, call) [CLATTN_##ID] = {call, BYTES_##name},
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
@@ -414,6 +420,8 @@ _Static_assert(sizeof(((const clattn_problem *)NULL)->append) <=
                    sizeof(((const clattn_problem *)NULL)->projection) <=
                        sizeof(((const clattn_problem *)NULL)->room) &&
                    sizeof(((const clattn_problem *)NULL)->double_backward) <=
+                       sizeof(((const clattn_problem *)NULL)->room) &&
+                   sizeof(((const clattn_problem *)NULL)->indexer) <=
                        sizeof(((const clattn_problem *)NULL)->room) &&
                    sizeof(((const clattn_problem *)NULL)->merge) <=
                        sizeof(((const clattn_problem *)NULL)->room),

@@ -52,6 +52,9 @@ void ca_double_backward_normal(clattn_double_backward_problem *p);
 /* Returns the diagonal of a double backward that does not depend on lengths. */
 int64_t ca_double_backward_diagonal(const clattn_double_backward_problem *p);
 
+/* Likewise of an indexer. */
+int64_t ca_indexer_diagonal(const clattn_indexer_problem *p);
+
 /* Returns whether each execution adds to what the results held before. */
 int ca_problem_accumulates(const clattn_problem *p);
 

@@ -80,6 +80,8 @@ clattn_dtype ca_problem_own_dtype(const clattn_problem *p)
         return p->append.dtype;
     case CLATTN_DOUBLE_BACKWARD:
         return p->double_backward.dtype;
+    case CLATTN_INDEXER:
+        return p->indexer.dtype;
     default:
         return p->dtype;
     }

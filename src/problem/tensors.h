@@ -7,6 +7,7 @@
 #include "problem/append_tensors.def"
 #include "problem/double_backward_tensors.def"
 #include "problem/formats.h"
+#include "problem/indexer_tensors.def"
 #include "problem/merge_tensors.def"
 #include "problem/projection_tensors.def"
 #include "problem/tensors.def"
@@ -39,9 +40,13 @@ enum ca_append_argument { CA_APPEND_OPERANDS(OPERAND) CA_APPEND_COUNT };
 #define OPERAND(ID, ...) CA_DOUBLE_BACKWARD_##ID,
 enum ca_double_backward_argument { CA_DOUBLE_BACKWARD_OPERANDS(OPERAND) CA_DOUBLE_BACKWARD_COUNT };
 #undef OPERAND
+#define OPERAND(ID, ...) CA_INDEXER_##ID,
+enum ca_indexer_argument { CA_INDEXER_OPERANDS(OPERAND) CA_INDEXER_COUNT };
+#undef OPERAND
 _Static_assert((int)CA_PROJECTION_COUNT <= CA_WORKSPACE && (int)CA_MERGE_COUNT <= CA_WORKSPACE &&
                    (int)CA_APPEND_COUNT <= CA_WORKSPACE &&
-                   (int)CA_DOUBLE_BACKWARD_COUNT <= CA_WORKSPACE,
+                   (int)CA_DOUBLE_BACKWARD_COUNT <= CA_WORKSPACE &&
+                   (int)CA_INDEXER_COUNT <= CA_WORKSPACE,
                "the workspace comes behind the operands of every operation");
 #define CA_BIT(argument) (UINT64_C(1) << (argument))
 _Static_assert(CA_NUM_ARGUMENTS <= 56, "a set of arguments, with flags of a stage, is 64 bits");
@@ -119,6 +124,10 @@ size_t ca_table_pages(const clattn_problem *p);
 size_t ca_append_blocks(const clattn_append_problem *p);
 size_t ca_append_rows(const clattn_append_problem *p);
 size_t ca_append_table_pages(const clattn_append_problem *p);
+/* The same for the keys of an indexer. */
+size_t ca_indexer_blocks(const clattn_indexer_problem *p);
+size_t ca_indexer_rows(const clattn_indexer_problem *p);
+size_t ca_indexer_table_pages(const clattn_indexer_problem *p);
 
 /* Rows and columns of blocks; 0 without block lists. */
 size_t ca_block_rows(const clattn_problem *p);

@@ -110,6 +110,31 @@ static void put_double_backward_options(struct ca_writer *writer, const clattn_p
     PUT_DEFINES(writer, defines);
 }
 
+/* Options of an indexer (see src/families/indexer_cpu/indexer_cpu.cl). */
+static void put_indexer_options(struct ca_writer *writer, const clattn_problem *problem)
+{
+    const clattn_indexer_problem *p = &problem->indexer;
+    const int lengths = p->q_lengths || p->kv_lengths || p->total_q || p->total_kv;
+    const struct define defines[] = {
+        {"DTYPE", (size_t)p->dtype},
+        {"BIAS_DTYPE", 0},
+        {"HEADS", p->heads},
+        {"DIM_QK", p->dim},
+        {"PAGE_SIZE", p->page_size},
+        {"UNIT_Q", p->q.stride[3] == 1 || p->dim == 1},
+        {"UNIT_K", p->k.stride[3] == 1 || p->dim == 1},
+        {"CAUSAL", p->causal != 0},
+        {"DIAGONAL_FOLLOWS_LENGTHS", p->causal && p->diagonal == CLATTN_BOTTOM_RIGHT && lengths},
+        {"HAS_Q_LENGTHS", p->q_lengths != 0},
+        {"HAS_KV_LENGTHS", p->kv_lengths != 0},
+        {"HAS_TOTAL_Q", p->total_q != 0},
+        {"HAS_TOTAL_KV", p->total_kv != 0},
+        {"HAS_SCORES", p->scores != 0},
+    };
+
+    PUT_DEFINES(writer, defines);
+}
+
 /* Options of attention (see cl/common/common.h and cl/common/backward.h). */
 static void put_attention_options(struct ca_writer *writer, const clattn_problem *p)
 {

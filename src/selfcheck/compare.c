@@ -38,6 +38,12 @@ static int shows_hidden(const struct ca_trust_case *c)
 static double result_at(const struct ca_trust_case *c, unsigned argument, size_t place)
 {
     const unsigned char *bytes = ca_trust_elements(c, argument);
+    cl_int number;
+
+    if (c->problem.operation == CLATTN_INDEXER && argument == CA_INDEXER_TOPK_INDICES) {
+        memcpy(&number, bytes + place * sizeof number, sizeof number);
+        return number;
+    }
     const clattn_cache cache = ca_problem_cache(&c->problem, argument);
     const clattn_dtype dtype = ca_problem_dtype(&c->problem, argument);
     double values[CA_BLOCK];
@@ -185,7 +191,8 @@ const char *ca_trust_case_judge(const struct ca_trust_case *c, double *error, ch
         describe(&worst, of_scores ? "score" : tensors[argument].name, text, text_bytes);
         return text;
     }
-    if (appends || (!ca_is_attention(&c->problem) && c->hostile))
+    if (appends || c->problem.operation == CLATTN_INDEXER ||
+        (!ca_is_attention(&c->problem) && c->hostile))
         return NULL; /* other rows stay as they were; every element was judged, and some are NaN */
     for (unsigned out = 0; out < CA_WORKSPACE; out++) {
         if (tensors[out].written && c->bytes[out] && !(out == CA_SCORES && shows_hidden(c)) &&

@@ -76,6 +76,7 @@ CALL_WITH_HOST(project, clattn_project)
 CALL_WITH_HOST(merge, clattn_merge)
 CALL_WITH_HOST(append, clattn_append)
 CALL_WITH_HOST(double_backward, clattn_double_backward)
+CALL_WITH_HOST(indexer, clattn_indexer)
 #define LAYER_FORWARD(...) layer_execute(CLATTN_FORWARD, __VA_ARGS__)
 #define LAYER_BACKWARD(...) layer_execute(CLATTN_BACKWARD, __VA_ARGS__)
 CALL(execute_layer, LAYER_FORWARD)
@@ -118,6 +119,7 @@ struct member {
 #define OF_MERGE(ID, member, ...) MEMBER(CA_MERGE_##ID, member, merge_tensors)
 #define OF_DOUBLE_BACKWARD(ID, member, ...)                                                        \
     MEMBER(CA_DOUBLE_BACKWARD_##ID, member, double_backward_tensors)
+#define OF_INDEXER(ID, member, ...) MEMBER(CA_INDEXER_##ID, member, indexer_tensors)
 #define OF_APPEND(ID, member, ...) MEMBER(CA_APPEND_##ID, member, append_tensors)
 static const struct member of_forward[CA_WORKSPACE] = {CA_OPERANDS(OF_FORWARD)};
 static const struct member of_backward[CA_WORKSPACE] = {CA_OPERANDS(OF_BACKWARD)};
@@ -125,6 +127,7 @@ static const struct member of_projection[CA_WORKSPACE] = {CA_PROJECTION_OPERANDS
 static const struct member of_merge[CA_WORKSPACE] = {CA_MERGE_OPERANDS(OF_MERGE)};
 static const struct member of_double_backward[CA_WORKSPACE] = {
     CA_DOUBLE_BACKWARD_OPERANDS(OF_DOUBLE_BACKWARD)};
+static const struct member of_indexer[CA_WORKSPACE] = {CA_INDEXER_OPERANDS(OF_INDEXER)};
 static const struct member of_append[CA_WORKSPACE] = {CA_APPEND_OPERANDS(OF_APPEND)};
 
 static void open_problem(struct call *c, const char *text)
@@ -237,6 +240,8 @@ static const struct operation operations[] = {
     {"double backward", "not double backward", "bwd2 f32 h4/2 b2 q4 k7 d8/4 qlen klen",
      "bwd2 f32 q4 k7 d8 ggk=none", NULL,
      STRUCTS(double_backward, double_backward_tensors, of_double_backward)},
+    {"indexer", "not an indexer", "indexer f32 b2 h3 q4 k7 d8 topk=3 qlen klen page=4 scores",
+     "indexer f32 q4 k7 d8 topk=2", NULL, STRUCTS(indexer, indexer_tensors, of_indexer)},
     {"layer", NULL, LAYER OF_LAYER " weights=heads", "layer fwd f32 b2 h2 q3 d8 model=5 packed",
      NULL, open_layer, execute_layer, .workspace = offsetof(struct layer_arguments, workspace)},
     {"layer's gradients", NULL, LAYER OF_LAYER, "layer fwd f32 b2 h2 q3 d8 model=5 packed training",

@@ -199,7 +199,9 @@ Test(context, families_with_groups) {
                                                [CLATTN_PROJECTION] = "proj f32 q9 d16",
                                                [CLATTN_MERGE] = "merge f32 q9 d16 n2",
                                                [CLATTN_APPEND] = "append f32 q9 k9 d16",
-                                               [CLATTN_DOUBLE_BACKWARD] = "bwd2 f32 h2 q9 k17 d16"};
+                                               [CLATTN_DOUBLE_BACKWARD] = "bwd2 f32 h2 q9 k17 d16",
+                                               [CLATTN_INDEXER] =
+                                                   "indexer f32 h2 q9 k17 d16 topk=4"};
         const struct ca_problem p =
             fixture_checked(family_text(family->full_name, problems[family->operation]));
         size_t values[CA_MAX_TUNABLES] = {0};

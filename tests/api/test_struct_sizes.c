@@ -254,6 +254,7 @@ static clattn_status quantize(struct fixture *f, void *given)
 EXECUTE(forward, "fwd f32 q2 k3 d4", clattn_attention_forward)
 EXECUTE(backward, "bwd f32 q2 k3 d4", clattn_attention_backward)
 EXECUTE(double_backward, "bwd2 f32 q2 k3 d4", clattn_double_backward)
+EXECUTE(indexer, "indexer f32 q2 k3 d4 topk=2 scores", clattn_indexer)
 EXECUTE(append, "append f32 q1 k4 d4", clattn_append)
 EXECUTE(merge, "merge f32 q1 d4 n2", clattn_merge)
 EXECUTE(project, "proj f32 q2 d4", clattn_project)
@@ -267,6 +268,7 @@ EXECUTE(project, "proj f32 q2 d4", clattn_project)
 EXECUTE_HOST(host_forward, "fwd f32 q2 k3 d4", clattn_attention_forward_host)
 EXECUTE_HOST(host_backward, "bwd f32 q2 k3 d4", clattn_attention_backward_host)
 EXECUTE_HOST(host_double_backward, "bwd2 f32 q2 k3 d4", clattn_double_backward_host)
+EXECUTE_HOST(host_indexer, "indexer f32 q2 k3 d4 topk=2 scores", clattn_indexer_host)
 EXECUTE_HOST(host_append, "append f32 q1 k4 d4", clattn_append_host)
 EXECUTE_HOST(host_merge, "merge f32 q1 d4 n2", clattn_merge_host)
 EXECUTE_HOST(host_project, "proj f32 q2 d4", clattn_project_host)
@@ -300,6 +302,8 @@ DeviceTest(struct_sizes, tensors)
                                                     .gk = AT(8),
                                                     .gv = AT(9),
                                                     .gdo = AT(10)};
+    const clattn_indexer_tensors chosen = {
+        .q = AT(0), .k = AT(1), .w = AT(2), .topk_indices = AT(3), .scores = AT(4)};
     const clattn_append_tensors appends = {
         .k = AT(0), .v = AT(1), .k_cache = AT(2), .v_cache = AT(3)};
     const clattn_merge_tensors merges = {
@@ -309,6 +313,7 @@ DeviceTest(struct_sizes, tensors)
     expect_read(f, KIND(clattn_forward_tensors), &forwards, forward);
     expect_read(f, KIND(clattn_backward_tensors), &backwards, backward);
     expect_read(f, KIND(clattn_double_backward_tensors), &derived, double_backward);
+    expect_read(f, KIND(clattn_indexer_tensors), &chosen, indexer);
     expect_read(f, KIND(clattn_append_tensors), &appends, append);
     expect_read(f, KIND(clattn_merge_tensors), &merges, merge);
     expect_read(f, KIND(clattn_projection_tensors), &projections, project);
@@ -318,6 +323,7 @@ DeviceTest(struct_sizes, tensors)
 DeviceTest(struct_sizes, host_tensors)
 {
     float m[11][32] = {{0}};
+    int32_t list[32] = {0};
     const clattn_host_forward_tensors forwards = {.q = m[0], .k = m[1], .v = m[2], .o = m[3]};
     const clattn_host_backward_tensors backwards = {.q = m[0],
                                                     .k = m[1],
@@ -339,6 +345,8 @@ DeviceTest(struct_sizes, host_tensors)
                                                          .gk = m[8],
                                                          .gv = m[9],
                                                          .gdo = m[10]};
+    const clattn_host_indexer_tensors chosen = {
+        .q = m[0], .k = m[1], .w = m[2], .topk_indices = list, .scores = m[4]};
     const clattn_host_append_tensors appends = {
         .k = m[0], .v = m[1], .k_cache = m[2], .v_cache = m[3]};
     const clattn_host_merge_tensors merges = {
@@ -349,6 +357,7 @@ DeviceTest(struct_sizes, host_tensors)
     expect_read(f, KIND(clattn_host_forward_tensors), &forwards, host_forward);
     expect_read(f, KIND(clattn_host_backward_tensors), &backwards, host_backward);
     expect_read(f, KIND(clattn_host_double_backward_tensors), &derived, host_double_backward);
+    expect_read(f, KIND(clattn_host_indexer_tensors), &chosen, host_indexer);
     expect_read(f, KIND(clattn_host_append_tensors), &appends, host_append);
     expect_read(f, KIND(clattn_host_merge_tensors), &merges, host_merge);
     expect_read(f, KIND(clattn_host_projection_tensors), &projections, host_project);

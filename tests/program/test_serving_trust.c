@@ -92,6 +92,34 @@ Test(serving_trust, double_backward) {
     expect_found("bwd2 f16 b1 h2 q9 k11 d8 window=3,2 ggk=none", 0, outputs, 2);
 }
 
+/* Finds an entry of a list that is another key, or that was not written. */
+static void expect_entries_found(const char *text, int hostile)
+{
+    struct ca_trust_case c = judged_case(text, hostile);
+    cl_int *lists = (cl_int *)(void *)(c.bytes[CA_INDEXER_TOPK_INDICES] + CA_TRUST_GUARD);
+
+    judged_compute(&c);
+    judged_right(&c, text);
+    const size_t place = judged_place(&c, CA_INDEXER_TOPK_INDICES);
+    lists[place] += 1;
+    judged_wrong(&c, text, "should be");
+    lists[place] = -2;
+    judged_wrong(&c, text, "should be");
+    ca_trust_case_free(&c);
+}
+
+Test(serving_trust, indexers) {
+    static const unsigned scores[] = {CA_INDEXER_SCORES};
+    static const char *const problems[] = {
+        "indexer f32 b2 h3 q4 k70 d8 topk=5 causal=br qlen klen page=16 scores",
+        "indexer f16 b2 h3 q4 k70 d8 topk=5 totalq=7 totalkv=90 scores"};
+
+    for (int n = 0; n < 4; n++) {
+        expect_found(problems[n / 2], n % 2, scores, 1);
+        expect_entries_found(problems[n / 2], n % 2);
+    }
+}
+
 Test(serving_trust, merges) {
     static const unsigned outputs[] = {CA_MERGE_O, CA_MERGE_LSE};
 

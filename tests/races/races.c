@@ -289,6 +289,10 @@ static const struct item items[] = {
     {"naive", NULL, "fwd f32 b2 h4/2 q7 k70 d19/5 causal=br klen sinks lse keysums scores=mean"},
     {"naive", NULL, "fwd f16 b3 h2/1 q5 k12 d17/4 totalq=9 totalkv=30 alibi lse keysums"},
     {"naive", NULL, "fwd f32 b2 h2/1 q3 k20 d8 page=4 pages=13 klen mask=qk lse keysums"},
+    {"indexer_cpu",
+     "UNIT=vector SIMD_WIDTH=4 REGISTER_VECTORS=2 REGISTER_ROWS=2 BLOCK_PANELS=2 QUERIES=2 "
+     "SPLITS=2 GROUPS=2",
+     "indexer f32 b2 h3 q5 k41 d6 topk=7 causal=br qlen klen page=4 scores"},
     {"append_tokens", "SIMD_WIDTH=4 GROUP_ITEMS=32 HEAD_GROUPS=2",
      "append f32 b2 h4/2 q3 k9 d40 cache=f16 klen rope=halves:30:10000 queries=inplace"},
     {"append_tokens", "SIMD_WIDTH=8 GROUP_ITEMS=1 HEAD_GROUPS=1",
@@ -411,6 +415,7 @@ static int run(clattn_context *context, const clattn_problem *p, const clattn_pl
             got.at[id] = memcpy(results[id], bytes[id], tensor_bytes(&s, s.extent));
     }
     struct comparing c = {.problem = p, .got = &got};
+    sent.chosen = p->operation == CLATTN_INDEXER ? got.at[INDEXER_TOPK_INDICES] : NULL;
     ok = ok && tensor_execute_host(context, p, options, &got) == CLATTN_SUCCESS &&
          judge_results(p, &sent, PRECISION_SINGLE, INFINITY, compare, &c) && c.wrong == 0;
     for (int id = 0; id < NUM_TENSORS; id++) {

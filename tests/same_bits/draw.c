@@ -45,6 +45,14 @@ static struct drawn draw(struct rng *r, const struct ca_family *family,
         clattn_problem_parse(bases[rng_below(r, 3)], &base, NULL, 0);
         drawn.problem = random_double_backward(r, &base);
         drawn.tunables[0] = '\0';
+    } else if (family->operation == CLATTN_INDEXER) {
+        static const char *const bases[] = {
+            "indexer f32 h3 q1 k1 d19 topk=1 causal=br qlen klen scores",
+            "indexer bf16 h16 q1 k1 d32 topk=1 page=16"};
+        clattn_problem base;
+        clattn_problem_parse(bases[rng_below(r, 2)], &base, NULL, 0);
+        drawn.problem = random_indexer(r, &base);
+        drawn.tunables[0] = '\0';
     } else if (family->operation == CLATTN_MERGE) {
         clattn_problem base;
         clattn_problem_parse("merge f32 q1 d8 n2", &base, NULL, 0);

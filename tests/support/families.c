@@ -19,6 +19,8 @@ static int takes_dtype(const struct ca_family *family, const clattn_dtype dtype)
     if (family->operation == CLATTN_PROJECTION) {
         p.projection.dtype = dtype;
         p.projection.x_dim = p.projection.y_dim = 16;
+    } else if (family->operation == CLATTN_INDEXER) {
+        p.indexer.dtype = dtype;
     } else if (family->operation <= CLATTN_BACKWARD) {
         p.dtype = dtype;
         p.dim_qk = p.dim_v = 16;

@@ -121,6 +121,7 @@ int fixture_has_groups(const struct ca_family *family, const clattn_device_info 
         [CLATTN_MERGE] = "merge f32 q33 d65 n3",
         [CLATTN_APPEND] = "append f32 q33 k65 d65 klen",
         [CLATTN_DOUBLE_BACKWARD] = "bwd2 f32 h2 q33 k65 d16",
+        [CLATTN_INDEXER] = "indexer f32 h2 q33 k65 d16 topk=8",
     };
     const struct ca_problem p = fixture_checked(problems[family->operation]);
     size_t values[CA_MAX_TUNABLES] = {0};

@@ -172,6 +172,90 @@ static void fill_double_backward(const clattn_problem *p, unsigned char *const b
     }
 }
 
+/* A row of numbers, or of small integers, of which many scores are equal. */
+static void fill_row(const struct tensor_shape *s, unsigned char *bytes, size_t b, size_t h,
+                     size_t row, int whole, struct rng *r)
+{
+    for (size_t d = 0; d < s->size[3]; d++)
+        value_set(s->dtype, bytes, tensor_index(s, b, h, row, d),
+                  whole ? (double)rng_below(r, 3) - 1.0 : rng_uniform(r, -1, 1));
+}
+
+/* The first row of sequence b, of `total` rows of which no sequence has more than `longest`, and how many it has. */
+static size_t rows_of(const unsigned char *starts, size_t b, size_t total, size_t longest,
+                      size_t *first)
+{
+    cl_int edge[2];
+
+    memcpy(edge, starts + b * sizeof *edge, sizeof edge);
+    const cl_int begin = edge[0] < 0 ? 0 : edge[0] > (cl_int)total ? (cl_int)total : edge[0];
+    const cl_int left = edge[1] - begin, most = (cl_int)total - begin;
+    *first = (size_t)begin;
+    const size_t rows = left < 0 ? 0 : (size_t)(left < most ? left : most);
+    return rows < longest ? rows : longest;
+}
+
+/* Numbers in rows that are in use; all else is NaN, and so is a key now and then. */
+static void fill_indexer(const clattn_problem *problem, unsigned char *const bytes[NUM_TENSORS],
+                         struct rng *r)
+{
+    const clattn_indexer_problem *p = &problem->indexer;
+    const struct tensor_shape q = tensor_shape_of(problem, INDEXER_Q),
+                              k = tensor_shape_of(problem, INDEXER_K),
+                              w = tensor_shape_of(problem, INDEXER_W);
+    const size_t columns = p->page_size ? (p->seq_kv + p->page_size - 1) / p->page_size : 0;
+    const int whole = rng_one_in(r, 2);
+
+    for (size_t n = 0; q.present && n < q.extent; n++)
+        value_set(q.dtype, bytes[INDEXER_Q], n, NAN);
+    for (size_t n = 0; k.present && n < k.extent; n++)
+        value_set(k.dtype, bytes[INDEXER_K], n, NAN);
+    for (size_t n = 0; w.present && n < w.extent; n++)
+        value_set(w.dtype, bytes[INDEXER_W], n, NAN);
+    for (size_t n = 0; n < p->batch * columns; n++) /* some are no pages */
+        set_entry(bytes[INDEXER_PAGE_TABLE], n, (cl_int)rng_below(r, p->pages + 2) - 1);
+    for (size_t n = 0; n <= p->batch; n++) {
+        if (p->total_q)
+            set_entry(bytes[INDEXER_Q_STARTS], n,
+                      (cl_int)(n * p->total_q / p->batch + rng_below(r, 4)) - 2);
+        if (p->total_kv)
+            set_entry(bytes[INDEXER_KV_STARTS], n,
+                      (cl_int)(n * p->total_kv / p->batch + rng_below(r, 4)) - 2);
+    }
+    for (size_t b = 0; b < p->batch; b++) {
+        size_t first_row = 0, first_key = 0;
+        size_t queries = p->total_q
+                             ? rows_of(bytes[INDEXER_Q_STARTS], b, p->total_q, p->seq_q, &first_row)
+                             : p->seq_q;
+        size_t keys = p->total_kv
+                          ? rows_of(bytes[INDEXER_KV_STARTS], b, p->total_kv, p->seq_kv, &first_key)
+                          : p->seq_kv;
+        if (p->q_lengths) {
+            const size_t length = rng_below(r, queries + 2);
+            set_entry(bytes[INDEXER_Q_LENGTHS], b, (cl_int)length);
+            queries = length < queries ? length : queries;
+        }
+        if (p->kv_lengths) {
+            const size_t length = rng_below(r, keys + 2);
+            set_entry(bytes[INDEXER_KV_LENGTHS], b, length == 0 ? -7 : (cl_int)length);
+            keys = length < keys ? length : keys;
+        }
+        for (size_t i = 0; i < queries; i++)
+            for (size_t h = 0; h < p->heads; h++) {
+                fill_row(&q, bytes[INDEXER_Q], p->total_q ? 0 : b, h, first_row + i, whole, r);
+                fill_row(&w, bytes[INDEXER_W], p->total_q ? 0 : b, h, first_row + i, whole, r);
+            }
+        for (size_t j = 0; j < keys; j++) {
+            cl_int page = p->total_kv ? 0 : (cl_int)b;
+            if (p->page_size)
+                memcpy(&page, bytes[INDEXER_PAGE_TABLE] + 4 * (b * columns + j / p->page_size), 4);
+            if (page >= 0 && (size_t)page < k.size[0] && !rng_one_in(r, 200))
+                fill_row(&k, bytes[INDEXER_K], (size_t)page, 0,
+                         p->page_size ? j % p->page_size : first_key + j, whole, r);
+        }
+    }
+}
+
 void fill_operation(const clattn_problem *p, unsigned char *const bytes[NUM_TENSORS], struct rng *r,
                     int hostile)
 {
@@ -181,6 +265,8 @@ void fill_operation(const clattn_problem *p, unsigned char *const bytes[NUM_TENS
         fill_merge(p, bytes, r);
     else if (p->operation == CLATTN_DOUBLE_BACKWARD)
         fill_double_backward(p, bytes, r);
+    else if (p->operation == CLATTN_INDEXER)
+        fill_indexer(p, bytes, r);
     else
         fill_append(p, bytes, r, hostile);
 }

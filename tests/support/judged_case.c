@@ -25,7 +25,12 @@ void judged_write(struct ca_trust_case *c)
 {
     for (size_t n = 0; n < c->num_answers; n++) {
         const struct ca_answer *a = &c->answers[n];
-        for (size_t d = 0; d < a->count; d++)
+        const bool lists =
+            c->problem.operation == CLATTN_INDEXER && a->argument == CA_INDEXER_TOPK_INDICES;
+        for (size_t d = 0; lists && d < a->count; d++)
+            ((cl_int *)(void *)(c->bytes[a->argument] + CA_TRUST_GUARD))[a->first + d * a->step] =
+                (cl_int)a->want[d].value;
+        for (size_t d = 0; !lists && d < a->count; d++)
             ca_value_store(c->bytes[a->argument] + CA_TRUST_GUARD,
                            ca_problem_dtype(&c->problem, a->argument), a->first + d * a->step,
                            (float)a->want[d].value);
@@ -38,12 +43,14 @@ static unsigned argument_of(const clattn_operation operation, const int id)
 #define TENSOR(ID, ...) [ID] = CA_##ID,
     static const unsigned projected[] = {PROJECTION_TENSORS(TENSOR)},
                           merged[] = {MERGE_TENSORS(TENSOR)}, appended[] = {APPEND_TENSORS(TENSOR)},
-                          derived[] = {DOUBLE_BACKWARD_TENSORS(TENSOR)};
+                          derived[] = {DOUBLE_BACKWARD_TENSORS(TENSOR)},
+                          chosen[] = {INDEXER_TENSORS(TENSOR)};
 #undef TENSOR
 
     return operation == CLATTN_PROJECTION        ? projected[id]
            : operation == CLATTN_MERGE           ? merged[id]
            : operation == CLATTN_DOUBLE_BACKWARD ? derived[id]
+           : operation == CLATTN_INDEXER         ? chosen[id]
                                                  : appended[id];
 }
 
@@ -80,8 +87,8 @@ static void write_row(void *user, int id, const size_t at[4], const struct bound
     const struct tensor_shape s = tensor_shape_of(&c->problem, id);
 
     for (size_t n = 0; n < count; n++)
-        value_set(s.dtype, tensor_of(c, id), tensor_index(&s, at[0], at[1], at[2], at[3] + n),
-                  want[n].value);
+        tensor_store(&s, tensor_of(c, id), tensor_index(&s, at[0], at[1], at[2], at[3] + n),
+                     want[n].value);
 }
 
 void judged_compute(struct ca_trust_case *c)

@@ -79,3 +79,28 @@ clattn_problem random_double_backward(struct rng *r, const clattn_problem *base)
         *of_keys[n] = layout_of_units(r, p->kv_heads, p->seq_kv, n < 3 ? p->dim_qk : p->dim_v);
     return made;
 }
+
+clattn_problem random_indexer(struct rng *r, const clattn_problem *base)
+{
+    clattn_problem made = *base;
+    clattn_indexer_problem *p = &made.indexer;
+
+    p->batch = RNG_PICK(r, 1, 1, 2, 3);
+    p->seq_q = RNG_PICK(r, 1, 1, 2, 5, 9, 17);
+    p->seq_kv = RNG_PICK(r, 1, 3, 16, 33, 100, 300, 700);
+    p->topk = RNG_PICK(r, 1, 2, 5, 16, 40, 400);
+    if (!base->indexer.total_q && rng_one_in(r, 8))
+        p->seq_q = 0;
+    if (!base->indexer.total_kv && rng_one_in(r, 8))
+        p->seq_kv = 0;
+    p->total_q = p->total_q ? p->batch * p->seq_q - rng_below(r, p->seq_q) : 0;
+    p->total_kv = p->total_kv ? p->batch * p->seq_kv - rng_below(r, p->seq_kv) : 0;
+    if (p->page_size)
+        p->pages = 1 + rng_below(r, p->batch * ((p->seq_kv + p->page_size - 1) / p->page_size) + 3);
+    const size_t rows = p->total_q ? p->total_q : p->seq_q;
+    const size_t keys = p->page_size ? p->page_size : p->total_kv ? p->total_kv : p->seq_kv;
+    p->q = layout_of_units(r, p->heads, rows, p->dim);
+    p->k = layout_of_units(r, 1, keys, p->dim);
+    p->w = layout_of_units(r, p->heads, rows, 1);
+    return made;
+}

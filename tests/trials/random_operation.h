@@ -10,5 +10,7 @@ clattn_problem random_merge(struct rng *r, const clattn_problem *base);
 clattn_problem random_append(struct rng *r, const clattn_problem *base);
 /* Dims and heads of a group are base's, too, and so are innermost strides of 1. */
 clattn_problem random_double_backward(struct rng *r, const clattn_problem *base);
+/* Heads and dims are base's, too. */
+clattn_problem random_indexer(struct rng *r, const clattn_problem *base);
 
 #endif

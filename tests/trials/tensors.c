@@ -87,6 +87,13 @@ clattn_status tensor_execute(const clattn_operation operation, const clattn_plan
                                               .workspace = tensors->workspace,
                                               DOUBLE_BACKWARD_TENSORS(TENSOR)},
             num_wait, wait, done);
+    if (operation == CLATTN_INDEXER)
+        return clattn_indexer(
+            plan, queue,
+            &(clattn_indexer_tensors){.struct_size = sizeof(clattn_indexer_tensors),
+                                      .workspace = tensors->workspace,
+                                      INDEXER_TENSORS(TENSOR)},
+            num_wait, wait, done);
 #undef TENSOR
     return attend(operation, plan, queue, tensors, num_wait, wait, done);
 }
@@ -152,6 +159,11 @@ clattn_status tensor_execute_host(clattn_context *context, const clattn_problem 
             &(clattn_host_double_backward_tensors){.struct_size =
                                                        sizeof(clattn_host_double_backward_tensors),
                                                    DOUBLE_BACKWARD_TENSORS(TENSOR)});
+    case CLATTN_INDEXER:
+        return clattn_indexer_host(
+            context, p, options,
+            &(clattn_host_indexer_tensors){.struct_size = sizeof(clattn_host_indexer_tensors),
+                                           INDEXER_TENSORS(TENSOR)});
     default:
         return clattn_append_host(
             context, p, options,

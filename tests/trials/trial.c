@@ -216,7 +216,7 @@ static void check_rest(const struct findings *found, int id)
 
 void trial_check(const struct trial *t)
 {
-    const struct tensor_view view = trial_sent(t);
+    struct tensor_view view = trial_sent(t);
     struct findings found = {.trial = t};
     const char *refusal = judge_refusal(&t->problem);
 
@@ -225,6 +225,9 @@ void trial_check(const struct trial *t)
         if (t->tensor[id].bytes)
             found.rest[id] = memcpy(must(malloc(t->tensor[id].num_bytes)), t->tensor[id].bytes,
                                     t->tensor[id].num_bytes);
+    if (t->problem.operation == CLATTN_INDEXER)
+        view.chosen = t->tensor[INDEXER_TOPK_INDICES].got +
+                      t->tensor[INDEXER_TOPK_INDICES].offset * sizeof(cl_int);
     cr_assert(judge_results(&t->problem, &view, PRECISION_SINGLE, INFINITY, compare, &found),
               "out of memory");
     cr_assert(found.wrong == 0, "%zu of %zu elements are wrong, the first %s%s", found.wrong,

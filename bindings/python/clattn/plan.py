@@ -27,6 +27,7 @@ _EXECUTIONS = {
     c.MERGE: ("clattn_merge", c.clattn_merge_tensors, "merge"),
     c.APPEND: ("clattn_append", c.clattn_append_tensors, "append"),
     c.DOUBLE_BACKWARD: ("clattn_double_backward", c.clattn_double_backward_tensors, "double_backward"),
+    c.INDEXER: ("clattn_indexer", c.clattn_indexer_tensors, "indexer"),
 }
 
 

@@ -74,7 +74,8 @@
     FACT(POSITIONS, 1, 0.25, 0)    /* the position of each token is read */                        \
     FACT(NO_GGQ, 1, 0.25, 0)       /* double backward from here on: one product less */            \
     FACT(NO_GGK, 1, 0.25, 0)       /* likewise */                                                  \
-    FACT(NO_GGV, 1, 0.25, 0)       /* likewise */
+    FACT(NO_GGV, 1, 0.25, 0)       /* likewise */                                                  \
+    FACT(LISTED, 0, 0, 0.5)        /* indexers: keys that are kept of a query */
 
 #define FLAG(ID, member, word, OF, difference) ID,
 #define FACT(ID, exact, difference, doubling) ID,
@@ -221,6 +222,28 @@ static void examine_double_backward(const clattn_problem *problem, size_t facts[
     facts[FOLLOWS_LENGTHS] = (p->q_lengths || p->kv_lengths) && p->diagonal == CLATTN_BOTTOM_RIGHT;
     facts[Q_LENGTHS] = p->q_lengths != 0;
     facts[KV_LENGTHS] = p->kv_lengths != 0;
+    examine_rows(p->seq_q, facts);
+}
+
+static void examine_indexer(const clattn_problem *problem, size_t facts[NUM_FACTS])
+{
+    const clattn_indexer_problem *p = &problem->indexer;
+
+    facts[PAGED] = p->page_size != 0;
+    facts[PAGE_SIZE] = p->page_size ? p->page_size : 1;
+    facts[DIM_QK] = facts[DIM_V] = p->dim;
+    facts[UNIT_Q] = p->q.stride[3] <= 1; /* 0 in a packed layout */
+    facts[UNIT_K] = p->k.stride[3] <= 1;
+    facts[SEQ_KV] = p->seq_kv;
+    facts[HEADS] = p->heads;
+    facts[CAUSAL] = p->causal != 0;
+    facts[FOLLOWS_LENGTHS] = (p->q_lengths || p->kv_lengths) && p->diagonal == CLATTN_BOTTOM_RIGHT;
+    facts[Q_LENGTHS] = p->q_lengths != 0;
+    facts[KV_LENGTHS] = p->kv_lengths != 0;
+    facts[TOTAL_Q] = p->total_q != 0;
+    facts[TOTAL_KV] = p->total_kv != 0;
+    facts[SCORES_WANTED] = p->scores != 0;
+    facts[LISTED] = p->topk;
     examine_rows(p->seq_q, facts);
 }
 

@@ -15,12 +15,20 @@ static const char blanks[] = " \t\r\n";
 /* The words, and the operations that have them. A key that ends in '=' is followed by a value, one that ends in a
  * letter and is marked as a number by digits; others stand alone. Layouts need all the sizes: a second pass. An
  * operation is a name of ca_operation_names, a dtype one of ca_dtype_names. */
-enum { ATTENTION = 1, PROJECTION = 2, MERGE = 4, APPEND = 8, DOUBLE_BACKWARD = 16, ALL = 31 };
+enum {
+    ATTENTION = 1,
+    PROJECTION = 2,
+    MERGE = 4,
+    APPEND = 8,
+    DOUBLE_BACKWARD = 16,
+    INDEXER = 32,
+    ALL = 63
+};
 #define KEYS(KEY)                                                                                  \
     KEY(OPERATION, "an operation", ALL)                                                            \
     KEY(DTYPE, "a dtype", ALL)                                                                     \
-    KEY(Q_LAYOUT, "q=", ATTENTION | APPEND | DOUBLE_BACKWARD)                                      \
-    KEY(K_LAYOUT, "k=", ATTENTION | APPEND | DOUBLE_BACKWARD)                                      \
+    KEY(Q_LAYOUT, "q=", ATTENTION | APPEND | DOUBLE_BACKWARD | INDEXER)                            \
+    KEY(K_LAYOUT, "k=", ATTENTION | APPEND | DOUBLE_BACKWARD | INDEXER)                            \
     KEY(V_LAYOUT, "v=", ATTENTION | APPEND | DOUBLE_BACKWARD)                                      \
     KEY(O_LAYOUT, "o=", ATTENTION | MERGE | APPEND | DOUBLE_BACKWARD)                              \
     KEY(DO_LAYOUT, "do=", ATTENTION | DOUBLE_BACKWARD)                                             \
@@ -30,7 +38,7 @@ enum { ATTENTION = 1, PROJECTION = 2, MERGE = 4, APPEND = 8, DOUBLE_BACKWARD = 1
     KEY(DROPOUT, "dropout=", ATTENTION)                                                            \
     KEY(SCALE, "scale=", ATTENTION | DOUBLE_BACKWARD)                                              \
     KEY(SOFTCAP, "softcap=", ATTENTION)                                                            \
-    KEY(CAUSAL, "causal=", ATTENTION | DOUBLE_BACKWARD)                                            \
+    KEY(CAUSAL, "causal=", ATTENTION | DOUBLE_BACKWARD | INDEXER)                                  \
     KEY(DIAGONAL, "diagonal=", ATTENTION | DOUBLE_BACKWARD)                                        \
     KEY(WINDOW, "window=", ATTENTION | DOUBLE_BACKWARD)                                            \
     KEY(BIAS, "bias=", ATTENTION | PROJECTION)                                                     \
@@ -44,7 +52,7 @@ enum { ATTENTION = 1, PROJECTION = 2, MERGE = 4, APPEND = 8, DOUBLE_BACKWARD = 1
     KEY(GGK_LAYOUT, "ggk=", DOUBLE_BACKWARD)                                                       \
     KEY(GGV_LAYOUT, "ggv=", DOUBLE_BACKWARD)                                                       \
     KEY(X_LAYOUT, "x=", PROJECTION)                                                                \
-    KEY(W_LAYOUT, "w=", PROJECTION)                                                                \
+    KEY(W_LAYOUT, "w=", PROJECTION | INDEXER)                                                      \
     KEY(Y_LAYOUT, "y=", PROJECTION)                                                                \
     KEY(K_CACHE, "kcache=", ATTENTION | APPEND)                                                    \
     KEY(V_CACHE, "vcache=", ATTENTION | APPEND)                                                    \
@@ -53,15 +61,16 @@ enum { ATTENTION = 1, PROJECTION = 2, MERGE = 4, APPEND = 8, DOUBLE_BACKWARD = 1
     KEY(POSITIONS, "pos", APPEND)                                                                  \
     KEY(SLOTS, "slots", APPEND)                                                                    \
     KEY(ROPE, "rope=", APPEND)                                                                     \
+    KEY(CHOSEN_SCORES, "scores", INDEXER)                                                          \
     KEY(QUERIES, "queries", APPEND)                                                                \
     KEY(BLOCKS, "blocks=", ATTENTION)                                                              \
-    KEY(PAGE_SIZE, "page=", ATTENTION | APPEND)                                                    \
-    KEY(PAGES, "pages=", ATTENTION | APPEND)                                                       \
+    KEY(PAGE_SIZE, "page=", ATTENTION | APPEND | INDEXER)                                          \
+    KEY(PAGES, "pages=", ATTENTION | APPEND | INDEXER)                                             \
     KEY(LAYOUT, "layout=", ALL)                                                                    \
     KEY(BATCH, "b", ALL)                                                                           \
     KEY(HEADS, "h", ALL)                                                                           \
     KEY(SEQ_Q, "q", ALL)                                                                           \
-    KEY(SEQ_KV, "k", ATTENTION | APPEND | DOUBLE_BACKWARD)                                         \
+    KEY(SEQ_KV, "k", ATTENTION | APPEND | DOUBLE_BACKWARD | INDEXER)                               \
     KEY(DIM, "d", ALL)
 #define FLAG(ID, member, word, OF, difference) W_##ID,
 #define KEY(ID, key, of) W_##ID,
@@ -90,6 +99,7 @@ static int is_flag(enum word word)
     case W_POSITIONS:
     case W_SLOTS:
     case W_QUERIES:
+    case W_CHOSEN_SCORES:
 #define FLAG(ID, member, word, OF, difference) case W_##ID:
         CA_FLAGS(FLAG)
 #undef FLAG
@@ -106,13 +116,16 @@ static int has_word(clattn_operation operation, enum word word)
         [CLATTN_FORWARD] = ATTENTION,     [CLATTN_BACKWARD] = ATTENTION,
         [CLATTN_PROJECTION] = PROJECTION, [CLATTN_MERGE] = MERGE,
         [CLATTN_APPEND] = APPEND,         [CLATTN_DOUBLE_BACKWARD] = DOUBLE_BACKWARD,
+        [CLATTN_INDEXER] = INDEXER,
     };
     unsigned of = words_of_text[word].of;
 
     if (word == W_SINKS)
         of |= MERGE;
     if (word == W_Q_LENGTHS || word == W_KV_LENGTHS)
-        of |= DOUBLE_BACKWARD;
+        of |= DOUBLE_BACKWARD | INDEXER;
+    if (word == W_TOTAL_Q || word == W_TOTAL_KV || word == W_TOPK)
+        of |= INDEXER;
     if (word == W_KV_LENGTHS)
         of |= APPEND;
     return (of & operations[operation]) != 0;
@@ -235,6 +248,39 @@ static int parse_double_backward_word(enum word word, const char *value,
     }
 }
 
+static int parse_indexer_word(enum word word, const char *value, clattn_indexer_problem *p)
+{
+    clattn_problem of_attention = {.operation = CLATTN_FORWARD};
+
+    switch (word) {
+    case W_PAGE_SIZE:
+        return parse_whole_size(value, &p->page_size) && p->page_size > 0;
+    case W_PAGES:
+        return parse_whole_size(value, &p->pages);
+    case W_TOTAL_Q:
+        return parse_whole_size(value, &p->total_q);
+    case W_TOTAL_KV:
+        return parse_whole_size(value, &p->total_kv);
+    case W_TOPK:
+        return parse_whole_size(value, &p->topk);
+    case W_CAUSAL:
+        if (!ca_parse_diagonal(value, &of_attention))
+            return 0;
+        p->causal = 1;
+        p->diagonal = of_attention.diagonal;
+        p->diagonal_offset = of_attention.diagonal_offset;
+        return 1;
+    case W_Q_LENGTHS:
+        return p->q_lengths = 1;
+    case W_KV_LENGTHS:
+        return p->kv_lengths = 1;
+    case W_CHOSEN_SCORES:
+        return p->scores = 1;
+    default:
+        return 1;
+    }
+}
+
 static int parse_attention_word(enum word word, const char *value, clattn_problem *p)
 {
     int number;
@@ -325,6 +371,8 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
         return parse_append_word(word, value, &p->append);
     case CLATTN_DOUBLE_BACKWARD:
         return parse_double_backward_word(word, value, &p->double_backward);
+    case CLATTN_INDEXER:
+        return parse_indexer_word(word, value, &p->indexer);
     default:
         return parse_attention_word(word, value, p);
     }
@@ -335,22 +383,23 @@ static unsigned laid_by(clattn_operation operation, enum word word)
 {
     static const struct {
         enum word word;
-        int attention, projection, merge, append, double_backward; /* -1: none */
+        int attention, projection, merge, append, double_backward, indexer; /* -1: none */
     } words[] = {
-        {W_Q_LAYOUT, CA_Q, -1, -1, CA_APPEND_Q, CA_DOUBLE_BACKWARD_Q},
-        {W_K_LAYOUT, CA_K, -1, -1, CA_APPEND_K, CA_DOUBLE_BACKWARD_K},
-        {W_V_LAYOUT, CA_V, -1, -1, CA_APPEND_V, CA_DOUBLE_BACKWARD_V},
-        {W_O_LAYOUT, CA_O, -1, CA_MERGE_O, CA_APPEND_Q_OUT, CA_DOUBLE_BACKWARD_GDO},
-        {W_DO_LAYOUT, CA_DO, -1, -1, -1, CA_DOUBLE_BACKWARD_DO},
-        {W_DQ_LAYOUT, CA_DQ, -1, -1, -1, CA_DOUBLE_BACKWARD_GQ},
-        {W_DK_LAYOUT, CA_DK, -1, -1, CA_APPEND_K_CACHE, CA_DOUBLE_BACKWARD_GK},
-        {W_DV_LAYOUT, CA_DV, -1, -1, CA_APPEND_V_CACHE, CA_DOUBLE_BACKWARD_GV},
-        {W_X_LAYOUT, -1, CA_PROJECTION_X, -1, -1, -1},
-        {W_Y_LAYOUT, -1, CA_PROJECTION_Y, -1, -1, -1},
-        {W_PARTS_LAYOUT, -1, -1, CA_MERGE_PARTS, -1, -1},
-        {W_GGQ_LAYOUT, -1, -1, -1, -1, CA_DOUBLE_BACKWARD_GGQ},
-        {W_GGK_LAYOUT, -1, -1, -1, -1, CA_DOUBLE_BACKWARD_GGK},
-        {W_GGV_LAYOUT, -1, -1, -1, -1, CA_DOUBLE_BACKWARD_GGV},
+        {W_Q_LAYOUT, CA_Q, -1, -1, CA_APPEND_Q, CA_DOUBLE_BACKWARD_Q, CA_INDEXER_Q},
+        {W_K_LAYOUT, CA_K, -1, -1, CA_APPEND_K, CA_DOUBLE_BACKWARD_K, CA_INDEXER_K},
+        {W_V_LAYOUT, CA_V, -1, -1, CA_APPEND_V, CA_DOUBLE_BACKWARD_V, -1},
+        {W_O_LAYOUT, CA_O, -1, CA_MERGE_O, CA_APPEND_Q_OUT, CA_DOUBLE_BACKWARD_GDO, -1},
+        {W_DO_LAYOUT, CA_DO, -1, -1, -1, CA_DOUBLE_BACKWARD_DO, -1},
+        {W_DQ_LAYOUT, CA_DQ, -1, -1, -1, CA_DOUBLE_BACKWARD_GQ, -1},
+        {W_DK_LAYOUT, CA_DK, -1, -1, CA_APPEND_K_CACHE, CA_DOUBLE_BACKWARD_GK, -1},
+        {W_DV_LAYOUT, CA_DV, -1, -1, CA_APPEND_V_CACHE, CA_DOUBLE_BACKWARD_GV, -1},
+        {W_X_LAYOUT, -1, CA_PROJECTION_X, -1, -1, -1, -1},
+        {W_Y_LAYOUT, -1, CA_PROJECTION_Y, -1, -1, -1, -1},
+        {W_PARTS_LAYOUT, -1, -1, CA_MERGE_PARTS, -1, -1, -1},
+        {W_GGQ_LAYOUT, -1, -1, -1, -1, CA_DOUBLE_BACKWARD_GGQ, -1},
+        {W_GGK_LAYOUT, -1, -1, -1, -1, CA_DOUBLE_BACKWARD_GGK, -1},
+        {W_GGV_LAYOUT, -1, -1, -1, -1, CA_DOUBLE_BACKWARD_GGV, -1},
+        {W_W_LAYOUT, -1, -1, -1, -1, -1, CA_INDEXER_W},
     };
 
     for (size_t n = 0; n < sizeof words / sizeof *words; n++) {
@@ -358,6 +407,7 @@ static unsigned laid_by(clattn_operation operation, enum word word)
                              : operation == CLATTN_MERGE           ? words[n].merge
                              : operation == CLATTN_APPEND          ? words[n].append
                              : operation == CLATTN_DOUBLE_BACKWARD ? words[n].double_backward
+                             : operation == CLATTN_INDEXER         ? words[n].indexer
                                                                    : words[n].attention;
         if (words[n].word == word && argument >= 0)
             return (unsigned)argument;
@@ -477,12 +527,13 @@ static clattn_status check_words(const struct word_set *seen, clattn_operation o
         int needed;
         const char *what;
     } words[] = {
-        {W_OPERATION, 1, "the operation, fwd, bwd, proj, merge, append or bwd2,"},
+        {W_OPERATION, 1, "the operation, fwd, bwd, proj, merge, append, bwd2 or indexer,"},
         {W_DTYPE, 1, "a dtype, f32, f16 or bf16,"},
         {W_SEQ_Q, 1, "qN"},
         {W_DIM, 1, "dN"},
         {W_STATES, operation == CLATTN_MERGE, "nN"},
         {W_SEQ_KV, operation == CLATTN_APPEND, "kN"},
+        {W_TOPK, operation == CLATTN_INDEXER, "topk=N"},
     };
 
     for (size_t n = 0; n < sizeof words / sizeof *words; n++) {
@@ -510,7 +561,14 @@ static size_t enough_pages(size_t batch, size_t table_pages)
 static void complete(clattn_problem *p, const struct word_set *seen)
 {
     clattn_append_problem *a = &p->append;
+    clattn_indexer_problem *x = &p->indexer;
 
+    if (p->operation == CLATTN_INDEXER) {
+        if (!seen->has[W_SEQ_KV])
+            x->seq_kv = x->seq_q;
+        if (x->page_size && !seen->has[W_PAGES])
+            x->pages = enough_pages(x->batch, ca_indexer_table_pages(x));
+    }
     if (p->operation == CLATTN_DOUBLE_BACKWARD && !seen->has[W_SEQ_KV])
         p->double_backward.seq_kv = p->double_backward.seq_q;
     if (ca_is_attention(p)) {

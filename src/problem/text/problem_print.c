@@ -241,6 +241,22 @@ static void print_double_backward(struct ca_writer *w, const clattn_problem *pro
     ca_put(w, "%s%s", p->q_lengths ? " qlen" : "", p->kv_lengths ? " klen" : "");
 }
 
+static void print_indexer(struct ca_writer *w, const clattn_problem *problem)
+{
+    const clattn_indexer_problem *p = &problem->indexer;
+
+    put_layouts(w, problem, CA_BIT(CA_INDEXER_Q) | CA_BIT(CA_INDEXER_K) | CA_BIT(CA_INDEXER_W));
+    put_pages(w, p->page_size, p->pages);
+    if (p->causal)
+        put_diagonal(w, p->causal, p->diagonal, p->diagonal_offset);
+    ca_put(w, "%s%s", p->q_lengths ? " qlen" : "", p->kv_lengths ? " klen" : "");
+    if (p->total_q)
+        ca_put(w, " totalq=%zu", p->total_q);
+    if (p->total_kv)
+        ca_put(w, " totalkv=%zu", p->total_kv);
+    ca_put(w, " topk=%zu%s", p->topk, p->scores ? " scores" : "");
+}
+
 static void print_attention(struct ca_writer *w, const clattn_problem *p)
 {
     put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O));

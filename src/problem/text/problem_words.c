@@ -34,6 +34,7 @@ struct ca_size_words ca_size_words(clattn_problem *p)
     clattn_merge_problem *m = &p->merge;
     clattn_append_problem *a = &p->append;
     clattn_double_backward_problem *g = &p->double_backward;
+    clattn_indexer_problem *x = &p->indexer;
 
     switch (p->operation) {
     case CLATTN_PROJECTION:
@@ -69,6 +70,13 @@ struct ca_size_words ca_size_words(clattn_problem *p)
                                       .k = &g->seq_kv,
                                       .d = &g->dim_qk,
                                       .second_d = &g->dim_v};
+    case CLATTN_INDEXER:
+        return (struct ca_size_words){.dtype = &x->dtype,
+                                      .b = &x->batch,
+                                      .h = &x->heads,
+                                      .q = &x->seq_q,
+                                      .k = &x->seq_kv,
+                                      .d = &x->dim};
     default:
         return (struct ca_size_words){.dtype = &p->dtype,
                                       .b = &p->batch,

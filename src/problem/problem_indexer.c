@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Problems of operation CLATTN_INDEXER: the functions that problem.c and problem_class.c call for
+ * them. */
+#include "base/log.h"
+#include "base/sizes.h"
+#include "problem/classes/class_size.h"
+#include "problem/operations.h"
+#include "problem/problem.h"
+
+/* Sizes in a representative. */
+enum { MOST_HEADS = 1024, MOST_ROWS = 1 << 20 };
+
+size_t ca_indexer_blocks(const clattn_indexer_problem *p)
+{
+    return p->page_size ? p->pages : p->total_kv ? 1 : p->batch;
+}
+
+size_t ca_indexer_rows(const clattn_indexer_problem *p)
+{
+    return p->page_size ? p->page_size : p->total_kv ? p->total_kv : p->seq_kv;
+}
+
+size_t ca_indexer_table_pages(const clattn_indexer_problem *p)
+{
+    return p->page_size ? ca_divide_up(p->seq_kv, p->page_size) : 0;
+}
+
+void ca_indexer_tensors(const clattn_problem *problem, struct ca_tensor *tensors)
+{
+    const clattn_indexer_problem *p = &problem->indexer;
+
+#define OPERAND(ID, member, LAYOUT, role, type, present, written, bytes, s0, s1, s2, s3)           \
+    CA_TENSOR(CA_INDEXER_##ID, member, LAYOUT, type, present, written, bytes, s0, s1, s2, s3)
+    CA_INDEXER_OPERANDS(OPERAND)
+#undef OPERAND
+}
+
+clattn_dtype ca_indexer_dtype(const clattn_problem *p, unsigned argument)
+{
+    return argument == CA_INDEXER_Q || argument == CA_INDEXER_K ? p->indexer.dtype : CLATTN_F32;
+}
+
+clattn_status ca_indexer_check(const clattn_problem *problem, char *reason, size_t bytes)
+{
+    const clattn_indexer_problem *p = &problem->indexer;
+    const struct ca_choice choices[] = {{"dtype", (int)p->dtype, CA_NUM_DTYPES - 1},
+                                        {"diagonal", (int)p->diagonal, CLATTN_OFFSET}};
+    const struct ca_size sizes[] = {
+        {"batch", p->batch, 0},     {"heads", p->heads, 1},       {"seq_q", p->seq_q, 0},
+        {"seq_kv", p->seq_kv, 0},   {"dim", p->dim, 1},           {"topk", p->topk, 1},
+        {"total_q", p->total_q, 0}, {"total_kv", p->total_kv, 0}, {"page_size", p->page_size, 0},
+    };
+    const struct ca_rule rules[] = {
+        {"topk exceeds 2^31 - 1", p->topk > INT32_MAX},
+        {"seq_kv exceeds 2^31 - 1, the most that an entry of a list can say",
+         p->seq_kv > INT32_MAX},
+        {"diagonal is given, but the problem is not causal",
+         !p->causal && (p->diagonal != CLATTN_TOP_LEFT || p->diagonal_offset != 0)},
+        {"total_q exceeds 2^31 - 1, the most that q_starts can say", p->total_q > INT32_MAX},
+        {"total_kv exceeds 2^31 - 1, the most that kv_starts can say", p->total_kv > INT32_MAX},
+        {"total_q is given, but batch or seq_q is 0", p->total_q && !(p->batch && p->seq_q)},
+        {"total_kv is given, but batch or seq_kv is 0", p->total_kv && !(p->batch && p->seq_kv)},
+        {"page_size and total_kv exclude each other: keys lie in pages or follow each other",
+         p->page_size && p->total_kv},
+    };
+    clattn_status status =
+        ca_check_choices(choices, sizeof choices / sizeof *choices, reason, bytes);
+
+    if (status == CLATTN_SUCCESS)
+        status = ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes);
+    if (status == CLATTN_SUCCESS)
+        status = ca_check_pages(p->pages, p->page_size, reason, bytes);
+    if (status == CLATTN_SUCCESS)
+        status =
+            ca_check_window(CLATTN_UNLIMITED, CLATTN_UNLIMITED,
+                            p->diagonal == CLATTN_OFFSET ? p->diagonal_offset : 0, reason, bytes);
+    return status == CLATTN_SUCCESS
+               ? ca_keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes)
+               : status;
+}
+
+int64_t ca_indexer_diagonal(const clattn_indexer_problem *p)
+{
+    return p->diagonal == CLATTN_BOTTOM_RIGHT ? (int64_t)p->seq_kv - (int64_t)p->seq_q
+           : p->diagonal == CLATTN_OFFSET     ? p->diagonal_offset
+                                              : 0;
+}
+
+/* Two for each value of a visible pair and head, as a forward problem of these sizes counts pairs. */
+double ca_indexer_flops(const clattn_problem *problem)
+{
+    const clattn_indexer_problem *p = &problem->indexer;
+    clattn_problem one;
+
+    clattn_problem_init(&one);
+    one.batch = p->batch;
+    one.heads = one.kv_heads = p->heads;
+    one.seq_q = p->seq_q;
+    one.seq_kv = p->seq_kv;
+    one.causal = p->causal;
+    one.diagonal = p->diagonal;
+    one.diagonal_offset = p->diagonal_offset;
+    one.total_q = p->total_q;
+    one.total_kv = p->total_kv;
+    return ca_attention_flops(&one) / 4.0 * 2.0 *
+           (double)p->dim; /* it counts 2 for each of 2 dims */
+}
+
+/* Packed; if dim is not innermost, with a gap after each element. */
+static clattn_layout simple_layout(const clattn_layout *given, size_t rows, size_t dim)
+{
+    clattn_layout layout = {{0}};
+
+    if (given->stride[3] > 1 && dim > 1)
+        layout = (clattn_layout){{2 * rows * dim, 2 * rows * dim, 2 * dim, 2}};
+    return layout;
+}
+
+clattn_problem ca_indexer_representative(const clattn_problem *problem)
+{
+    const clattn_indexer_problem *p = &problem->indexer;
+    const double rows = (double)(p->batch ? p->batch : 1) * (double)p->seq_q;
+    clattn_problem made;
+    clattn_indexer_problem *r = &made.indexer;
+
+    clattn_problem_init_operation(&made, CLATTN_INDEXER);
+    r->dtype = p->dtype;
+    r->dim = p->dim;
+    r->scores = p->scores != 0;
+    r->q_lengths = p->q_lengths != 0;
+    r->kv_lengths = p->kv_lengths != 0;
+    r->causal = p->causal != 0;
+    r->diagonal =
+        p->causal && p->diagonal == CLATTN_BOTTOM_RIGHT ? CLATTN_BOTTOM_RIGHT : CLATTN_TOP_LEFT;
+    r->heads = ca_size_rounded(p->heads, MOST_HEADS);
+    r->topk = ca_size_rounded(p->topk, MOST_ROWS);
+    r->seq_q = ca_size_rounded(rows < MOST_ROWS ? (size_t)rows : MOST_ROWS, MOST_ROWS);
+    r->seq_kv = ca_size_rounded(p->seq_kv, MOST_ROWS);
+    for (;;) {
+        r->page_size = p->page_size ? ca_size_rounded(p->page_size, MOST_ROWS) : 0;
+        r->pages = r->page_size ? ca_divide_up(r->seq_kv, r->page_size) : 0;
+        r->total_q = p->total_q ? r->seq_q : 0;
+        r->total_kv = p->total_kv ? r->seq_kv : 0;
+        r->q = simple_layout(&p->q, r->heads * r->seq_q, r->dim);
+        r->k = simple_layout(&p->k, ca_indexer_rows(r), r->dim);
+        /* Rounding up may take huge dims past the limits of indexing. */
+        if ((r->heads == 1 && r->seq_q <= 1 && r->seq_kv <= 1) ||
+            clattn_problem_check(&made, NULL, 0) == CLATTN_SUCCESS)
+            return made;
+        size_t *largest = r->seq_q > r->seq_kv ? &r->seq_q : &r->seq_kv;
+        largest = *largest > r->heads ? largest : &r->heads;
+        *largest /= 2;
+    }
+}
