@@ -33,6 +33,8 @@ def pages():
         found = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=ROOT, text=True, check=True,
                                capture_output=True).stdout.split("\n")
     except (OSError, subprocess.CalledProcessError):
+        found = []
+    if "README.md" not in found:
         found = [str(page.relative_to(ROOT)) for page in ROOT.rglob("*.md") if "build" not in page.relative_to(ROOT).parts]
     return sorted({page for page in found if page and (ROOT / page).exists()})
 
@@ -173,7 +175,7 @@ def comments(*patterns):
 
 def draw(texts, seed, sources):
     """Twenty sentences of the pages, or of comments in src and in kernels twenty each, to be read aloud."""
-    prose = [(page, sentence) for page, text in texts.items() if not page.startswith((".github", "tests/data"))
+    prose = [(page, sentence) for page, text in texts.items() if not page.startswith((".github", "tests/data")) and "made by `doc/generate.py`" not in text
              for _, kind, block in blocks(text) if kind == "prose" for sentence in sentences(block) if count(sentence) > 4]
     chosen = random.Random(seed)
     for found in [list(comments("src/*.c", "src/*.h")), list(comments("cl/*.h", "cl/*.cl", "src/families/*/*.cl"))] if sources else [prose]:
