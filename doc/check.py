@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -82,10 +83,10 @@ def blocks(text):
 
 def sentences(text, cell=False):
     """Those of a paragraph, or of a cell of a table, where a semicolon parts what is listed."""
-    plain = LINK.sub(lambda link: link[1], text).replace("<br>", " ")
-    for sentence in re.split(r"(?<=[.!?])[)\"*]*\s+(?=[(\"*]*[A-Z`0-9\[]|clattn|ggml|[a-z]+\d*\b is )|(?<=:)\s+(?=[A-Z])" + (r"|; " if cell else ""), plain):
+    plain = LINK.sub(lambda link: "\u2060" + link[1], text).replace("<br>", " ")
+    for sentence in re.split(r"(?<=[.!?])[)\"*]*\s+(?=[(\"*]*[A-Z`0-9\[\u2060]|clattn|ggml|[a-z]+\d*\b is )|(?<=:)\s+(?=[A-Z])" + (r"|; " if cell else ""), plain):
         if sentence.strip():
-            yield sentence.strip()
+            yield sentence.strip().replace("\u2060", "")
 
 
 def count(sentence):
@@ -183,13 +184,57 @@ def draw(texts, seed, sources):
             print(f"{page}: {sentence}\n")
 
 
+def refused(texts, build):
+    """What is wrong in commands and problems that pages show: a verb or an option that a program has not, a text that does not parse."""
+    helps, problems, verbs, commands = {}, {}, {}, 0
+    for program in ("bench/clattn-bench", "tuner/clattn-tune"):
+        name = program.split("/")[1]
+        helps[name, ""] = subprocess.run([Path(build) / program, "--help"], capture_output=True, text=True, check=True).stdout
+        verbs[name] = set(re.findall(r"^  ([a-z]+) ", helps[name, ""], re.M)) - {"help"}
+        for verb in verbs[name]:
+            helps[name, verb] = subprocess.run([Path(build) / program, "help", verb], capture_output=True, text=True, check=True).stdout
+    for page, text in texts.items():
+        if page == "CHANGELOG.md":
+            continue
+        for number, kind, block in blocks(text):
+            spans = block.split("\n") if kind == "code" else [span.strip("`") for span in CODE.findall(block)]
+            for span in "\n".join(spans).replace("\\\n", " ").split("\n"):
+                try:
+                    words = shlex.split(span, comments=True)
+                except ValueError:
+                    words = span.split()
+                if words[:1] == ["!"]:
+                    continue  # a refusal is what it shows
+                begin = next((n for n, word in enumerate(words) if word in verbs), None)
+                if begin is not None:
+                    commands += 1
+                    program, rest = words[begin], words[begin + 1:]
+                    rest = rest[:next((n for n, word in enumerate(rest) if word in (";", "&&", "||", "|") or word.endswith(";")), len(rest))]
+                    verb = rest[0] if rest and rest[0] in verbs[program] else ""
+                    if rest and program == "clattn-bench" and not verb and re.fullmatch("[a-z]+", rest[0]) and rest[0] != "help":
+                        yield f"{page}:{number}: {program} has no command {rest[0]}"
+                    for option in (word.split("=")[0] for word in rest if re.fullmatch(r"--[a-z][a-z-]*(=.*)?", word)):
+                        if option not in helps[program, verb] + helps[program, ""]:
+                            yield f"{page}:{number}: {program} {verb} has no option {option}"
+                for one in words if begin is not None else [span]:
+                    if re.match(r"(fwd|bwd2?|proj|merge|append) (f32|f16|bf16) .*\d", one) and not re.search(r"\.\.\.|\.cl\b|:[0-9a-f]{16}|, |NAME|[<>;(]", one):
+                        problems.setdefault(one.split("   ")[0], f"{page}:{number}")
+    print(f"{commands} commands and {len(problems)} problems of pages looked at")
+    program = Path(build) / "doc/clattn-support"
+    if program.exists():
+        for line in subprocess.run([program, "--parse", *problems], capture_output=True, text=True).stdout.splitlines():
+            yield f"{problems[line.split(chr(39))[1]]}: {line}"
+
+
 def run(texts, build):
     """Runs the blocks that say so, ```sh run, with a build's programs, each page in a folder and with caches of its own. A block
     ```text after it shows what comes out: lines of it must come in this order, whatever the numbers and where there is "..."."""
+    wrong = list(refused(texts, build))
+    print("\n".join(wrong + [f"{len(wrong)} commands and problems that the programs would refuse"]))
     if subprocess.run([Path(build) / "bench/clattn-bench", "devices"], capture_output=True).returncode:
         print("no commands of pages were run, for there is no OpenCL device")
-        return 0
-    bad, ran = 0, 0
+        return len(wrong)
+    bad, ran = len(wrong), 0
     number = re.compile(r"[-+]?\d+(?:\.\d+)?|\s+")
     for page, text in texts.items():
         said = ""

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clattn-support PROFILE.json: doc/guide/support.md, which says what each family computes, as clattn_plan_supports() tells
+/* clattn-support --parse TEXT...: says which texts are no problems, for what pages show (doc/check.py).
+ * clattn-support PROFILE.json: doc/guide/support.md, which says what each family computes, as clattn_plan_supports() tells
  * it. The profile of a GPU with matrix units stands in for a device, so that the page is the same everywhere: units that
  * such a device lacks count as if it had them, since their emulation has their limits. */
 #include "problem/options.def"
@@ -182,12 +183,29 @@ static void print_others(const clattn_context *context)
         }
 }
 
+static int parse(int count, char **texts)
+{
+    int bad = 0;
+
+    for (int n = 0; n < count; n++) {
+        char why[512];
+        clattn_problem problem;
+        if (clattn_problem_parse(texts[n], &problem, why, sizeof why) != CLATTN_SUCCESS) {
+            printf("'%s': %s\n", texts[n], why);
+            bad = 1;
+        }
+    }
+    return bad;
+}
+
 int main(int argc, char **argv)
 {
     static char text[1 << 16];
     char why[512] = "it cannot be read";
     clattn_device_info info;
     clattn_context *context;
+    if (argc > 1 && strcmp(argv[1], "--parse") == 0)
+        return parse(argc - 2, argv + 2);
     FILE *file = argc == 2 ? fopen(argv[1], "rb") : NULL;
     const size_t bytes = file != NULL ? fread(text, 1, sizeof text, file) : 0;
     const clattn_context_options options = {.struct_size = sizeof options, .profile = &info};

@@ -72,7 +72,7 @@ static struct number element(const struct evaluation *e, int place, size_t n)
     }
 }
 
-/* Where the pair's element lies: extents that are letters are the problem's sizes. */
+/* Where the pair's first element lies: extents that are letters are the problem's sizes. */
 static size_t place_of_pair(const struct evaluation *e, int place)
 {
     static const char letters[] = "bhgqk";
@@ -81,8 +81,8 @@ static size_t place_of_pair(const struct evaluation *e, int place)
 
     for (size_t k = 0; k < o->num_extents; k++) {
         const char *letter = o->extents[k].letter ? strchr(letters, o->extents[k].letter) : NULL;
-        if (letter)
-            n = n * e->pair->sizes[letter - letters] + e->pair->own[letter - letters];
+        n = letter ? n * e->pair->sizes[letter - letters] + e->pair->own[letter - letters]
+                   : n * o->extents[k].number;
     }
     return n;
 }
@@ -198,6 +198,8 @@ static struct number evaluate(struct evaluation *e, struct frame *f, const struc
         return number_of_integer(NUMBER_INT, e->pair->members[node->place]);
     case NODE_PARAMETER:
         return parameter(e, node->place);
+    case NODE_FIRST_OF:
+        return number_of_integer(NUMBER_LONG, (int64_t)place_of_pair(e, node->place));
     default:
         return evaluate_element(e, f, node);
     }

@@ -145,7 +145,10 @@ static struct node *read_arguments(struct function_reader *r, size_t *count)
 static struct node *read_call(struct function_reader *r, const char *name)
 {
     struct function_program *p = r->program;
-    const int at = operand_of(p, name, "_at"), of = operand_of(p, name, "_of");
+    static const struct {
+        const char *ending;
+        enum node_kind kind;
+    } of_operands[] = {{"_at", NODE_ELEMENT}, {"_of", NODE_ELEMENT_OF}, {"_place", NODE_FIRST_OF}};
     size_t count, wanted = 2;
     struct node *node = reader_node(r, NODE_CALL);
 
@@ -156,10 +159,12 @@ static struct node *read_call(struct function_reader *r, const char *name)
             node->place = (int)n;
             wanted = p->routines[n].num_parameters;
         }
-    if (at >= 0 || of >= 0) {
-        node->kind = at >= 0 ? NODE_ELEMENT : NODE_ELEMENT_OF;
-        node->place = at >= 0 ? at : of;
-    } else if (node->place < 0) {
+    for (size_t n = 0; n < sizeof of_operands / sizeof *of_operands && node->place < 0; n++) {
+        node->place = operand_of(p, name, of_operands[n].ending);
+        if (node->place >= 0)
+            node->kind = of_operands[n].kind;
+    }
+    if (node->place < 0) {
         node->kind = NODE_BUILTIN;
         node->place = function_builtin(name);
         wanted = node->place < 0 ? count : function_builtin_arguments(node->place);

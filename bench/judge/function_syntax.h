@@ -5,7 +5,7 @@
  *   types         bool, int, uint, long and float; pair and operands as parameters that are passed on
  *   statements    declarations, expressions, if, for, while, break, continue, return, blocks
  *   expressions   all operators but the address ones, casts, the built-in functions of function_builtins.c, members of
- *                 pair, parameters, NAME_at() and NAME_of()
+ *                 pair, parameters, NAME_at(), NAME_of() and NAME_place()
  *   constants     at the top: constant or const, and an initial value */
 #ifndef CLATTN_REFERENCE_FUNCTION_SYNTAX_H
 #define CLATTN_REFERENCE_FUNCTION_SYNTAX_H
@@ -41,6 +41,7 @@ enum node_kind {
     NODE_PARAMETER,   /* parameter `place` */
     NODE_ELEMENT,     /* element a of operand `place` */
     NODE_ELEMENT_OF,  /* the pair's element of operand `place` */
+    NODE_FIRST_OF,    /* the number of the pair's first element of operand `place` */
     NODE_BLOCK,       /* the list a */
     NODE_DECLARATION, /* variable `place` = a, which may be absent */
     NODE_EXPRESSION,  /* a */

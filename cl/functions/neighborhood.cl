@@ -5,10 +5,17 @@
 #pragma clattn parameter int height = 56
 #pragma clattn parameter int radius = 3
 
+/* token / width. Compilers for CPUs turn it into vectors, which a division of integers they do not. Exact up to 2^20 tokens. */
+static int neighborhood_row(int token, int width)
+{
+    return (int)(((float)token + 0.5f) / (float)width);
+}
+
 bool visible(pair p, operands o)
 {
-    const int x = clamp(p.query % o.width, o.radius, o.width - 1 - o.radius);
-    const int y = clamp(p.query / o.width, o.radius, o.height - 1 - o.radius);
+    const int row = neighborhood_row(p.query, o.width), of_key = neighborhood_row(p.key, o.width);
+    const int x = clamp(p.query - row * o.width, o.radius, o.width - 1 - o.radius);
+    const int y = clamp(row, o.radius, o.height - 1 - o.radius);
 
-    return abs(p.key % o.width - x) <= o.radius && abs(p.key / o.width - y) <= o.radius;
+    return abs(p.key - of_key * o.width - x) <= o.radius && abs(of_key - y) <= o.radius;
 }

@@ -4,13 +4,17 @@
 #pragma clattn operand float rows[b][h][q][64]
 #pragma clattn operand float columns[b][h][q][64]
 #pragma clattn parameter int width = 64
-#pragma clattn parameter int heads = 1
-#pragma clattn parameter int tokens = 4096
+
+/* token / width. Compilers for CPUs turn it into vectors, which a division of integers they do not. Exact up to 2^20 tokens. */
+static int sam_row(int token, int width)
+{
+    return (int)(((float)token + 0.5f) / (float)width);
+}
 
 float score(float s, pair p, operands o)
 {
-    const int query = (p.own_batch * o.heads + p.own_head) * o.tokens + p.own_query;
+    const int row = sam_row(p.key, o.width), column = p.key - row * o.width;
 
-    return s + rows_at(o, query * 64L + p.key / o.width % 64) +
-           columns_at(o, query * 64L + p.key % o.width % 64);
+    return s + rows_at(o, rows_place(o, p) + row % 64) +
+           columns_at(o, columns_place(o, p) + column % 64);
 }

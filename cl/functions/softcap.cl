@@ -4,12 +4,12 @@
 
 float score(float s, pair p, operands o)
 {
-    return o.cap * tanh(s / o.cap);
+    return o.cap * tanh(s * (1.0f / o.cap));
 }
 
 float score_derivative(float s, pair p, operands o)
 {
-    const float t = tanh(s / o.cap);
+    const float t = tanh(s * (1.0f / o.cap));
 
     return 1.0f - t * t;
 }

@@ -4,9 +4,16 @@
 #pragma clattn operand float table[h][13][13]
 #pragma clattn parameter int width = 7
 
+/* token / width. Compilers for CPUs turn it into vectors, which a division of integers they do not. Exact up to 2^20 tokens. */
+static int swin_row(int token, int width)
+{
+    return (int)(((float)token + 0.5f) / (float)width);
+}
+
 float score(float s, pair p, operands o)
 {
-    const int dy = p.query / o.width - p.key / o.width, dx = p.query % o.width - p.key % o.width;
+    const int dy = swin_row(p.query, o.width) - swin_row(p.key, o.width);
+    const int dx = p.query - p.key - dy * o.width;
 
     return s + table_at(o, (p.own_head * 13 + clamp(dy + 6, 0, 12)) * 13 + clamp(dx + 6, 0, 12));
 }

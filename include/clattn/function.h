@@ -51,8 +51,12 @@
  *
  *     NAME_at(o, n)     element number n, a float, or an int where elements are integers
  *     NAME_of(o, p)     the element of a pair, where all extents are letters, each at most once
+ *     NAME_place(o, p)  a long: the number of the pair's first element, where each letter is an extent at most once; those
+ *                       that follow it are of the extents that are numbers
  *
- * and nothing checks n. A parameter is o.NAME. Its value may change with each execution, without a compilation.
+ * and nothing checks n. A parameter is o.NAME. Its value may change with each execution, without a compilation. A self-check
+ * calls a function with the source's own values, for problems of other lengths: with these, too, n must lie in the operand. A
+ * source that takes an operand's sizes from parameters cannot promise that; NAME_place() knows them.
  *
  * Forward and backward find the tiles that a mask function leaves empty or full, in a first pass over all pairs, where there
  * are at least 32 queries and 128 keys, and no block lists, pages, packed batches, window to the left, or mask of the last

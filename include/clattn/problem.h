@@ -42,7 +42,7 @@
  * CLATTN_SCORES_MEAN the mean of p over the heads, as PyTorch's MultiheadAttention averages weights. Both
  * are computed from q, k and the lse that forward has written, exp(s - lse), at most 1, after o and without a score
  * matrix: they cost about one more product of q and k. lse is one float, so that a weight is off by up to
- * 2^-24 |lse| of itself. Neither goes with block lists.
+ * 2^-24 |lse| of itself.
  *
  * Block lists (block-sparse attention). With block_q and block_kv, query i belongs to row i / block_q
  * of blocks and key j to column j / block_kv; the last row and column may be smaller. Each row lists the

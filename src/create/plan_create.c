@@ -61,6 +61,15 @@ static void add_passed(clattn_context *context, const struct ca_family *family,
               family->full_name, verdict->status != CLATTN_SUCCESS ? "" : "it ", why);
 }
 
+/* Two plans that run one after the other share a workspace as large as either needs. */
+static void share_workspace(clattn_plan *one, clattn_plan *other)
+{
+    clattn_plan *const larger = one->workspace_bytes > other->workspace_bytes ? one : other;
+
+    one->operands[CA_WORKSPACE] = other->operands[CA_WORKSPACE] = larger->operands[CA_WORKSPACE];
+    one->workspace_bytes = other->workspace_bytes = larger->workspace_bytes;
+}
+
 /* Makes the plan of sums of weights that runs after `plan`, if the problem has any; else or on failure there is none. */
 static clattn_status add_weight_sums(clattn_context *context, const struct ca_problem *problem,
                                      clattn_plan *plan)
@@ -85,7 +94,7 @@ static clattn_status add_weight_sums(clattn_context *context, const struct ca_pr
         status = ca_plan_make(context, &candidate, "it follows attention", problem, program, 1,
                               &plan->then);
         if (status == CLATTN_SUCCESS) /* executions look at its operands (ca_plan_whole()) */
-            plan->then->operands[CA_WORKSPACE] = plan->operands[CA_WORKSPACE];
+            share_workspace(plan, plan->then);
         return status;
     }
     return ca_fail(&context->log, status, "sums of weights cannot be computed on '%s'",

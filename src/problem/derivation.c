@@ -212,16 +212,15 @@ static const char *expand(struct ca_derivation *d, const char *form, const struc
 
 /* ---- expressions ----------------------------------------------------------------------------- */
 
-/* The operand of which this is the NAME_at() or NAME_of(); NULL if it is none. */
+/* The operand whose name and `ending` make the name; NULL if there is none. */
 static const struct ca_function_operand *operand_of(const struct clattn_function *f,
-                                                    struct ca_text name, int *of_pair)
+                                                    struct ca_text name, const char *ending)
 {
     for (size_t n = 0; n < f->num_operands; n++) {
         const size_t length = strlen(f->operands[n].name);
-        if (name.length != length + 3 || memcmp(name.at, f->operands[n].name, length) != 0)
-            continue;
-        *of_pair = memcmp(name.at + length, "_of", 3) == 0;
-        if (*of_pair || memcmp(name.at + length, "_at", 3) == 0)
+        if (name.length == length + strlen(ending) &&
+            memcmp(name.at, f->operands[n].name, length) == 0 &&
+            memcmp(name.at + length, ending, strlen(ending)) == 0)
             return &f->operands[n];
     }
     return NULL;
@@ -232,10 +231,11 @@ static const struct ca_function_operand *operand_of(const struct clattn_function
 static void read_load(struct ca_derivation *d, struct ca_text name, struct ca_expression *call,
                       const struct ca_expression *arguments, int count)
 {
-    int of_pair = 0;
-    const struct ca_function_operand *operand = operand_of(d->f, name, &of_pair);
+    const struct ca_function_operand *const of_pair = operand_of(d->f, name, "_of");
+    const struct ca_function_operand *const operand =
+        of_pair ? of_pair : operand_of(d->f, name, "_at");
 
-    if (d->what == CA_BY_SCORE || d->failed)
+    if (d->what == CA_BY_SCORE || d->failed || operand_of(d->f, name, "_place"))
         return;
     for (int n = 0; !operand && n < count && n < 3; n++)
         if (ca_text_equals(arguments[n].value, d->operands))

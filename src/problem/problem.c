@@ -301,7 +301,6 @@ static clattn_status check_outputs(const clattn_problem *p, char *reason, size_t
         {"key_sums are an output of forward only", backward && p->key_sums},
         {"key_sums and scores=mean need lse, from which weights are computed again",
          ca_has_weight_sums(p) && !p->lse},
-        {"block lists exclude key_sums and scores=mean", ca_has_weight_sums(p) && p->block_q},
         {"topk is an option of forward only", p->topk && backward},
         {"topk exceeds 2^31 - 1", p->topk > INT32_MAX},
         {"topk_heads is given, but there is no topk", p->topk_heads && !p->topk},

@@ -34,27 +34,35 @@ static const char tanh_text[] =
 static const char end_text[] =
     "#undef pair\n#if defined(SIMD_WIDTH) && SIMD_WIDTH > 1\n#pragma pop_macro(\"tanh\")\n#endif\n";
 
-/* NAME_place(), the number of a pair's element in an operand whose extents are the problem's sizes, and NAME_of(). */
+/* NAME_place(), the number of a pair's first element in an operand, and, where it has one alone, NAME_of(). */
 static void put_element_of_pair(struct ca_writer *w, const char *kind,
                                 const struct ca_function_operand *o)
 {
     static const char *const letters = "bhgqk";
     static const char *const places[] = {"batch", "head", "kv_head", "query", "key"};
+    int alone = 1;
 
-    for (size_t n = 0; n < o->num_extents; n++)
-        for (size_t m = 0; m <= n; m++)
-            if (!o->extents[n].letter || (m < n && o->extents[m].letter == o->extents[n].letter))
+    for (size_t n = 0; n < o->num_extents; n++) {
+        alone = alone && o->extents[n].letter;
+        for (size_t m = 0; m < n; m++)
+            if (o->extents[n].letter && o->extents[m].letter == o->extents[n].letter)
                 return;
+    }
     ca_put(
         w,
         "static inline long %s_%s_place(const struct %s_operands o, const struct function_pair p)\n"
         "{\n    long n = 0;\n",
         kind, o->name, kind);
     for (size_t n = 0; n < o->num_extents; n++)
-        ca_put(w, "    n = n * o.function_size_%c + p.own_%s;\n", o->extents[n].letter,
-               places[strchr(letters, o->extents[n].letter) - letters]);
+        if (o->extents[n].letter)
+            ca_put(w, "    n = n * o.function_size_%c + p.own_%s;\n", o->extents[n].letter,
+                   places[strchr(letters, o->extents[n].letter) - letters]);
+        else
+            ca_put(w, "    n = n * %zuL;\n", o->extents[n].number);
+    ca_put(w, "    return n;\n}\n#define %s_place %s_%s_place\n", o->name, kind, o->name);
+    if (!alone)
+        return;
     ca_put(w,
-           "    return n;\n}\n"
            "static inline %s %s_%s_of(const struct %s_operands o, const struct function_pair p)\n"
            "{\n    return %s_%s_at(o, %s_%s_place(o, p));\n}\n#define %s_of %s_%s_of\n",
            ca_function_type_of(o->type)->value, kind, o->name, kind, kind, o->name, kind, o->name,
@@ -115,7 +123,8 @@ static void put_source(struct ca_writer *w, const char *kind, const clattn_funct
            kind, kind, kind, kind, (int)strcspn(f->name, ":"), f->name, f->compiled,
            f->derived ? f->derived : "", with_loads && f->derived_loads ? f->derived_loads : "");
     for (size_t n = 0; n < f->num_operands; n++)
-        ca_put(w, "#undef %s_at\n#undef %s_of\n", f->operands[n].name, f->operands[n].name);
+        ca_put(w, "#undef %s_at\n#undef %s_of\n#undef %s_place\n", f->operands[n].name,
+               f->operands[n].name, f->operands[n].name);
 }
 
 /* The number of an operand's elements, from the sizes that the kernel's operands hold. */

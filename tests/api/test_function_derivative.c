@@ -252,6 +252,7 @@ Test(function_derivative, distances) {
         {"return s + (float)(p.key - p.queries);", 0, 0},
         {"const pair x = p;\n return s + (float)x.key;", 0, 0},
         {"return s + t_of(o, p);", 0, 0},
+        {"return s + t_at(o, t_place(o, p));", 0, 0},
         {"return s * o.c;", 0, 0},
         {"return s + s;", 0, 0},
         {"return o.c - s;", 0, 0},

@@ -44,6 +44,8 @@ ParameterizedTest(enum mode *mode, weight_sums, are_right) {
         "fwd bf16 b2 h6/3 q9 k70 d33 bias=f32:hqk mask=bk dropout=0.3 lse scores=mean keysums",
         "fwd f32 b2 h4/1 q2 k150 d64 kcache=q8_0 vcache=q4_0 page=16 pages=25 klen lse keysums",
         "fwd f16 b2 h2/1 q5 k66 d16 kcache=bf16 mask=qk maskkeys=5 lse keysums scores=weights",
+        "fwd f32 b2 h4/2 q70 k150 d24 blocks=16x24:40:bh causal=br klen lse keysums scores=mean",
+        "fwd f16 b2 h4/2 q70 k150 d24 blocks=32x20:25 mask=qk alibi lse keysums",
         "fwd f32 h2 q0 k40 d8 lse keysums",
         "fwd f32 b2 h2 q3 k0 d8 lse keysums scores=mean",
     };

@@ -94,6 +94,7 @@ Test(reference_functions, values) {
         {"return table_at(o, 2) + whole_at(o, o.two - 1);", -4},
         {"return table_of(o, p);", 1.5},
         {"return whole_of(o, p);", 4},
+        {"return table_place(o, p) + 10 * whole_place(o, p);", 77},
         {"return fmin(s, 1.0f) + fmax(2.0f, s) + fabs(-s);", 4.5},
         {"return min(3, 5) * max(3, 5) + clamp(9, 0, 7);", 22},
         {"return abs(-3) + floor(-1.5f) + ceil(1.25f) + trunc(-1.75f) + rint(2.5f);", 4},

@@ -87,6 +87,9 @@ static const struct known scores[] = {
                "    const float e = exp(-fabs(s)), far = 2.0f + fabs(s);\n"
                "    return d + (s < 0.0f ? e * log(far) - e / far : e / far - e * log(far));\n"
                "}\n"},
+    {"rows", "#pragma clattn operand float lift[b][3][h][q][2]\n"
+             "float score(float s, pair p, operands o)\n"
+             "{ return s + lift_at(o, lift_place(o, p) + p.key % 2); }\n" OF_ONE},
     {"sizes", "float score(float s, pair p, operands o)\n"
               "{\n"
               "    const float whole = (float)(p.queries + 2 * p.keys);\n"

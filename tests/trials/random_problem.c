@@ -63,7 +63,7 @@ static void draw_results(struct rng *r, clattn_problem *p)
         const int may_show = p->total_q == 0 && p->total_kv == 0;
         p->scores = rng_one_in(r, 3) && may_show ? (clattn_scores)(1 + rng_below(r, 4))
                                                  : CLATTN_SCORES_NONE;
-        if (p->block_q == 0 && rng_one_in(r, 8)) {
+        if (rng_one_in(r, 8)) {
             p->lse = 1;
             p->key_sums = !may_show || rng_one_in(r, 2);
             p->scores = p->key_sums ? p->scores : CLATTN_SCORES_MEAN;

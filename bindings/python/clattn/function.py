@@ -36,7 +36,7 @@ class Function:
         for name in given:
             if name not in known:
                 raise InvalidArgument(f"{self.name} has no operand or parameter {name}; it has {', '.join(known) or 'none'}")
-        return Function(self.name.rpartition(":")[0], self.source, {**self.given, **given})
+        return Function(self.name.partition(":")[0], self.source, {**self.given, **given})
 
     @property
     def operands(self) -> Dict[str, str]:
@@ -73,9 +73,14 @@ def _known(source: str, name: str) -> _Known:
             lib.clattn_function_name(handle).decode(), operands, parameters)
 
 
-def function(source: str, name: str = "function") -> Function:
+def function(source: Optional[str] = None, name: str = "function") -> Function:
     """A function of OpenCL C, which defines `float score(float s, pair p, operands o)` or
-    `bool visible(pair p, operands o)`; clattn/function.h describes it. `name` is for messages and problem texts."""
+    `bool visible(pair p, operands o)`; clattn/function.h describes it. `name` is for messages and problem texts. Without a
+    source it is that of a function that comes with the library, as t5, or the path of a file."""
+    if source is None:
+        lib, handle = load().lib, ctypes.c_void_p()
+        with_reason(lib.clattn_function_read, text("name", name), ctypes.byref(handle))
+        source = lib.clattn_function_source(handle).decode()
     return Function(name, source)
 
 

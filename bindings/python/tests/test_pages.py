@@ -30,6 +30,12 @@ def test_every_block_of_the_page_runs(capsys):
     assert said in capsys.readouterr().out
 
 
+def test_the_lines_of_readme_run():
+    names = {}
+    exec(re.search(r"```python\n(.*?)```", (PAGES / "../../README.md").read_text(), re.S)[1], names)
+    assert names["o"].shape == (1, 8, 512, 64) and np.isfinite(names["o"]).all()
+
+
 @pytest.mark.parametrize("page", ["python-functions.md", "python-plans.md"])
 def test_every_block_of_further_pages_runs(page):
     _, names = _run(PAGES / page)

@@ -2,6 +2,7 @@
 /* The second program of forward plans that hand out sums of weights (src/families/weight_sums/weight_sums.cl). */
 #include "base/sizes.h"
 #include "device/capacity.h"
+#include "families/block_bits.h"
 #include "families/family_units.h"
 #include "families/weight_sums/weight_sums.h"
 #include "families/weight_sums/weight_sums_sizes.h"
@@ -58,15 +59,23 @@ void ca_weight_sums_plain(const clattn_device_info *dev, size_t *values)
 
 #define WEIGHTS_ARGUMENTS                                                                          \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) | CA_STARTS |        \
-     CA_BIT(CA_LSE))
+     CA_BIT(CA_LSE) | CA_BLOCK_BITS)
+
+static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
+{
+    (void)values;
+    return ca_block_bits_bytes(p);
+}
 
 const struct ca_family ca_weight_sums = {
     CA_FAMILY("weight_sums"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_weight_sums,
     OWN_MEMBERS,
-    CA_STAGES({"key_sums", WEIGHTS_ARGUMENTS | CA_BIT(CA_KEY_SUMS), key_sums_ndrange},
+    CA_STAGES(CA_MARK_BLOCKS,
+              {"key_sums", WEIGHTS_ARGUMENTS | CA_BIT(CA_KEY_SUMS), key_sums_ndrange},
               {"mean_weights", WEIGHTS_ARGUMENTS | CA_BIT(CA_SCORES), mean_ndrange}),
+    .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .preference = ca_forced_preference,

@@ -10,6 +10,8 @@
  *            an order of its own: the same inputs give the same bits.
  * SIMD lanes are keys where SIMD_WIDTH exceeds 1 (CPUs): a work-item packs its keys once for each kv head and multiplies
  *            ROWS queries at a time. Else a work-item has one key, and the group shares tiles of both in local memory.
+ * Lists      Queries of whose blocks none is listed in a tile of keys are not multiplied. The first stage makes bits of the
+ *            block lists (cl/score/mark_blocks.h).
  * Masked     Keys beyond the length and in no page are not read; the weight of a masked pair is chosen to be 0, whatever
  *            its product is. A row whose lse is -inf has no weights.
  * Rounding   lse is one float: beside large scores a weight is off by as much, but never above 1.
@@ -24,6 +26,13 @@
 #include "common/key_rows.h"
 #include "common/quantized.h"
 #include "common/sequence.h"
+
+/* The workspace has the bits of block lists alone. */
+INLINE long marks_begin(const struct arguments *args)
+{
+    return 0;
+}
+#include "score/mark_blocks.h"
 #include "score/score.h"
 #include "score/stored_scores.h"
 #if SIMD_WIDTH > 1 /* each header is there once: those that both forms need come before */
@@ -58,6 +67,17 @@ INLINE long key_place(const struct arguments *args, const struct key_tile t, con
 {
     return head_offset(args->shape->k_stride, CACHE_BATCH(t.b), t.kv_head) +
            KEY_ROW(t.b, j, args->shape->k_stride);
+}
+
+/* Returns whether the block lists have some pair of `count` queries from i on and the tile's keys. */
+INLINE bool lists_pairs(const struct arguments *args, const struct key_tile t, const long h,
+                        const long i, const int count)
+{
+#if HAS_BLOCKS
+    return lists_some(block_bits_of(args, args->workspace, t.b, h), i, count, t.j, t.j + t.count);
+#else
+    return true;
+#endif
 }
 
 INLINE float lse_of_row(const struct arguments *args, const long b, const long h, const long i)
@@ -113,6 +133,8 @@ NOINLINE void sum_weights(const int apart, const float factor, const struct argu
     float q[ROWS][WIDE_DIM];
     lanes products[ROWS][KEY_VECTORS];
 
+    if (!lists_pairs(args, *t, h, i, count))
+        return;
     for (int r = 0; r < ROWS; r++)
         for (int d = 0; d < WIDE_DIM; d += SIMD_WIDTH) {
             const lanes x =
@@ -137,7 +159,10 @@ NOINLINE void sum_weights(const int apart, const float factor, const struct argu
         const float lse = lse_of_row(args, t->b, h, i + r);
         if (lse == -INFINITY)
             continue;
-        const struct score_row row = score_row_at(args, t->e, t->b, h, i + r, t->j, t->count);
+        struct score_row row = score_row_at(args, t->e, t->b, h, i + r, t->j, t->count);
+#if HAS_BLOCKS
+        row.bits = block_bits_of(args, args->workspace, t->b, h);
+#endif
         for (int m = 0; m < KEY_VECTORS; m++) {
             const int left = t->count - m * SIMD_WIDTH;
             if (left <= 0)
@@ -184,6 +209,8 @@ INLINE void sum_weights(const int apart, const float factor, const struct argume
     const long j = t.j + item;
     float products[ROWS];
 
+    if (!lists_pairs(args, t, h, i, count)) /* of the whole group */
+        return;
     for (int r = 0; r < ROWS; r++)
         products[r] = 0.0f;
     for (int d0 = 0; d0 < DIM_QK; d0 += DEPTH) {

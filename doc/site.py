@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python3 doc/site.py FOLDER [REFERENCE]: makes a static site of the pages in FOLDER/site, searchable and without anything from
+elsewhere, with the API reference if its folder is given. It needs MkDocs and its theme Material, which Debian has as
+mkdocs-material: pages stay plain Markdown, which forges show as well, and the search needs no server."""
+import importlib.metadata
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PARTS = {"Guide": "doc/guide", "Results": "doc/results", "Design": "doc/design"}
+
+
+def entries(folder):
+    """The pages of a folder in the order in which its README.md names them."""
+    text = (ROOT / folder / "README.md").read_text(encoding="utf-8")
+    named = [f"{folder}/{name}" for name in dict.fromkeys(re.findall(r"\]\(([a-z0-9-]+\.md)\)", text))]
+    return [f"{folder}/README.md"] + [page for page in named if (ROOT / page).exists()]
+
+
+def main(arguments):
+    if not 1 <= len(arguments) <= 2:
+        sys.exit("usage: python3 doc/site.py FOLDER [REFERENCE]")
+    if not importlib.util.find_spec("mkdocs") or not importlib.util.find_spec("material"):
+        print("skipped: the site, for there is no MkDocs with Material (apt-get install mkdocs-material, or pip install mkdocs-material)")
+        return 77
+    folder = Path(arguments[0]).resolve()
+    pages = folder / "pages"
+    shutil.rmtree(pages, ignore_errors=True)
+    for pattern in ("*.md", "doc/**/*.md", "doc/**/*.svg", "bench/**/*.md", "bench/results/*.svg", "bench/results/*.png"):
+        for path in ROOT.glob(pattern):
+            to = pages / path.relative_to(ROOT)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, to)
+    nav = [{"clattn": "README.md"}] + [{part: entries(path)} for part, path in PARTS.items()]
+    further = ["CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
+    if len(arguments) == 2 and Path(arguments[1]).is_dir():
+        shutil.copytree(arguments[1], pages / "reference")
+        further = [{"API reference": "reference/index.html"}] + further
+    nav.append({"More": further})
+    configuration = {
+        "site_name": "clattn", "site_description": "Attention for every OpenCL device", "docs_dir": str(pages),
+        "site_dir": str(folder / "site"), "use_directory_urls": False, "nav": nav, "plugins": ["search"],
+        "theme": {"name": "material", "font": False, "features": ["navigation.tabs", "navigation.indexes", "toc.follow"]},
+        "markdown_extensions": ["tables", "fenced_code", {"toc": {"permalink": True}}],
+        "copyright": "The clattn authors, Apache-2.0"}
+    if tuple(int(part) for part in importlib.metadata.version("mkdocs").split(".")[:2]) >= (1, 6):
+        configuration["validation"] = {"omitted_files": "ignore", "links": {"anchors": "warn"}}
+    (folder / "mkdocs.yml").write_text(json.dumps(configuration, indent=1), encoding="utf-8")  # JSON is YAML
+    status = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file",
+                             folder / "mkdocs.yml"], env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}).returncode
+    if not status:
+        print(f"{sum(1 for _ in (folder / 'site').rglob('*.html'))} pages, {folder / 'site' / 'index.html'}")
+    return status
+
+
+sys.exit(main(sys.argv[1:]))
