@@ -4,6 +4,7 @@
 # the first sentence of their description, statuses, and the environment variables that the library reads.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
+done=
 version=$(sed -n 's/.*CLATTN_VERSION_STRING "\([0-9.]*\)".*/\1/p' "$here/include/clattn/version.h")
 
 # A header's part: its @file line, then each function with a sentence.
@@ -67,8 +68,11 @@ Contexts and plans may be shared by any number of threads.
 A struct that may grow begins with its size.
 Each header describes its functions in full; \(lqcmake \-\-build . \-\-target doc\(rq makes pages of them.
 END
-    for name in problem tensors function blocks context device plan family tuning attention double_backward projection multihead \
-        merge append dropout quantize status version; do
+    named="problem tensors function blocks context device plan family tuning attention double_backward projection multihead
+        indexer merge append dropout quantize status version"
+    for name in $named $(cd "$here/include/clattn" && printf '%s\n' *.h | sed 's/\.h$//'); do
+        case " $(echo $done) clattn export mpi " in *" $name "*) continue ;; esac # each once
+        done="$done $name"
         echo ".SH $(echo "$name" | tr 'a-z_' 'A-Z ')"
         header "$here/include/clattn/$name.h"
     done

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file indexer.h  Executing an indexer: the keys that each query attends to, chosen by scores. */
+/** @file indexer.h  Executing an indexer: the keys that each query attends to, chosen by scores. @ingroup serving */
 #ifndef CLATTN_INDEXER_H
 #define CLATTN_INDEXER_H
 
