@@ -46,8 +46,8 @@ static inline long lse_of(const struct arguments *args, const long b, const long
 /* ---- statistics of rows ----------------------------------------------------------------------- */
 
 /* The statistics that backward_rows writes for each row, at the begin of the workspace: -lse, in
- * the unit of the scores, -delta, and the factor of the weights exp(s - lse), as an exponent of 2
- * and as a number.
+ * the unit of the scores, -delta / keep, and the factor of the weights exp(s - lse), as an exponent of 2
+ * and as a number. keep is 1 on CPUs; on GPUs it is that of dropout, which weights then have from the start.
  *
  * lse is one float, and a large one loses the low bits: of n scores of -1e30 it loses all of
  * log(n). The weights exp(s - lse) then share an error, a factor, which their sum tells. It is
@@ -98,10 +98,11 @@ static inline float row_delta(const struct arguments *args, const long b, const 
     return (sums.x + sums.y) + (sums.z + sums.w);
 }
 
-/* Writes the statistics of row i with a factor of 1; returns -lse in the unit of scores. product: dot(do[i], o[i]).
+/* Writes the statistics of row i with a factor of keep; returns -lse in the unit of scores. product: dot(do[i], o[i]).
  * If all visible scores of a row are -inf its weights are 0. */
 static inline float write_statistics(const struct arguments *args, const long b, const long h,
-                                     const long i, const float lse, const float product)
+                                     const long i, const float lse, const float product,
+                                     const float keep)
 {
     const float base = lse * SCORE_UNIT;
     const float minus_lse = base == -INFINITY ? base : -base;
@@ -110,7 +111,7 @@ static inline float write_statistics(const struct arguments *args, const long b,
 #else
     const float delta = product;
 #endif
-    const float4 x = (float4)(minus_lse, -delta, 0.0f, 1.0f);
+    const float4 x = (float4)(minus_lse, -delta / keep, log2(keep), keep);
     __global float *const to = args->workspace + ROW_STATISTICS * row_of(args, b, h, i);
 
     if ((size_t)to % sizeof x == 0)
@@ -122,13 +123,13 @@ static inline float write_statistics(const struct arguments *args, const long b,
 
 /* Writes the factor of a row's weights; sum: the sum of exp(s - lse) over the row. */
 static inline void write_missing(const struct arguments *args, const long b, const long h,
-                                 const long i, const float sum)
+                                 const long i, const float sum, const float keep)
 {
     __global float *statistics = args->workspace + ROW_STATISTICS * row_of(args, b, h, i);
     const float power = missing_power(statistics[MINUS_LSE], sum);
 
-    statistics[MISSING_POWER] = power;
-    statistics[MISSING_FACTOR] = exp2(power);
+    statistics[MISSING_POWER] = power + log2(keep);
+    statistics[MISSING_FACTOR] = exp2(power) * keep;
 }
 
 /* A row's part of the gradient of its head's sink. A row without visible keys has no weights, and

@@ -43,7 +43,7 @@ NOINLINE void find_missing(const struct arguments *restrict args, const struct h
     }
     for (int n = 0; n < count; n++)
         if (is_large_lse(tile.minus_lse[n]))
-            write_missing(args, head.b, head.h, i + n, sums[n]);
+            write_missing(args, head.b, head.h, i + n, sums[n], 1.0f);
 }
 
 /* Local (1, 1, 1), global (tiles of BLOCK_M queries, heads, batch). */
@@ -62,7 +62,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_rows(PARAM
     for (int n = 0; n < count; n++) {
         some |= is_large_lse(write_statistics(args, head.b, head.h, i + n,
                                               args->lse[lse_of(args, head.b, head.h, i + n)],
-                                              row_delta(args, head.b, head.h, i + n)));
+                                              row_delta(args, head.b, head.h, i + n), 1.0f));
         sums[n] = 0.0f;
 #if HAS_SINKS
         sums[n] = exp(args->sinks[head.h] - args->lse[lse_of(args, head.b, head.h, i + n)]);

@@ -143,7 +143,8 @@ backward_rows(PARAMETERS_backward_rows)
         float delta = 0.0f;
         for (int n = 0; n < ROW_LANES; n++)
             delta += deltas[n][item];
-        if (is_large_lse(write_statistics(args, t.b, t.h, t.i0 + item, row_lse, delta)))
+        if (is_large_lse(
+                write_statistics(args, t.b, t.h, t.i0 + item, row_lse, delta, keep_of(args))))
             large[atomic_inc(&count)] = item;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -171,7 +172,7 @@ backward_rows(PARAMETERS_backward_rows)
 #if HAS_SINKS
             sum += exp(args->sinks[t.h] - args->lse[lse_of(args, t.b, t.h, i)]);
 #endif
-            write_missing(args, t.b, t.h, i, sum);
+            write_missing(args, t.b, t.h, i, sum, keep_of(args));
         }
     }
     END_KERNEL();

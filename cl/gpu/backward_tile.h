@@ -390,6 +390,16 @@ INLINE bool enter_bias_tile(const struct arguments *args, struct tile *t)
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
+/* The factor of the weights that dropout keeps. */
+INLINE float keep_of(const struct arguments *args)
+{
+#if HAS_DROPOUT
+    return args->shape->keep;
+#else
+    return 1.0f;
+#endif
+}
+
 /* Returns exp(s - lse) times a power of 2. */
 INLINE float weight_of(const struct score s, const float minus_lse, const float power)
 {
@@ -402,16 +412,16 @@ struct pair_gradient {
 };
 
 /* Computes the gradient of a pair. dp is the product of do and v, statistic has the statistics of
- * the query's row, factor is the pair's dropout factor. */
+ * the query's row, kept: dropout keeps the pair. */
 INLINE struct pair_gradient pair_gradient_of(const struct score s, const float dp,
-                                             const float4 statistic, const float factor)
+                                             const float4 statistic, const bool kept)
 {
     struct pair_gradient pair;
 
     pair.weight = weight_of(s, statistic.s0, statistic.s2);
 #if HAS_DROPOUT
-    pair.ds = pair.weight * MULTIPLY_ADD(factor, dp, statistic.s1);
-    pair.weight *= factor;
+    pair.ds = pair.weight * MULTIPLY_ADD(kept ? 1.0f : 0.0f, dp, statistic.s1);
+    pair.weight = kept ? pair.weight : 0.0f;
 #else
     pair.ds = pair.weight * (dp + statistic.s1);
 #endif

@@ -65,7 +65,7 @@ INLINE struct load_sum load_term(const struct arguments *args, const struct tile
         return term;
     const struct function_pair at = function_pair_in(pair, 0, 0);
     const float ds = pair_gradient_of(s, dp, statistic_of(args, t.b, t.h, t.i0 + n),
-                                      dropout_factor(args, t.b, t.h, t.i0 + n, j))
+                                      dropout_factor(args, t.b, t.h, t.i0 + n, j) != 0.0f)
                          .ds;
     term.place = function_place(args, load, at, s.softcapped);
     term.sum = ds * function_by_load(args, load, at, s.softcapped);

@@ -7,7 +7,7 @@
 #include "gpu/tile_dropout.h"
 
 #if HAS_DROPOUT
-/* Sets x[n][c] to the dropout factor of owned row r + n of a thread's quad and the thread's
+/* Sets x[n][c] to the dropout factor, 0 or another number, of owned row r + n of a thread's quad and the thread's
  * streamed row c. */
 INLINE void quad_factors(const bool owns_keys, const struct arguments *args, const struct tile t,
                          const int r, float x[4][THREAD_N], __local uchar *kept)
@@ -65,11 +65,11 @@ INLINE void gradients_of_tile(const bool owns_keys, const bool ds_is_raw, const 
                 finds_nonfinite = finds_nonfinite || (!sees && !finite);
             }
 #if HAS_DROPOUT
-            const float factor = factors_of_quad[r % 4][c];
+            const bool keeps = factors_of_quad[r % 4][c] != 0.0f;
 #else
-            const float factor = 1.0f;
+            const bool keeps = true;
 #endif
-            const struct pair_gradient pair = pair_gradient_of(s, ds[r][c], statistic, factor);
+            const struct pair_gradient pair = pair_gradient_of(s, ds[r][c], statistic, keeps);
 #if HAS_DSLOPES
             slope_sums[r] = MULTIPLY_ADD(sees ? pair.ds : 0.0f, s.distance, slope_sums[r]);
 #endif

@@ -11,6 +11,9 @@
 #include "mma/fragment_tile.h"
 #include "mma/gradients_pairs.h"
 #include "mma/gradients_dropout.h"
+#if HAS_SOFTCAP
+#include "mma/fragment_tanh.h"
+#endif
 
 /* A lane's sums of rows of dim elements. */
 #define DIM_SUMS(dim) (DIM_TILES(dim) * FRAGMENT_SUMS)
@@ -203,8 +206,32 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
  * nothing else may depend on them. */
 #define HIDES_AT_END (!HAS_BIAS && !HAS_DBIAS && !HAS_DSLOPES && !HAS_SCORE_FUNCTION)
 /* Is 1 if p is computed while the products with v are still running, and multiplied while ds is
- * computed. No other value of a score may be needed again. */
-#define WEIGHTS_FIRST ((HAS_TILE_PRODUCTS || M_FRAGMENTS > 1) && HIDES_AT_END && !HAS_SOFTCAP)
+ * computed. No other value of a score but softcap's derivative may be needed again. */
+#define WEIGHTS_FIRST ((HAS_TILE_PRODUCTS || M_FRAGMENTS > 1) && HIDES_AT_END)
+
+/* With softcap replaces products by their tanh, of which scores and their derivatives are made. */
+INLINE void bend_products(const struct arguments *args, const struct score_tile tile,
+                          float p[STREAMED_SUMS])
+{
+#if HAS_SOFTCAP
+    const float factor = bend_of(args, tile);
+#if DTYPE != DTYPE_F32 /* most tiles of models have small scores alone */
+    float highest[2] = {0.0f, 0.0f};
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++)
+        highest[x % 2] = fmax(highest[x % 2], fabs(p[x]));
+    if (!any_in_sub_group(fmax(highest[0], highest[1]) * fabs(factor) > MOST_OF_SMALL_TANH)) {
+        UNROLL
+        for (int x = 0; x < STREAMED_SUMS; x++)
+            p[x] = small_score_tanh(1.0f, factor * p[x]);
+        return;
+    }
+#endif
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++)
+        p[x] = fragment_tanh(factor * p[x]);
+#endif
+}
 
 /* Turns the products of a sub-group's owned rows into p and ds in the same registers: p after
  * dropout, for dv; ds with softcap's derivative, without it if ds_is_raw; 0 for masked pairs. Owned
@@ -223,6 +250,7 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
     int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
 
     find_visible(owns_keys, tile, first_row, lane, see_from, see_to);
+    bend_products(args, tile, p);
 #define SEES(x, n, row, key, s)                                                                    \
     hide(args, tile, streamed_step(x) >= see_from[n] && streamed_step(x) < see_to[n], row, key, s)
     UNROLL
@@ -230,13 +258,13 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
         const int n = sum_query(x % FRAGMENT_SUMS), own = owned_row(n, first_row, lane),
                   other = streamed_row(x, lane);
         const int row = owns_keys ? other : own, key = owns_keys ? own : other;
-        struct score s = score_of(args, tile, row, key, p[x]);
+        struct score s = score_of_bent(args, tile, row, key, p[x]);
         bool sees = true;
         if (!HIDES_AT_END && partial)
             sees = SEES(x, n, row, key, &s);
-        const float factor = factor_of_pair(owns_keys, args, kept, x, first_row, lane);
         const struct pair_gradient pair =
-            pair_gradient_of(s, ds[x], owns_keys ? streamed[other] : owned[n], factor);
+            pair_gradient_of(s, ds[x], owns_keys ? streamed[other] : owned[n],
+                             is_pair_kept(owns_keys, kept, x, first_row, lane));
 #if HAS_DSLOPES
         slope_sums[n] = MULTIPLY_ADD(sees ? pair.ds : 0.0f, s.distance, slope_sums[n]);
 #endif
@@ -264,49 +292,128 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
 
 #if WEIGHTS_FIRST
 /* These steps do what gradients_of_fragment() does. The first makes p of its products, with -0 for a
- * masked pair, since no exponential is -0; the second makes ds of p and the second products, and multiplies p by
- * dropout's factors if it drops. */
-INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct arguments *args,
-                         const struct tile t, const int first_row, const float4 *owned,
-                         const __local float4 *streamed, float p[STREAMED_SUMS], const int lane)
-{
-    const struct score_tile tile = scores_of_tile(args, t);
-    int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
+ * masked pair, since no exponential is -0; the second makes ds of p and the second products, and drops weights of p
+ * if it drops.
+ *
+ * Softcap's derivative: what ds is made of are weights times it. With owned queries p is nothing else, and becomes
+ * that in the first step. With owned keys dv needs p as well: tanh is computed first, and one step makes p and ds when
+ * the second products are there. */
 
-#if HAS_ALIBI
-    float first[LANE_QUERIES]; /* distances of the lane's first streamed row */
+/* ALiBi's distances of the lane's first streamed row. */
+INLINE void find_first_distances(const bool owns_keys, const struct score_tile tile,
+                                 const int first_row, float first[LANE_QUERIES], const int lane)
+{
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
         const int own = owned_row(n, first_row, lane), other = streamed_row(0, lane);
-        first[n] = (float)(tile.distance + (owns_keys ? own - other : other - own));
+        first[n] =
+            HAS_ALIBI ? (float)(tile.distance + (owns_keys ? own - other : other - own)) : 0.0f;
     }
+}
+
+/* The weight of sum x of its product, or with softcap of the product's tanh. */
+INLINE float weight_of_sum(const bool owns_keys, const struct arguments *args,
+                           const struct score_tile tile, const float first[LANE_QUERIES],
+                           const float4 *owned, const __local float4 *streamed, const int x,
+                           const float product, const int lane)
+{
+    const int n = sum_query(x % FRAGMENT_SUMS), other = streamed_row(x, lane);
+    const float minus_lse = owns_keys ? streamed[other].s0 : owned[n].s0;
+    const float power = owns_keys ? streamed[other].s2 : owned[n].s2;
+#if HAS_ALIBI
+    const float step = (float)streamed_step(x);
+    const float distance = ALIBI_DISTANCE(owns_keys ? first[n] - step : first[n] + step);
+    const float base = fma(tile.slope, distance, minus_lse);
+#else
+    const float base = minus_lse;
 #endif
+    return EXP2(
+        fma(fma(product, HAS_SOFTCAP ? args->shape->softcap : tile.scale, base), LOG2E, power));
+}
+
+/* Whether sum x is of a pair that is visible, by steps of find_visible(). */
+INLINE bool is_visible(const bool owns_keys, const struct arguments *args,
+                       const struct score_tile tile, const int see_from[LANE_QUERIES],
+                       const int see_to[LANE_QUERIES], const int first_row, const int x,
+                       const int lane)
+{
+    const int n = sum_query(x % FRAGMENT_SUMS), own = owned_row(n, first_row, lane),
+              other = streamed_row(x, lane);
+    struct score unused;
+
+    return hide(args, tile, streamed_step(x) >= see_from[n] && streamed_step(x) < see_to[n],
+                owns_keys ? other : own, owns_keys ? own : other, &unused);
+}
+
+/* The first step after tanh. */
+INLINE void weigh_bent(const bool owns_keys, const bool partial, const struct arguments *args,
+                       const struct tile t, const int first_row, const float4 *owned,
+                       const __local float4 *streamed, float p[STREAMED_SUMS], const int lane)
+{
+    const struct score_tile tile = scores_of_tile(args, t);
+    int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
+    float first[LANE_QUERIES];
+
+    find_first_distances(owns_keys, tile, first_row, first, lane);
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
-        const int n = sum_query(x % FRAGMENT_SUMS), other = streamed_row(x, lane);
-        const float minus_lse = owns_keys ? streamed[other].s0 : owned[n].s0;
-        const float power = owns_keys ? streamed[other].s2 : owned[n].s2;
-#if HAS_ALIBI
-        const float step = (float)streamed_step(x);
-        const float distance = ALIBI_DISTANCE(owns_keys ? first[n] - step : first[n] + step);
-        const float base = fma(tile.slope, distance, minus_lse);
-#else
-        const float base = minus_lse;
-#endif
-        p[x] = EXP2(fma(fma(p[x], tile.scale, base), LOG2E, power));
+        const float weight =
+            weight_of_sum(owns_keys, args, tile, first, owned, streamed, x, p[x], lane);
+        p[x] = HAS_SOFTCAP && !owns_keys ? weight * fma(-p[x], p[x], 1.0f) : weight;
     }
     if (!partial)
         return;
     find_visible(owns_keys, tile, first_row, lane, see_from, see_to);
     UNROLL
-    for (int x = 0; x < STREAMED_SUMS; x++) {
-        const int n = sum_query(x % FRAGMENT_SUMS), own = owned_row(n, first_row, lane),
-                  other = streamed_row(x, lane);
-        struct score unused;
-        if (!hide(args, tile, streamed_step(x) >= see_from[n] && streamed_step(x) < see_to[n],
-                  owns_keys ? other : own, owns_keys ? own : other, &unused))
+    for (int x = 0; x < STREAMED_SUMS; x++)
+        if (!is_visible(owns_keys, args, tile, see_from, see_to, first_row, x, lane))
             p[x] = -0.0f;
+}
+
+INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct arguments *args,
+                         const struct tile t, const int first_row, const float4 *owned,
+                         const __local float4 *streamed, float p[STREAMED_SUMS], const int lane)
+{
+    bend_products(args, scores_of_tile(args, t), p);
+    weigh_bent(owns_keys, partial, args, t, first_row, owned, streamed, p, lane);
+}
+
+/* ds of a weight and a second product, dp; *weight becomes what dropout keeps of it. */
+INLINE float gradient_of_weight(const bool kept, const float dp, const float minus_delta,
+                                float *weight)
+{
+    const float w = *weight;
+
+    *weight = kept ? w : 0.0f;
+    return HAS_DROPOUT ? fma(*weight, dp, w * minus_delta) : w * (dp + minus_delta);
+}
+
+/* Both steps after tanh, of owned keys. */
+INLINE void weigh_bent_gradients(const bool partial, const struct arguments *args,
+                                 const struct tile t, const struct kept_pairs kept,
+                                 const int first_row, const __local float4 *streamed,
+                                 float p[STREAMED_SUMS], float ds[STREAMED_SUMS], const int lane)
+{
+    const struct score_tile tile = scores_of_tile(args, t);
+    int see_from[LANE_QUERIES], see_to[LANE_QUERIES];
+    float first[LANE_QUERIES];
+
+    find_first_distances(true, tile, first_row, first, lane);
+    UNROLL
+    for (int m = 0; m < STREAMED_SUMS; m++) {
+        const int x = sum_of_bit(m);
+        const float slope = fma(-p[x], p[x], 1.0f);
+        p[x] = weight_of_sum(true, args, tile, first, 0, streamed, x, p[x], lane);
+        ds[x] = slope * gradient_of_weight(is_pair_kept(true, kept, x, first_row, lane), ds[x],
+                                           streamed[streamed_row(x, lane)].s1, &p[x]);
     }
+    if (!partial)
+        return;
+    find_visible(true, tile, first_row, lane, see_from, see_to);
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++)
+        if (!is_visible(true, args, tile, see_from, see_to, first_row, x, lane))
+            p[x] = ds[x] = 0.0f;
 }
 
 INLINE void weigh_gradients(const bool owns_keys, const bool partial, const struct arguments *args,
@@ -314,35 +421,45 @@ INLINE void weigh_gradients(const bool owns_keys, const bool partial, const stru
                             const __local float4 *streamed, const bool drops,
                             float p[STREAMED_SUMS], float ds[STREAMED_SUMS], const int lane)
 {
+    uint hidden[DIVIDE_UP(STREAMED_SUMS, 32)] = {
+        0}; /* bits of masked pairs, whose marks dropping removes */
+
+    if (HAS_DROPOUT && drops && partial) {
+        UNROLL
+        for (int x = 0; x < STREAMED_SUMS; x++)
+            hidden[x / 32] |= (as_uint(p[x]) == 0x80000000u ? 1u : 0) << x % 32;
+    }
     UNROLL
-    for (int x = 0; x < STREAMED_SUMS; x++) {
+    for (int m = 0; m < STREAMED_SUMS; m++) {
+        const int x = sum_of_bit(m);
         const float minus_delta =
             owns_keys ? streamed[streamed_row(x, lane)].s1 : owned[sum_query(x % FRAGMENT_SUMS)].s1;
-#if HAS_DROPOUT
-        const float factor = factor_of_pair(owns_keys, args, kept, x, first_row, lane);
-        ds[x] = p[x] * MULTIPLY_ADD(factor, ds[x], minus_delta);
-        if (drops)
-            p[x] *= factor; /* -0 stays -0 */
-#else
-        ds[x] = p[x] * (ds[x] + minus_delta);
-#endif
+        const bool keeps = is_pair_kept(owns_keys, kept, x, first_row, lane);
+        if (drops || !HAS_DROPOUT)
+            ds[x] = gradient_of_weight(keeps, ds[x], minus_delta, &p[x]);
+        else
+            ds[x] = p[x] * fma(keeps ? 1.0f : 0.0f, ds[x], minus_delta);
     }
     if (partial) {
         UNROLL
-        for (int x = 0; x < STREAMED_SUMS; x++)
-            ds[x] = as_uint(p[x]) == 0x80000000u ? 0.0f : ds[x];
+        for (int x = 0; x < STREAMED_SUMS; x++) {
+            const bool hides =
+                HAS_DROPOUT && drops ? hidden[x / 32] >> x % 32 & 1 : as_uint(p[x]) == 0x80000000u;
+            ds[x] = hides ? 0.0f : ds[x];
+        }
     }
 }
 
-/* Multiplies weights of owned keys by dropout's factors, without keeping these for ds. */
-INLINE void drop_fragments(const struct arguments *args, const struct kept_pairs kept,
-                           const int first_row, const float p[STREAMED_SUMS],
-                           float dropped[STREAMED_SUMS], const int lane)
+/* The weights of owned keys that dropout keeps, and 0. */
+INLINE void drop_fragments(const struct kept_pairs kept, const int first_row,
+                           const float p[STREAMED_SUMS], float dropped[STREAMED_SUMS],
+                           const int lane)
 {
     UNROLL
-    for (int x = 0; x < STREAMED_SUMS; x++)
-        dropped[x] =
-            !HAS_DROPOUT ? p[x] : p[x] * factor_of_pair(true, args, kept, x, first_row, lane);
+    for (int m = 0; m < STREAMED_SUMS; m++) {
+        const int x = sum_of_bit(m);
+        dropped[x] = is_pair_kept(true, kept, x, first_row, lane) ? p[x] : 0.0f;
+    }
 }
 #endif
 

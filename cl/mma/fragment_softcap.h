@@ -11,35 +11,9 @@
  *
  * A part of fragment_attention.h, which includes it. */
 #pragma once
+#include "mma/fragment_tanh.h"
 
 #define MOST_OF_TANH 7.0f
-/* The instruction that native_recip compiles to, accurate to 1 ulp; x is limited to -most .. most,
- * and a NaN stays. */
-static inline float approximate_reciprocal(const float x)
-{
-#if HAS_PTX
-    float y;
-
-    __asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-#else
-    return 1.0f / x;
-#endif
-}
-
-static inline float within_or_nan(const float x, const float most)
-{
-#if HAS_PTX
-    float y;
-
-    __asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(most));
-    __asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(y), "f"(-most));
-    return y;
-#else
-    return x > most ? most : x < -most ? -most : x;
-#endif
-}
-
 /* Returns the numerator of tanh(x), and in *denominator its q. */
 INLINE float tanh_fraction(const float x, float *denominator)
 {
@@ -52,20 +26,13 @@ INLINE float tanh_fraction(const float x, float *denominator)
     return within_or_nan(x, MOST_OF_TANH) * p;
 }
 
-#define MOST_OF_SMALL_TANH 0.5f
-
 /* Replaces products, each x / factor, by softcap * tanh(x), for |x| <= MOST_OF_SMALL_TANH. */
 INLINE void cap_small_products(const float softcap, const float factor[LANE_QUERIES],
                                float s[KEY_SUMS])
 {
     UNROLL
-    for (int n = 0; n < KEY_SUMS; n++) {
-        const float x = s[n] * factor[sum_query(n % FRAGMENT_SUMS)], z = x * x;
-        const float p = fma(fma(fma(-4.440235449e-02f * softcap, z, 1.319030223e-01f * softcap), z,
-                                -3.332631864e-01f * softcap),
-                            z, 9.999994560e-01f * softcap);
-        s[n] = x * p;
-    }
+    for (int n = 0; n < KEY_SUMS; n++)
+        s[n] = small_score_tanh(softcap, s[n] * factor[sum_query(n % FRAGMENT_SUMS)]);
 }
 
 /* The same for any x. */

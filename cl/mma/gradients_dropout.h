@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What dropout keeps of tiles of gradients: drawn for a stage, words or bytes in local memory, and read as factors
+/* What dropout keeps of tiles of gradients: drawn for a stage, words or bytes in local memory, and read as bits
  * of a lane's pairs. */
 #pragma once
 #include "gpu/backward_tile.h"
@@ -104,23 +104,32 @@ INLINE struct kept_pairs find_kept(const kept_tile kept, const int number, const
     return pairs;
 }
 
-/* The dropout factor of the pair of sum x: 1 without dropout. */
-INLINE float factor_of_pair(const bool owns_keys, const struct arguments *args,
-                            const struct kept_pairs pairs, const int x, const int first_row,
-                            const int lane)
+/* Whether dropout keeps the pair of sum x. */
+INLINE bool is_pair_kept(const bool owns_keys, const struct kept_pairs pairs, const int x,
+                         const int first_row, const int lane)
 {
 #if !HAS_DROPOUT
-    return 1.0f;
+    return true;
 #elif HAS_KEPT_WORDS
     const int column = streamed_step(x), n = column % 2 + column % 16 / 8 * 2;
     const uint word = pairs.words[sum_query(x % FRAGMENT_SUMS)];
-    return word >> (kept_bit(n) + STREAMED_SLABS - 1 - column / 16) & 1 ? args->shape->keep : 0.0f;
+    return (word & 1u << (kept_bit(n) + STREAMED_SLABS - 1 - column / 16)) != 0;
 #else
     const int own = owned_row(sum_query(x % FRAGMENT_SUMS), first_row, lane),
               other = streamed_row(x, lane);
     return is_kept(pairs.bits, owns_keys ? BLOCK_STREAMED : BLOCK_OWNED, owns_keys ? other : own,
-                   owns_keys ? own : other)
-               ? args->shape->keep
-               : 0.0f;
+                   owns_keys ? own : other);
+#endif
+}
+
+/* The m-th sum in the order of bits in words, byte by byte: an instruction of NVIDIA's tests all of a byte. The same
+ * streamed rows follow for the lane's other owned row. */
+INLINE int sum_of_bit(const int m)
+{
+#if HAS_DROPOUT && HAS_KEPT_WORDS
+    const int slab = m % STREAMED_SLABS, row = m / STREAMED_SLABS % 2, n = m / STREAMED_SLABS / 2;
+    return (2 * slab + n / 2) * FRAGMENT_SUMS + 2 * row + n % 2;
+#else
+    return m;
 #endif
 }

@@ -77,7 +77,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
 #endif
             const bool partial = hides_some(args, t, BLOCK_STREAMED, BLOCK_OWNED);
             const struct kept_pairs pairs = find_kept(kept, number, here.first_row, lane);
-#if WEIGHTS_FIRST
+#if WEIGHTS_FIRST && !HAS_SOFTCAP
             FINISH(p, 1);
             REPLACE_PRODUCTS(again, false, &here, p);
             weigh_scores(true, partial, args, t, here.first_row, 0, statistics[number], p, lane);
@@ -86,7 +86,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             REPLACE_PRODUCTS(again, true, &here, ds);
 #if HAS_DROPOUT
             float dropped[STREAMED_SUMS];
-            drop_fragments(args, pairs, here.first_row, p, dropped, lane);
+            drop_fragments(pairs, here.first_row, p, dropped, lane);
 #else
             float *const dropped = p;
 #endif
@@ -107,7 +107,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             restage_barrier(again); /* values are complete */
             add_fragment_rows(again, here.v, DIM_V, here.dim_group, dropped, sums_v, lane,
                               exchange);
-#if WEIGHTS_FIRST
+#if WEIGHTS_FIRST && !HAS_SOFTCAP
             FINISH(ds, 1);
             weigh_gradients(true, partial, args, pairs, here.first_row, 0, statistics[number],
                             false, p, ds, lane);

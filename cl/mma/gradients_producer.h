@@ -10,7 +10,7 @@
 #include "mma/warpgroup_producer.h"
 
 #if !WEIGHTS_FIRST
-#error "a producer is for gradients of plain scores"
+#error "a producer is for gradients of scores without a bias, gradients of slopes or a function"
 #endif
 
 /* Makes a streamed tile finite: 0 replaces its Infs and NaNs. All computing threads take part. */
@@ -112,6 +112,17 @@ INLINE void produce_queries(const struct arguments *args, struct tile t, const l
 }
 #endif
 
+/* The same place, with the warpgroup's owned rows found anew: beside the sums of dk and dv registers have no room for
+ * descriptors that a compiler would make of them once, before the loop over tiles. */
+INLINE struct place with_owned_again(struct place here, __local uint4 *tiles)
+{
+    const int first = warpgroup_rows(here.first_row);
+
+    here.owned_qk = (__local ushort *)tiles + OWNED_QK_AT + first * OWNED_STRIDE(DIM_QK);
+    here.owned_v = (__local ushort *)tiles + OWNED_V_AT + first * OWNED_STRIDE(DIM_V);
+    return here;
+}
+
 /* Sums dk and dv. again: this is the second pass. At the end stream->next is the use after the
  * last one. */
 INLINE void sum_produced_queries(const struct arguments *args, struct tile t, struct place here,
@@ -131,7 +142,7 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
              t = queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end)) {
             float p[STREAMED_SUMS], ds[STREAMED_SUMS];
             const bool partial = hides_some(args, t, BLOCK_STREAMED, BLOCK_OWNED);
-            here = place_of_stage(here, tiles, u.place);
+            here = with_owned_again(place_of_stage(here, tiles, u.place), tiles);
             HALF_HERE(u, 0, {
                 STAGE_STREAMED(TILE_QUERIES(t), here.qk, DIM_QK, UNIT_Q);
                 stage_statistics(args, t, statistics[u.place]);
@@ -141,7 +152,9 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
             begin_second(OPERAND_PARTS, &here, ds, lane, exchange);
             FINISH(p, 1);
             REPLACE_PRODUCTS(again, false, &here, p);
-            weigh_scores(true, partial, args, t, here.first_row, 0, statistics[u.place], p, lane);
+            bend_products(args, scores_of_tile(args, t), p);
+            if (!HAS_SOFTCAP)
+                weigh_bent(true, partial, args, t, here.first_row, 0, statistics[u.place], p, lane);
             weights_here(p + STREAMED_SUMS - 2);
             kept_here(true, args, t, kept, u, barriers);
             const struct kept_pairs pairs = find_kept(kept, u.place, here.first_row, lane);
@@ -150,8 +163,12 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
             REPLACE_PRODUCTS(again, true, &here, ds);
             make_finite(again, here.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK, nonfinite);
             make_finite(again, here.v, OPERAND_PARTS * BLOCK_STREAMED * DIM_V, nonfinite);
-            weigh_gradients(true, partial, args, pairs, here.first_row, 0, statistics[u.place],
-                            true, p, ds, lane);
+            if (HAS_SOFTCAP)
+                weigh_bent_gradients(partial, args, t, pairs, here.first_row, statistics[u.place],
+                                     p, ds, lane);
+            else
+                weigh_gradients(true, partial, args, pairs, here.first_row, 0, statistics[u.place],
+                                true, p, ds, lane);
             add_fragment_rows(again, here.v, DIM_V, 0, p, sums_v, lane, exchange);
             add_fragment_rows(again, here.qk, DIM_QK, 0, ds, sums_k, lane, exchange);
             SUMS_COMPLETE(sums_v, DIM_V);

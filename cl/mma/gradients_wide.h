@@ -13,7 +13,7 @@
 #define PAIR_FLOAT4 (M_FRAGMENTS * STREAMED_SUMS / 4 * FRAGMENT_LANES)
 #if PACKED_VALUES || DIM_GROUPS > 1 || DIM_QK != DIM_V || !WEIGHTS_FIRST
 #error                                                                                             \
-    "wide sub-groups have rows of values, of the dims of keys, and nothing else of a score than its weight"
+    "wide sub-groups have rows of values, of the dims of keys, and nothing else of a score than its weight and softcap's derivative"
 #endif
 
 /* Computes products = owned rows times streamed ones. */
@@ -93,15 +93,19 @@ INLINE void add_wide_rows(const __local ushort *tile, float weights[M_FRAGMENTS]
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Passes the first sub-group's weights to the second of a pair. */
-INLINE void pass_weights(float weights[M_FRAGMENTS][STREAMED_SUMS], __local float4 *passed,
-                         const int lane)
+/* Passes the first sub-group's weights of fragment f to the second of a pair; with softcap times its derivatives, from
+ * `bent`, the products' tanh. A derivative that rounding made negative would lose the mark of a masked pair. */
+INLINE void pass_weights(const int f, const float weights[STREAMED_SUMS],
+                         const float bent[STREAMED_SUMS], __local float4 *passed, const int lane)
 {
+    float passing[STREAMED_SUMS];
+
     UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++)
+        passing[x] = weights[x] * (HAS_SOFTCAP ? fmax(fma(-bent[x], bent[x], 1.0f), 0.0f) : 1.0f);
+    UNROLL
     for (int x = 0; x < STREAMED_SUMS; x += 4)
-        passed[(f * STREAMED_SUMS + x) / 4 * FRAGMENT_LANES + lane] = vload4(0, weights[f] + x);
+        passed[(f * STREAMED_SUMS + x) / 4 * FRAGMENT_LANES + lane] = vload4(0, passing + x);
 }
 
 /* The second sub-group makes ds of its products and the weights. */
@@ -167,14 +171,19 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
             const bool partial = hides_some(args, t, BLOCK_STREAMED, OWNED_KEYS);
             if (!second) {
                 UNROLL
-                for (int f = 0; f < M_FRAGMENTS; f++)
-                    weigh_scores(true, partial, args, t, here.first_row + FRAGMENT_ROW(f), 0,
-                                 statistics[number], x[f], lane);
-                pass_weights(x, passed, lane);
+                for (int f = 0; f < M_FRAGMENTS; f++) {
+                    float bent[STREAMED_SUMS];
+                    bend_products(args, scores_of_tile(args, t), x[f]);
+                    UNROLL
+                    for (int n = 0; n < STREAMED_SUMS; n++)
+                        bent[n] = x[f][n];
+                    weigh_bent(true, partial, args, t, here.first_row + FRAGMENT_ROW(f), 0,
+                               statistics[number], x[f], lane);
+                    pass_weights(f, x[f], bent, passed, lane);
+                }
                 UNROLL
                 for (int f = 0; f < M_FRAGMENTS; f++)
-                    drop_fragments(args,
-                                   find_kept(kept, number, here.first_row + FRAGMENT_ROW(f), lane),
+                    drop_fragments(find_kept(kept, number, here.first_row + FRAGMENT_ROW(f), lane),
                                    here.first_row + FRAGMENT_ROW(f), x[f], x[f], lane);
             }
             pair_barrier(pair, second); /* the weights are complete */

@@ -14,6 +14,9 @@
 #include "score/blocks.h"
 #include "score/function.h"
 #include "score/score_scale.h"
+#if HAS_SOFTCAP
+#include "score/tanh.h"
+#endif
 
 /* ---- softcap -------------------------------------------------------------------------------- */
 
@@ -189,17 +192,21 @@ struct score {
 #endif
 };
 
-/* Computes the score of a visible pair from its product, without a bias. */
-INLINE struct score score_of(const struct arguments *args, const struct score_tile t, const int row,
-                             const int key, const float product)
+/* The factor of a product in the tanh of softcap. */
+INLINE float bend_of(const struct arguments *args, const struct score_tile t)
 {
-    struct score s = {t.scale * product, 1.0f, 0.0f};
+    return t.scale / args->shape->softcap;
+}
 
-    if (HAS_SOFTCAP) {
-        const float bent = tanh(s.value / args->shape->softcap);
+/* Computes the score of a visible pair, without a bias, from its product or, with softcap, from tanh(bend_of() *
+ * product). */
+INLINE struct score score_of_bent(const struct arguments *args, const struct score_tile t,
+                                  const int row, const int key, const float bent)
+{
+    struct score s = {(HAS_SOFTCAP ? args->shape->softcap : t.scale) * bent, 1.0f, 0.0f};
+
+    if (HAS_SOFTCAP)
         s.derivative = MULTIPLY_ADD(-bent, bent, 1.0f);
-        s.value = args->shape->softcap * bent;
-    }
 #if HAS_SCORE_FUNCTION
     const struct function_pair pair = function_pair_in(t, row, key);
 #if HAS_DFUNCTION
@@ -215,6 +222,17 @@ INLINE struct score score_of(const struct arguments *args, const struct score_ti
     s.value += t.slope * s.distance;
 #endif
     return s;
+}
+
+/* Computes it from the product. */
+INLINE struct score score_of(const struct arguments *args, const struct score_tile t, const int row,
+                             const int key, const float product)
+{
+#if HAS_SOFTCAP
+    return score_of_bent(args, t, row, key, score_tanh(bend_of(args, t) * product));
+#else
+    return score_of_bent(args, t, row, key, product);
+#endif
 }
 
 /* Returns whether a pair is visible, from sees = in_window() of it; adds the bias to its score.

@@ -149,7 +149,7 @@ int ca_wgmma_holds(size_t local_bytes, size_t groups)
 
 int ca_has_plain_scores(const struct ca_problem *p)
 {
-    return p->normal.softcap == 0.0f && !p->normal.bias && !p->normal.dslopes;
+    return !p->normal.bias && !p->normal.dslopes && !p->normal.score_function;
 }
 
 int ca_mma_one_stage(const struct ca_problem *p)

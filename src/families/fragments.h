@@ -63,7 +63,7 @@ const char *ca_mma_parts_refusal(const struct ca_problem *p);
 /* The same for gradients. */
 const char *ca_mma_gradient_refusal(const struct ca_problem *p);
 
-/* Returns whether gradients need only the weight of a score (WEIGHTS_FIRST in cl/mma). */
+/* Returns whether gradients need only the weight of a score and softcap's derivative (WEIGHTS_FIRST in cl/mma). */
 int ca_has_plain_scores(const struct ca_problem *p);
 
 /* Returns whether local memory has room for the extra data of one tile only: addresses of paged

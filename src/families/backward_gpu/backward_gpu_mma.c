@@ -93,9 +93,10 @@ static size_t needed_registers(const struct ca_problem *p, const size_t *values)
     const int twice = values[INSTRUCTION_INDEX] == CA_WMMA;
     const size_t products = product_words(values);
     const size_t pairs = (p->normal.mask != 0) + (p->normal.bias != 0);
-    const size_t scores =
-        (p->normal.softcap > 0.0f) + (p->normal.alibi != 0) + (p->normal.dropout > 0.0f);
     const int wide = values[M_FRAGMENTS_INDEX] > 1;
+    /* Wide sub-groups need nothing besides for softcap and dropout. */
+    const size_t scores = (!wide && p->normal.softcap > 0.0f) + (p->normal.alibi != 0) +
+                          (!wide && p->normal.dropout > 0.0f);
     const size_t places =
         (p->normal.block_q > 0) + (p->normal.total_q > 0 || p->normal.total_kv > 0);
     const size_t operands = wide ? 62 : 82;

@@ -65,7 +65,11 @@ static int spills(const struct ca_problem *p, const size_t *values)
     const size_t pairs = (p->normal.mask != 0) + (p->normal.bias != 0);
     /* With tiles of 64 streamed rows one of ALiBi, dropout and, with a producer, a packed batch was seen to fit. */
     const size_t few = ca_has_plain_scores(p) && product <= 32 ? 7 : 16;
-    const size_t scores = (p->normal.softcap > 0.0f ? 16 : 0) + (p->normal.alibi ? few : 0) +
+    /* Softcap's derivatives; with a producer tiles of more streamed rows were seen to spill. */
+    const size_t slopes = p->normal.softcap == 0.0f               ? 0
+                          : has_producer(values) && product <= 32 ? 7
+                                                                  : 16;
+    const size_t scores = slopes + (p->normal.alibi ? few : 0) +
                           (p->normal.dropout == 0.0f ? 0
                            : has_producer(values)    ? 7
                                                      : 16);
