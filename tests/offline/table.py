@@ -13,6 +13,8 @@ import os
 import re
 import sys
 
+import inline_assembly
+
 WIDTHS = (16, 8, 4, 2, 1)  # bytes that an item gets of a load
 LEAST_SHARE = {"tgllp": 72}  # of arithmetic in a product's loop: Xe-LP adds up every address
 LEAST_GROUPS = 2
@@ -465,6 +467,11 @@ def read_case(folder, case, source, totals, kept):
     if not kernels:
         totals["broken"] += 1
         print(f"BROKEN it does not compile: case {case.number}, {case.family} {where}", file=sys.stderr)
+    ptx = os.path.join(folder, f"{case.number}.ptx")
+    for statement, mistake in inline_assembly.mistakes_of(ptx) if os.path.exists(ptx) else []:
+        totals["broken"] += 1
+        print(f"BROKEN inline assembly, {mistake}: {' '.join(statement.split())[:200]}: case {case.number}, "
+              f"{case.family} {where}", file=sys.stderr)
     for kernel in kernels:
         items = int(items_of.get(kernel.name, 0))
         if not items:
