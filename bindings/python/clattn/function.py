@@ -137,6 +137,16 @@ class Functions:
             self.all.append(one)
         self._problem = problem
 
+    def with_others(self, score: Any, mask: Any, of: Callable[[], str]) -> "Functions":
+        """The same functions with the arrays and numbers of score and mask, where these are given; of(): the plan's text."""
+        if score is None and mask is None:
+            return self
+        problem, own = c.clattn_problem.from_buffer_copy(self._problem), {one.is_score: one for one in self.all}
+        made = Functions(problem, score or own.get(True), mask or own.get(False))
+        if bytes(problem) != bytes(self._problem):
+            raise InvalidArgument(f"score_mod or mask_mod is of another source than in '{of()}'")
+        return made
+
     def views(self) -> Dict[str, View]:
         found: Dict[str, View] = {}
         for one in self.all:

@@ -8,12 +8,13 @@ import inspect
 from typing import Any, Optional
 
 from . import _declarations as c
-from ._checks import text, whole
+from ._checks import text, whole, whole_within
 from ._library import check, described, load, with_reason
 from ._tensors import Tensor, tensors_of, views_of
 from ._views import DTYPES, packed
 from .context import Compiling, Context, given_context, release_with
 from .errors import InvalidArgument
+from .function import Functions
 from .plan import queue_of, run
 
 # The gradients of parameters are named after them: dw_q, db_o.
@@ -24,13 +25,17 @@ class Multihead:
     """A layer planned for a device. `layer` is its text form, which is described below:
 
         Multihead("layer fwd f32 b2 h12 q128 d64 model=768 packed biases obias")
+
+    `score_mod` and `mask_mod` are as in attention(). Where the text asks for dfunction, it names the function: score={f.name}.
     """
 
-    def __init__(self, layer: str, *, context: Optional[Context] = None, known_only: bool = False, untuned: bool = False):
+    def __init__(self, layer: str, *, context: Optional[Context] = None, known_only: bool = False, untuned: bool = False,
+                 score_mod: Any = None, mask_mod: Any = None):
         self.context = given_context(context)
         lib = load().lib
         self._layer = c.clattn_multihead()
         with_reason(lib.clattn_multihead_parse, text("layer", layer), ctypes.byref(self._layer))
+        self._functions = Functions(self._layer.attention, score_mod, mask_mod)
         flags = (c.PLAN_KNOWN_ONLY if known_only else 0) | (c.PLAN_UNTUNED if untuned else 0)
         handle = ctypes.c_void_p()
         with Compiling():
@@ -43,16 +48,22 @@ class Multihead:
         """layer, steps (a line for each plan inside), num_steps, workspace_bytes, reserve_bytes."""
         return described(load().lib.clattn_multihead_plan_describe, self._handle, c.clattn_multihead_info)
 
-    def execute(self, *, queue: Any = None, dropout_seed: int = 0, dropout_offset: int = 0, **tensors: Any) -> Any:
+    def execute(self, *, queue: Any = None, dropout_seed: int = 0, dropout_offset: int = 0, score_mod: Any = None,
+                mask_mod: Any = None, version: int = 0, **tensors: Any) -> Any:
         """Executes on packed arrays of the names in clattn/multihead.h: x, context, values, w_q, b_q, w_o, bias, mask
         and y; reserve, if training; backward dy, and for the gradients that are wanted dx, dcontext, dvalues, dw_q,
         db_q and so on. Results are written to the arrays given for them. Returns None, or on pyopencl arrays the
-        event of the work."""
+        event of the work. `score_mod`, `mask_mod` and `version` are as in Plan.execute()."""
         backward = self._layer.attention.operation == c.BACKWARD
         struct = c.clattn_multihead_backward_tensors() if backward else c.clattn_multihead_forward_tensors()
         struct.__getattribute__("in").dropout_seed = whole("dropout_seed", dropout_seed) & 0xFFFFFFFFFFFFFFFF
         struct.__getattribute__("in").dropout_offset = whole("dropout_offset", dropout_offset) & 0xFFFFFFFF
         views = views_of(tensors, self._tensors, ("reserve", "workspace"), lambda: str(self.info["layer"]))
+        functions = self._functions.with_others(score_mod, mask_mod, lambda: str(self.info["layer"]))
+        views.update(functions.views())
+        values = functions.values()
+        struct.function_values = None if values is None else ctypes.addressof(values)
+        struct.function_version = whole_within("version", version, 0, 2 ** 64 - 1)
         self.context.handle
         on = queue_of(views, queue)
         written = [name for name in views if name.startswith("d")] if backward else ["y", "weights", "reserve"]

@@ -181,20 +181,10 @@ class Plan:
         `mask_mod` are the plan's functions with other arrays and numbers than those that it was made with; `version` is as
         in attention().
         """
-        views, functions = self._views(tensors), self._functions
-        if score_mod is not None or mask_mod is not None:
-            functions = self._same_functions(score_mod, mask_mod)
-        if functions.all:
-            views.update(functions.views())
+        views, functions = self._views(tensors), self._functions.with_others(score_mod, mask_mod, lambda: self.problem)
+        views.update(functions.views())
         return self._run(views, queue_of(views, queue), dropout_seed, dropout_offset, dropout_place, functions.values(),
                          whole_within("version", version, 0, 2 ** 64 - 1))
-
-    def _same_functions(self, score: Any, mask: Any) -> Functions:
-        problem, own = c.clattn_problem.from_buffer_copy(self._problem), {one.is_score: one for one in self._functions.all}
-        made = Functions(problem, score or own.get(True), mask or own.get(False))
-        if bytes(problem) != bytes(self._problem):
-            raise InvalidArgument(f"score_mod or mask_mod is of another source than in '{self.problem}'")
-        return made
 
     def check_tables(self, *, queue: Any = None, **tensors: Any) -> None:
         """Looks for what is wrong in the integers of a forward execution: lengths, starts, page tables and block lists

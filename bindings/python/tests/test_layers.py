@@ -58,8 +58,32 @@ def test_a_layer_with_a_function_and_its_gradient(rng):
         layer.execute(x=x, y=y, reserve=reserve, **p, **{name: slopes})
         back.execute(x=x, dy=dy, dx=dx, reserve=reserve, **p, **{name: slopes, dname: dslopes})
         found.append((y, dx, dslopes))
-    for one, other in zip(*found):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    f = clattn.score_mod(lambda s, b, h, i, j: s + slopes[h] * (j - i), shape=(2, 4, 5, 5))
+    y, dx, dslopes = np.empty_like(x), np.empty_like(x), np.empty_like(slopes)
+    layer = clattn.Multihead("layer fwd " + text, score_mod=f(**{name: 0 * slopes for name in f.operands}))
+    layer.execute(x=x, y=y, reserve=reserve, score_mod=f, **p)
+    back = clattn.Multihead("layer bwd " + text + f"score={f.name} dfunction", score_mod=f)
+    back.execute(x=x, dy=dy, dx=dx, reserve=reserve, dfunction=dslopes, **p)
+    found.append((y, dx, dslopes))
+    for each in zip(*found):
+        for other in each[1:]:
+            np.testing.assert_allclose(each[0], other, rtol=1e-4, atol=1e-5)
+    with pytest.raises(clattn.InvalidArgument, match="of another source than in 'layer fwd"):
+        layer.execute(x=x, y=y, reserve=reserve, score_mod=lambda s, b, h, i, j: s - j, **p)
+
+
+def test_a_layer_with_a_mask_and_parameters(rng):
+    x, y = rng.normal(size=(2, 5, 24)).astype(np.float32), np.empty((2, 5, 24), np.float32)
+    p = dict(w_q=rng.normal(size=(192, 24)).astype(np.float32) * 0.2, w_o=rng.normal(size=(24, 64)).astype(np.float32) * 0.2)
+    window = clattn.function(name="sliding_window")
+    layer = clattn.Multihead("layer fwd f32 b2 h4 q5 k5 d16 model=24 packed", mask_mod=window(window=2))
+    for width in (2, 3):
+        layer.execute(x=x, y=y, mask_mod=window(window=width), **p)
+        q, k, v = (x @ w.T for w in p["w_q"].reshape(3, 64, 24))
+        heads = [one.reshape(2, 5, 4, 16).transpose(0, 2, 1, 3) for one in (q, k, v)]
+        seen = np.tri(5, dtype=bool) & ~np.tri(5, k=-width, dtype=bool)
+        o = reference(*heads, visible=seen)[0].transpose(0, 2, 1, 3).reshape(2, 5, 64)
+        np.testing.assert_allclose(y, o @ p["w_o"].T, atol=2e-5)
 
 
 def test_a_cache_that_fills_has_one_plan(rng):
