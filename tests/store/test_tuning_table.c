@@ -268,6 +268,35 @@ static void refused(const char *text, size_t bytes, const char *because, const c
                   what);
 }
 
+/* Classes of functions that other processes have made are kept, and do not make a document of none; else such a class is as
+ * any other. */
+Test(tuning_table, functions_that_are_not_known) {
+    static const struct {
+        const char *class;
+        int right;
+    } cases[] = {
+        {"fwd f32 b1 h8 q128 k128 d64 score=mine:0123456789abcdef", 1},
+        {"bwd f32 b1 h8 q128 k128 d64 score=a:0123456789abcdef visible=b/c.cl:fedcba9876543210 "
+         "dfunction",
+         1},
+        {"fwd f32 b1 h8 q128 k128 d64 score=mine:0123456789abcde", 0},
+        {"fwd f32 b1 h8 q128 k128 d64 score=mine:0123456789abcdef0", 0},
+        {"fwd f32 b1 h8 q128 k128 d64 score=mine", 0},
+        {"fwd f32 b1 h8 q-1 k128 d64 score=mine:0123456789abcdef", 0},
+        {"fwd f32 b1 h8 q128 k128 d64 causal=mine:0123456789abcdef", 0},
+    };
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        char *text = changed("fwd f32 b1 h8 q128 k128 d64", cases[n].class), reason[256] = "";
+        struct ca_table table = {NULL, 0};
+        const clattn_status status =
+            ca_table_read(text, strlen(text), &table, reason, sizeof reason);
+        cr_expect_eq(status == CLATTN_SUCCESS, cases[n].right, "%s: %s", cases[n].class, reason);
+        ca_table_free(&table);
+        free(text);
+    }
+}
+
 Test(tuning_table, refuses_what_is_not_right) {
     static const struct {
         const char *from, *to, *because;
