@@ -32,6 +32,10 @@ static const char *const forward_options[] = {
     "kcache=q4_0 vcache=q4_0",
     "kcache=q5_0 vcache=q5_0",
     "kcache=iq4_nl vcache=iq4_nl",
+    "kcache=q4_1 vcache=q4_1",
+    "kcache=q5_1 vcache=q5_1",
+    "kcache=e4m3 vcache=e4m3",
+    "kcache=e5m2 vcache=e5m2",
     "scores=raw",
     "lse scores=mean",
 };

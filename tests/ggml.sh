@@ -151,7 +151,7 @@ ops() {
     done
     unset DIM
     awk -F '","' '!/hsk=/ { next } FILENAME ~ /ops.csv$/ { listed++; next }
-        $5 == 0 { refused++; if ($3 !~ /type_[KV]=(q5_[01]|q4_1|iq4_nl|q[12]_0)/) wrong++; next }
+        $5 == 0 { refused++; if ($3 !~ /type_[KV]=q[12]_0/) wrong++; next }
         $6 != "" { bad++; next } { good++ }
         END {
             left = listed - good - refused - bad

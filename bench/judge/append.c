@@ -99,8 +99,9 @@ static void quantize(clattn_cache cache, struct bounded *block)
     for (int n = 0; n < VALUE_BLOCK; n++)
         most = fmax(most, fabs(block[n].value) + block[n].bound);
     for (int n = 0; n < VALUE_BLOCK; n++)
-        block[n].bound +=
-            most * 1.001 * value_block_error(cache) + fabs(block[n].value) * 0x1p-10 + 0x1p-24;
+        block[n].bound += most * 1.001 * value_block_error(cache) + fabs(block[n].value) * 0x1p-10 +
+                          (value_has_offset(cache) ? most * 0x1p-11 : 0.0) +
+                          (value_has_scale(cache) ? 0x1p-24 : 0x1p-10);
 }
 
 /* Token (b, i) of head h, with its columns as they are read back. */

@@ -125,6 +125,31 @@ static double five_bits_less_16(unsigned code)
     return code - 16.0;
 }
 
+static double as_it_is(unsigned code)
+{
+    return code;
+}
+
+/* Floats of 8 bits: a significand of `digits` bits behind a leading one, which the smallest do not have. */
+static double small_float(unsigned code, int digits, int bias)
+{
+    const int exponent = (int)(code & 127) >> digits, rest = (int)(code & ((1u << digits) - 1));
+    const double magnitude = exponent == 0 ? ldexp(rest, 1 - bias - digits)
+                                           : ldexp(1.0 + ldexp(rest, -digits), exponent - bias);
+
+    return code < 128 ? magnitude : -magnitude;
+}
+
+static double e4m3(unsigned code)
+{
+    return (code & 127) == 127 ? (double)NAN : small_float(code, 3, 7);
+}
+
+static double e5m2(unsigned code)
+{
+    return half_to_double((uint16_t)(code << 8));
+}
+
 static double of_sixteen(unsigned code)
 {
     static const int numbers[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -133,17 +158,22 @@ static double of_sixteen(unsigned code)
     return numbers[code];
 }
 
-/* A binary16 scale, then the codes: bytes, or half bytes, of which the low ones come first. With 5 bits, the fifth of
- * each code, from the lowest bit of four bytes on, lie between the scale and the half bytes. */
+/* A binary16 scale, in some formats none or also a binary16 offset, then the codes: bytes, or half bytes, of which the low ones come
+ * first. With 5 bits, the fifth of each code, from the lowest bit of four bytes on, lie before the half bytes. */
 static const struct block_format {
     double (*number)(unsigned code);
     unsigned bits;
     double largest, error;
+    bool has_offset, has_no_scale;
 } block_formats[] = {
     [CLATTN_CACHE_Q8_0] = {signed_byte, 8, 128.0, 0.5 / 127.0},
     [CLATTN_CACHE_Q4_0] = {nibble_less_8, 4, 8.0, 1.0 / 8.0},
     [CLATTN_CACHE_Q5_0] = {five_bits_less_16, 5, 16.0, 1.0 / 16.0},
     [CLATTN_CACHE_IQ4_NL] = {of_sixteen, 4, 127.0, 0.25},
+    [CLATTN_CACHE_Q4_1] = {as_it_is, 4, 15.0, 1.0 / 15.0, true},
+    [CLATTN_CACHE_Q5_1] = {as_it_is, 5, 31.0, 1.0 / 31.0, true},
+    [CLATTN_CACHE_E4M3] = {e4m3, 8, 448.0, 1.0 / 16.0, .has_no_scale = true},
+    [CLATTN_CACHE_E5M2] = {e5m2, 8, 57344.0, 1.0 / 8.0, .has_no_scale = true},
 };
 
 bool value_in_blocks(clattn_cache cache)
@@ -152,14 +182,27 @@ bool value_in_blocks(clattn_cache cache)
            block_formats[cache].number != NULL;
 }
 
+bool value_has_scale(clattn_cache cache)
+{
+    return !block_formats[cache].has_no_scale;
+}
+
+bool value_has_offset(clattn_cache cache)
+{
+    return block_formats[cache].has_offset;
+}
+
 size_t value_block_bytes(clattn_cache cache)
 {
-    return 2 + block_formats[cache].bits * VALUE_BLOCK / 8;
+    return (block_formats[cache].has_no_scale ? 0
+            : block_formats[cache].has_offset ? 4
+                                              : 2) +
+           block_formats[cache].bits * VALUE_BLOCK / 8;
 }
 
 double value_block_largest(clattn_cache cache)
 {
-    return block_formats[cache].largest;
+    return block_formats[cache].largest * (block_formats[cache].has_offset ? 2.0 : 1.0);
 }
 
 double value_block_error(clattn_cache cache)
@@ -172,15 +215,20 @@ double value_get_quantized(clattn_cache cache, const void *data, size_t n)
     const struct block_format *format = &block_formats[cache];
     const unsigned char *block =
         (const unsigned char *)data + n / VALUE_BLOCK * value_block_bytes(cache);
+    if (format->has_no_scale)
+        return format->number(block[n % VALUE_BLOCK]);
     const double scale = half_to_double((uint16_t)(block[0] | block[1] << 8));
+    const double offset =
+        format->has_offset ? half_to_double((uint16_t)(block[2] | block[3] << 8)) : 0.0;
+    const unsigned char *codes = block + (format->has_offset ? 4 : 2);
     const size_t at = n % VALUE_BLOCK;
 
     if (format->bits == 8)
-        return scale * format->number(block[2 + at]);
+        return (double)(float)(scale * format->number(codes[at]) + offset);
     const unsigned char *halves = block + value_block_bytes(cache) - VALUE_BLOCK / 2;
     const unsigned low = at < 16 ? halves[at] & 15u : halves[at - 16] >> 4;
-    return scale *
-           format->number(format->bits == 5 ? low + (block[2 + at / 8] >> at % 8 & 1) * 16 : low);
+    const unsigned code = format->bits == 5 ? low + (codes[at / 8] >> at % 8 & 1) * 16u : low;
+    return (double)(float)(scale * format->number(code) + offset);
 }
 
 clattn_dtype value_dtype(clattn_cache cache, clattn_dtype dtype)

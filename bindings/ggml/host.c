@@ -59,13 +59,9 @@ static const struct {
 static const struct {
     enum ggml_type type;
     const char *name;
-} types[] = {{GGML_TYPE_F32, "f32"},
-             {GGML_TYPE_F16, "f16"},
-             {GGML_TYPE_BF16, "bf16"},
-             {GGML_TYPE_Q8_0, "q8_0"},
-             {GGML_TYPE_Q4_0, "q4_0"},
-             {GGML_TYPE_Q5_0, "q5_0"},
-             {GGML_TYPE_IQ4_NL, "iq4_nl"}};
+} types[] = {{GGML_TYPE_F32, "f32"},       {GGML_TYPE_F16, "f16"},   {GGML_TYPE_BF16, "bf16"},
+             {GGML_TYPE_Q8_0, "q8_0"},     {GGML_TYPE_Q4_0, "q4_0"}, {GGML_TYPE_Q5_0, "q5_0"},
+             {GGML_TYPE_IQ4_NL, "iq4_nl"}, {GGML_TYPE_Q4_1, "q4_1"}, {GGML_TYPE_Q5_1, "q5_1"}};
 
 static bool suits(const struct host *host, char sentence[SENTENCE_BYTES])
 {

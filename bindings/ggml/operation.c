@@ -17,13 +17,11 @@ static const struct {
     enum ggml_type type;
     clattn_cache cache;
     size_t unit_bytes; /* 0: of a block, which the library knows. */
-} formats[] = {{GGML_TYPE_F32, CLATTN_CACHE_F32, 4},
-               {GGML_TYPE_F16, CLATTN_CACHE_F16, 2},
-               {GGML_TYPE_BF16, CLATTN_CACHE_BF16, 2},
-               {GGML_TYPE_Q8_0, CLATTN_CACHE_Q8_0, 0},
-               {GGML_TYPE_Q4_0, CLATTN_CACHE_Q4_0, 0},
-               {GGML_TYPE_Q5_0, CLATTN_CACHE_Q5_0, 0},
-               {GGML_TYPE_IQ4_NL, CLATTN_CACHE_IQ4_NL, 0}};
+} formats[] = {{GGML_TYPE_F32, CLATTN_CACHE_F32, 4},       {GGML_TYPE_F16, CLATTN_CACHE_F16, 2},
+               {GGML_TYPE_BF16, CLATTN_CACHE_BF16, 2},     {GGML_TYPE_Q8_0, CLATTN_CACHE_Q8_0, 0},
+               {GGML_TYPE_Q4_0, CLATTN_CACHE_Q4_0, 0},     {GGML_TYPE_Q5_0, CLATTN_CACHE_Q5_0, 0},
+               {GGML_TYPE_IQ4_NL, CLATTN_CACHE_IQ4_NL, 0}, {GGML_TYPE_Q4_1, CLATTN_CACHE_Q4_1, 0},
+               {GGML_TYPE_Q5_1, CLATTN_CACHE_Q5_1, 0}};
 
 static const char *set_format(const struct ggml_tensor *tensor, struct operand *operand,
                               clattn_cache *cache)

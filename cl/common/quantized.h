@@ -3,7 +3,7 @@
  *
  * K_CACHE and V_CACHE are the storage of k and v: 0, or the number of a format of blocks
  * (src/problem/formats.def). Positions count values, as in other tensors: rows start at multiples
- * of 32. Blocks are aligned to 2 bytes only. Values are exact in f32. */
+ * of 32. Blocks are aligned to 2 bytes only. Values are exact in f32, but rounded once where their format has an offset. */
 #pragma once
 #include "common/common.h"
 #include "formats/blocks.h"
@@ -36,7 +36,35 @@ static inline const __global void *element_at(const int cache, const int dtype,
 
 static inline float block_scale(const int cache, const __global uchar *block)
 {
-    return vload_half(0, (const __global half *)(block + scale_at(cache)));
+    const int at = layout_of(cache).scale;
+
+    return at < 0 ? 1.0f : vload_half(0, (const __global half *)(block + at));
+}
+
+/* 0 where the format has none. */
+static inline float block_offset(const int cache, const __global uchar *block)
+{
+    const int at = layout_of(cache).offset;
+
+    return at ? vload_half(0, (const __global half *)(block + at)) : 0.0f;
+}
+
+/* The values of numbers in a block. */
+static inline float value_of_number(const int cache, const __global uchar *block,
+                                    const float number)
+{
+    if (layout_of(cache).offset)
+        return fma(number, block_scale(cache, block), block_offset(cache, block));
+    return block_scale(cache, block) * number;
+}
+
+static inline float4 values_of_numbers(const int cache, const __global uchar *block,
+                                       const float4 numbers)
+{
+    if (layout_of(cache).offset)
+        return fma(numbers, (float4)(block_scale(cache, block)),
+                   (float4)(block_offset(cache, block)));
+    return block_scale(cache, block) * numbers;
 }
 
 /* The fifth bits of a block's codes, that of value n in bit n; 0 if its format has none. */
@@ -61,9 +89,9 @@ static inline float quantized1(const int cache, const __global uchar *row, const
     const __global uchar *block = format_block(cache, row, d);
     const int n = d & 31;
 
-    return block_scale(cache, block) *
-           number_of_code(cache, block[codes_at(cache) + code_byte(cache, n)], code_shift(cache, n),
-                          fifth_bits(cache, block) >> n & 1);
+    return value_of_number(cache, block,
+                           number_of_code(cache, block[codes_at(cache) + code_byte(cache, n)],
+                                          code_shift(cache, n), fifth_bits(cache, block) >> n & 1));
 }
 
 /* Value d of the row of k, or of v, that starts at n. If the tensor is not quantized, d is an
@@ -92,9 +120,10 @@ static inline float4 quantized4(const int cache, const __global uchar *row, cons
     const __global uchar *block = format_block(cache, row, d);
     const int n = d & 31;
 
-    return block_scale(cache, block) *
-           numbers_of_four(cache, vload4(0, block + codes_at(cache) + code_byte(cache, n)),
-                           code_shift(cache, n), fifth_bits(cache, block) >> n);
+    return values_of_numbers(
+        cache, block,
+        numbers_of_four(cache, vload4(0, block + codes_at(cache) + code_byte(cache, n)),
+                        code_shift(cache, n), fifth_bits(cache, block) >> n));
 }
 
 /* The address of the codes of value d of a block, for d a multiple of 4; two words hold four
@@ -105,7 +134,7 @@ static inline const __global ushort *words_at(const int cache, const __global uc
     return (const __global ushort *)(block + codes_at(cache) + code_byte(cache, d));
 }
 
-/* Values d .. d + 3 of a block without their scale; fifth are the block's fifth bits. */
+/* The numbers of values d .. d + 3 of a block; fifth are the block's fifth bits. */
 INLINE float4 numbers4_of_words(const int cache, const ushort2 words, const uint fifth, const int d)
 {
     return numbers_of_four(cache, as_uchar4(words), code_shift(cache, d), fifth >> (d & 31));
@@ -118,6 +147,6 @@ INLINE float4 quantized4_by_words(const int cache, const __global uchar *row, co
     const __global uchar *block = row + (d >> 5) * BLOCK_BYTES(cache);
     const __global ushort *p = words_at(cache, block, d);
 
-    return block_scale(cache, block) *
-           numbers4_of_words(cache, (ushort2)(p[0], p[1]), fifth_bits(cache, block), d);
+    return values_of_numbers(
+        cache, block, numbers4_of_words(cache, (ushort2)(p[0], p[1]), fifth_bits(cache, block), d));
 }

@@ -12,8 +12,7 @@ static inline lanes numbers_of_vector(const int format, const VECTOR(uchar) byte
     return 0.0f;
 }
 
-/* Values d .. d + SIMD_WIDTH - 1 of a row, for d a multiple of SIMD_WIDTH, without their block's
- * scale. */
+/* The numbers of values d .. d + SIMD_WIDTH - 1 of a row, for d a multiple of SIMD_WIDTH. */
 INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const int d)
 {
     const __global uchar *block = row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
@@ -23,14 +22,26 @@ INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const i
                              code_shift(cache, n), fifth_bits(cache, block) >> n);
 }
 
+/* The values of these numbers of a block with this scale and offset. */
+INLINE lanes scaled_lanes(const int cache, const lanes numbers, const float scale,
+                          const float offset)
+{
+    if (layout_of(cache).offset)
+        return fma(numbers, (lanes)(scale), (lanes)(offset));
+    return layout_of(cache).scale < 0 ? numbers : numbers * scale;
+}
+
 #if STAGED
 INLINE void stage_quantized(const int cache, float *to, const __global uchar *row, const int dim)
 {
     for (int d = 0; d < dim; d += BLOCK_VALUES) {
-        const float scale = block_scale(cache, row + d / BLOCK_VALUES * BLOCK_BYTES(cache));
+        const __global uchar *block = row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
+        const float scale = block_scale(cache, block), offset = block_offset(cache, block);
         UNROLL
-        for (int c = 0; c < BLOCK_VALUES; c += SIMD_WIDTH)
-            VECTOR(vstore)(quantized_lanes(cache, row, d + c) * scale, 0, to + d + c);
+        for (int c = 0; c < BLOCK_VALUES; c += SIMD_WIDTH) {
+            const lanes x = scaled_lanes(cache, quantized_lanes(cache, row, d + c), scale, offset);
+            VECTOR(vstore)(x, 0, to + d + c);
+        }
     }
 }
 
@@ -54,14 +65,14 @@ INLINE void stage_value(float *to, const __global v_storage *row, const long ste
 }
 #endif
 
-/* Loads the scales of count rows, row_step bytes apart, of `blocks` (constant) blocks: the scale of
- * block c of row n goes to c * room + n. room (constant) is a multiple of SIMD_WIDTH; the last row
+/* Loads the scales of count rows, row_step bytes apart, of `blocks` (constant) blocks, or with another `place` (constant)
+ * in blocks the offsets: the scale of block c of row n goes to c * room + n. room (constant) is a multiple of SIMD_WIDTH; the last row
  * is repeated. Single halves are slow to convert on CPUs, so vectors are converted; these are made
  * of words, since compilers assemble vectors of halves slowly. listed: null, or the address of each
  * row. */
-INLINE void load_scales(const int cache, const __global uchar *rows, const long row_step,
-                        const __global uchar *const *listed, const int count, const int blocks,
-                        const int room, float *scales)
+INLINE void load_scales(const int cache, const int place, const __global uchar *rows,
+                        const long row_step, const __global uchar *const *listed, const int count,
+                        const int blocks, const int room, float *scales)
 {
     for (int n0 = 0; n0 < count; n0 += SIMD_WIDTH) {
         const __global uchar *row[SIMD_WIDTH];
@@ -76,11 +87,25 @@ INLINE void load_scales(const int cache, const __global uchar *rows, const long 
             UNROLL
             for (int n = 0; n < SIMD_WIDTH; n++) {
                 const ulong half_bits =
-                    *(const __global ushort *)(row[n] + c * BLOCK_BYTES(cache) + scale_at(cache));
+                    *(const __global ushort *)(row[n] + c * BLOCK_BYTES(cache) + place);
                 fours[n / 4] =
                     as_ushort4((n % 4 ? as_ulong(fours[n / 4]) : 0) | half_bits << n % 4 * 16);
             }
             VECTOR(vstore)(VECTOR(vload_half)(0, (const half *)&halves), 0, scales + c * room + n0);
         }
     }
+}
+
+/* Loads the scales of rows, and after room * blocks floats their offsets, where the format has them. */
+INLINE void load_factors(const int cache, const __global uchar *rows, const long row_step,
+                         const __global uchar *const *listed, const int count, const int blocks,
+                         const int room, float *factors)
+{
+    const struct block_layout layout = layout_of(cache);
+
+    if (layout.scale >= 0)
+        load_scales(cache, layout.scale, rows, row_step, listed, count, blocks, room, factors);
+    if (layout.offset)
+        load_scales(cache, layout.offset, rows, row_step, listed, count, blocks, room,
+                    factors + room * blocks);
 }

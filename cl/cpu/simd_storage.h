@@ -13,34 +13,12 @@
 
 /* PoCL 3.1's vload_half faults on unaligned halves, and its conversions do not read memory. Halves
  * are therefore read by vload where the conversion can be named. */
-#if SIMD_WIDTH == 16 && HAS_INTRINSIC(__builtin_ia32_vcvtph2ps512_mask) && defined(__AVX512F__)
 INLINE lanes load_halves(const __global ushort *p)
 {
-    enum { ALL = 0xffff, CURRENT = 4 }; /* immediates of the instruction */
-    const short16 x = as_short16(vload16(0, p));
-
-    return __builtin_ia32_vcvtph2ps512_mask(x, (lanes)(0.0f), ALL, CURRENT);
-}
-#elif SIMD_WIDTH >= 8 && HAS_INTRINSIC(__builtin_ia32_vcvtph2ps256) && defined(__F16C__)
-INLINE float8 load_8_halves(const __global ushort *p)
-{
-    return __builtin_ia32_vcvtph2ps256(as_short8(vload8(0, p)));
-}
-
-INLINE lanes load_halves(const __global ushort *p)
-{
-#if SIMD_WIDTH == 16
-    return (lanes)(load_8_halves(p), load_8_halves(p + 8));
-#else
-    return load_8_halves(p);
-#endif
-}
-#else
-INLINE lanes load_halves(const __global ushort *p)
-{
+    if (CONVERTS_HALVES)
+        return lanes_of_halves(VECTOR(vload)(0, p));
     return VECTOR(vload_half)(0, (const __global half *)p);
 }
-#endif
 
 #if SIMD_WIDTH == 16
 #define STORE_HALVES vstore_half16_rte

@@ -49,7 +49,7 @@ struct key_range {
     const __global v_storage *v;
     long k_row, v_row; /* steps from one row to the next */
     long left;
-    float *v_scales; /* [block][BLOCK_N] */
+    float *v_scales; /* [block][BLOCK_N], then as many offsets if the format has them */
 #if KV_HEADS > 1
     long k_head, v_head; /* steps from one kv head to the next */
     int head;            /* the current one of the work-item's kv heads */
@@ -155,30 +155,45 @@ INLINE lanes new_columns(const lanes x, const int dim, const int n)
     return COUNT_UP < (float)repeated ? (lanes)(0.0f) : x;
 }
 
-/* Returns vector c of the values of a key, without the scale of its block. */
-INLINE lanes unscaled_columns(const struct arguments *args, const __global v_storage *row,
-                              const int c)
+/* Vector d of key n of a tile, from its numbers and the tile's scales and offsets (load_factors()). */
+INLINE lanes columns_of_numbers(const int cache, const int dim, const lanes numbers,
+                                const float *scales, const int n, const int d)
 {
-#if V_CACHE
-    return quantized_lanes(V_CACHE, row, c * SIMD_WIDTH);
-#else
-    return load_value_columns(row, v_step(args), DIM_V, c);
-#endif
+    const int at = d * SIMD_WIDTH / BLOCK_VALUES * BLOCK_N + n;
+
+    if (CA_SCALE_AT(cache) < 0)
+        return numbers;
+    return scaled_lanes(cache, numbers, scales[at],
+                        CA_OFFSET_AT(cache) ? scales[BLOCKS(dim) * BLOCK_N + at] : 0.0f);
 }
 
+/* Returns vector c of the values of key n. */
 INLINE lanes value_columns(const struct arguments *args, const struct key_range keys, const int n,
                            const int c)
 {
-    const lanes x = unscaled_columns(args, V_ROW(keys, n), c);
+#if V_CACHE
+    return columns_of_numbers(V_CACHE, DIM_V,
+                              quantized_lanes(V_CACHE, V_ROW(keys, n), c * SIMD_WIDTH),
+                              keys.v_scales, n, c);
+#else
+    return load_value_columns(V_ROW(keys, n), v_step(args), DIM_V, c);
+#endif
+}
 
-    return V_CACHE ? x * keys.v_scales[c * SIMD_WIDTH / BLOCK_VALUES * BLOCK_N + n] : x;
+/* Returns the same without the scale of its block, where weights are multiplied with it. */
+INLINE lanes unscaled_columns(const struct arguments *args, const struct key_range keys,
+                              const int n, const int c)
+{
+    if (CA_ONLY_SCALED(V_CACHE))
+        return quantized_lanes(V_CACHE, (const __global uchar *)V_ROW(keys, n), c * SIMD_WIDTH);
+    return value_columns(args, keys, n, c);
 }
 
 INLINE void load_value_scales(const struct key_range keys, const int count)
 {
 #if V_CACHE
-    load_scales(V_CACHE, keys.v, keys.v_row, V_LIST(keys), count, BLOCKS(DIM_V), BLOCK_N,
-                keys.v_scales);
+    load_factors(V_CACHE, keys.v, keys.v_row, V_LIST(keys), count, BLOCKS(DIM_V), BLOCK_N,
+                 keys.v_scales);
 #endif
 }
 

@@ -11,16 +11,16 @@
 #else
 /* The number of register tiles in a tile of values. */
 #define PV_TILES (BLOCK_M / PV_ROWS * ((VECTORS(DIM_V) + PV_VECTORS - 1) / PV_VECTORS))
-/* The index of the weights of row r for vector c0 + c of the values: if v is quantized, there is a
- * copy for each block, times its scale. */
+/* The index of the weights of row r for vector c0 + c of the values: if blocks of v have a scale and no offset, there is
+ * a copy for each block, times its scale. */
 #define WEIGHTS_OF(r, c0, c) (((r)*WEIGHT_BLOCKS + BLOCK_OF(c0, c)) * BLOCK_N)
 /* The block of vector c0 + c, written so that compilers see it as the block of c0 plus a constant.
  * */
 #if PV_VECTORS * SIMD_WIDTH % CA_BLOCK_VALUES
-#define BLOCK_OF(c0, c) (V_CACHE ? ((c0) + (c)) * SIMD_WIDTH / BLOCK_VALUES : 0)
+#define BLOCK_OF(c0, c) (WEIGHT_BLOCKS > 1 ? ((c0) + (c)) * SIMD_WIDTH / BLOCK_VALUES : 0)
 #else
 #define BLOCK_OF(c0, c)                                                                            \
-    (V_CACHE ? (c0)*SIMD_WIDTH / BLOCK_VALUES + (c)*SIMD_WIDTH / BLOCK_VALUES : 0)
+    (WEIGHT_BLOCKS > 1 ? (c0)*SIMD_WIDTH / BLOCK_VALUES + (c)*SIMD_WIDTH / BLOCK_VALUES : 0)
 #endif
 /* The number of keys of a register tile between two prefetches of later keys; split_qk.h has the
  * same for values. */
@@ -29,10 +29,10 @@
 /* 1 if values are staged as f32 for the next rows. */
 #define STAGE_V (STAGED && BLOCK_M > PV_ROWS)
 
-/* One key's step of add_tile_columns(). */
+/* The step of add_tile_columns() for key n. */
 INLINE void add_key(const int first, const int vectors, const struct arguments *args,
-                    const __global v_storage *row, const int c0, const float *p, lanes *staged,
-                    lanes sum[PV_ROWS][PV_VECTORS])
+                    const struct key_range keys, const int n, const int c0, const float *p,
+                    lanes *staged, lanes sum[PV_ROWS][PV_VECTORS])
 {
     lanes y[PV_VECTORS];
 
@@ -42,10 +42,10 @@ INLINE void add_key(const int first, const int vectors, const struct arguments *
             continue;
 #if STAGE_V
         if (first)
-            staged[c] = unscaled_columns(args, row, c0 + c);
+            staged[c] = unscaled_columns(args, keys, n, c0 + c);
         y[c] = staged[c];
 #else
-        y[c] = unscaled_columns(args, row, c0 + c);
+        y[c] = unscaled_columns(args, keys, n, c0 + c);
 #endif
     }
     UNROLL
@@ -53,7 +53,7 @@ INLINE void add_key(const int first, const int vectors, const struct arguments *
         UNROLL
         for (int c = 0; c < PV_VECTORS; c++)
             if (c < vectors)
-                sum[r][c] = fma((lanes)(p[WEIGHTS_OF(r, c0, c)]), y[c], sum[r][c]);
+                sum[r][c] = fma((lanes)(p[WEIGHTS_OF(r, c0, c) + n]), y[c], sum[r][c]);
     }
 }
 
@@ -79,13 +79,12 @@ INLINE void add_tile_columns(const int first, const int index, const int vectors
         if (n % PV_PREFETCH_KEYS == 0)
             prefetch_keys(args, keys, index * PV_PREFETCHES + n / PV_PREFETCH_KEYS,
                           PV_TILES * PV_PREFETCHES);
-        add_key(first, vectors, args, V_ROW(keys, n), c0, p + n, staged + n * PV_VECTORS, sum);
-        add_key(first, vectors, args, V_ROW(keys, n + 1), c0, p + n + 1,
-                staged + (n + 1) * PV_VECTORS, sum);
+        add_key(first, vectors, args, keys, n, c0, p, staged + n * PV_VECTORS, sum);
+        add_key(first, vectors, args, keys, n + 1, c0, p, staged + (n + 1) * PV_VECTORS, sum);
     }
     if (count % 2)
-        add_key(first, vectors, args, V_ROW(keys, count - 1), c0, p + count - 1,
-                staged + (count - 1) * PV_VECTORS, sum);
+        add_key(first, vectors, args, keys, count - 1, c0, p, staged + (count - 1) * PV_VECTORS,
+                sum);
     UNROLL
     for (int r = 0; r < PV_ROWS; r++) {
         UNROLL
@@ -112,7 +111,7 @@ INLINE void add_columns_of_rows(const int vectors, const struct arguments *args,
                          p + WEIGHTS_OF(r, 0, 0), staged, o + r * VECTORS(DIM_V));
 }
 
-#if V_CACHE
+#if CA_ONLY_SCALED(V_CACHE)
 /* Computes WEIGHTS_OF(): the weights p of a row times the scales of each block of the values. */
 INLINE void scale_weights(const int count, const lanes *p, const lanes *scales, lanes *scaled)
 {
@@ -132,7 +131,7 @@ NOINLINE void multiply_pv(const struct arguments *restrict args, const struct ke
 {
     const int rest = VECTORS(DIM_V) % PV_VECTORS, whole = VECTORS(DIM_V) - rest;
 
-#if V_CACHE
+#if CA_ONLY_SCALED(V_CACHE)
     for (int r = 0; r < rows; r++)
         scale_weights(count, (const lanes *)(p + r * BLOCK_N), (const lanes *)keys.v_scales,
                       scaled + WEIGHTS_OF(r, 0, 0) / SIMD_WIDTH);

@@ -123,7 +123,7 @@ INLINE lanes repeat_fours(const float4 x)
 /* Stages a tile of count keys as f32, in groups of QK_KEYS, the last key repeated: vector d of the
  * group's key n is at d * QK_KEYS + n. Staging runs ahead of the loads: a load of a few columns of
  * a stored vector waits until the store has reached L1. If quantized keys are converted on load,
- * only their scales are staged: that of block c of key n is float c * BLOCK_N + n. */
+ * only their scales are staged: that of block c of key n is float c * BLOCK_N + n. Offsets follow the scales. */
 NOINLINE void stage_keys(const struct arguments *restrict args, const struct key_range keys,
                          const int count, lanes *staged)
 {
@@ -133,8 +133,8 @@ NOINLINE void stage_keys(const struct arguments *restrict args, const struct key
 #else
     lanes *scales = staged;
 #endif
-    load_scales(K_CACHE, keys.k, keys.k_row, K_LIST(keys), count, BLOCKS(DIM_QK), BLOCK_N,
-                (float *)scales);
+    load_factors(K_CACHE, keys.k, keys.k_row, K_LIST(keys), count, BLOCKS(DIM_QK), BLOCK_N,
+                 (float *)scales);
 #endif
 #if STAGES_K
     for (int n = 0; n < (count + QK_KEYS - 1) / QK_KEYS * QK_KEYS; n++) {
@@ -145,8 +145,8 @@ NOINLINE void stage_keys(const struct arguments *restrict args, const struct key
         for (int d = 0; d < VECTORS(DIM_QK); d++) {
 #if K_CACHE
             to[d * QK_KEYS] =
-                quantized_lanes(K_CACHE, row, d * SIMD_WIDTH) *
-                ((const float *)scales)[d * SIMD_WIDTH / BLOCK_VALUES * BLOCK_N + key];
+                columns_of_numbers(K_CACHE, DIM_QK, quantized_lanes(K_CACHE, row, d * SIMD_WIDTH),
+                                   (const float *)scales, key, d);
 #else
             to[d * QK_KEYS] =
                 new_columns(load_key_columns(row, k_step(args), DIM_QK, d), DIM_QK, d);
@@ -163,8 +163,8 @@ INLINE lanes key_columns(const struct arguments *args, const __global k_storage 
                          const int d, const float *scales)
 {
 #if K_CACHE
-    return quantized_lanes(K_CACHE, row, d * SIMD_WIDTH) *
-           scales[d * SIMD_WIDTH / BLOCK_VALUES * BLOCK_N + n];
+    return columns_of_numbers(K_CACHE, DIM_QK, quantized_lanes(K_CACHE, row, d * SIMD_WIDTH),
+                              scales, n, d);
 #else
     return new_columns(load_key_columns(row, k_step(args), DIM_QK, d), DIM_QK, d);
 #endif

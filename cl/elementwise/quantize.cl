@@ -35,8 +35,9 @@ __kernel void quantize(const long4 size, const long4 from_stride, const long4 to
     const long place = to + b * to_stride.x + h * to_stride.y + s * to_stride.z + d;
     __global uchar *const block = blocks + (place >> 5) * BLOCK_BYTES(format);
     __global uchar *const codes = block + codes_at(format);
-    __global ushort *const scale_place = (__global ushort *)(block + scale_at(format));
-    float x[VALUES], as_read[VALUES], most = 0.0f, peak = 0.0f;
+    const struct block_layout layout = layout_of(format);
+    float x[VALUES], as_read[VALUES], most = 0.0f, peak = 0.0f, least = INFINITY,
+                                      greatest = -INFINITY;
     bool finite = true;
 
     if (b >= size.x)
@@ -46,22 +47,34 @@ __kernel void quantize(const long4 size, const long4 from_stride, const long4 to
         finite = finite && x[c] - x[c] == 0.0f;
         peak = fabs(x[c]) > most ? x[c] : peak;
         most = fmax(most, fabs(x[c]));
+        least = fmin(least, x[c]);
+        greatest = fmax(greatest, x[c]);
     }
-    float scale = scale_of_block(format, made_of_peak(format) ? peak : most);
+    if (layout.scale < 0) {
+        for (int c = 0; c < VALUES; c++)
+            codes[c] = (uchar)code_of_value(format, x[c]);
+        return;
+    }
+    const struct range range = range_of(least, greatest);
+    float scale = scale_of_block(format, layout.offset          ? range.above
+                                         : made_of_peak(format) ? peak
+                                                                : most);
     const bool zeros = !finite || fabs(scale) < LEAST_SCALE;
     const float factor = zeros ? 0.0f : reciprocal(scale);
     for (int c = 0; c < VALUES; c++)
-        x[c] = zeros ? 0.0f : x[c] * factor;
-    if (layout_of(format).fits && !zeros) {
+        x[c] = zeros ? 0.0f : less_offset(layout, x[c], range) * factor;
+    if (layout.fits && !zeros) {
         uchar all[VALUES];
         for (int c = 0; c < VALUES; c++)
             all[c] = (uchar)code_of_value(format, x[c]);
         scale = fitted_scale(format, as_read, all, most);
     }
+    if (layout.offset)
+        vstore_half_rte(finite ? range.least : 0.0f, 0, (__global half *)(block + layout.offset));
     if (finite)
-        vstore_half_rte(scale, 0, (__global half *)scale_place);
+        vstore_half_rte(scale, 0, (__global half *)(block + layout.scale));
     else
-        *scale_place = 0x7e00;
+        *(__global ushort *)(block + layout.scale) = 0x7e00;
     if (bits_of_codes(format) == 8) {
         for (int c = 0; c < VALUES; c++)
             codes[c] = (uchar)code_of_value(format, x[c]);

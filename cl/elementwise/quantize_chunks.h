@@ -50,6 +50,29 @@ INLINE float most_of_chunk(const lanes *x, bool *finite)
     return max_lanes(most, 0.0f);
 }
 
+INLINE struct range range_of_chunk(const lanes *x)
+{
+    lanes least = x[0], greatest = x[0];
+
+    UNROLL
+    for (int v = 1; v < VECTORS; v++) {
+        least = x[v] < least ? x[v] : least;
+        greatest = x[v] > greatest ? x[v] : greatest;
+    }
+    return range_of(-max_lanes(-least, -INFINITY), max_lanes(greatest, -INFINITY));
+}
+
+/* less_offset() of lanes. */
+INLINE lanes lanes_less_offset(const struct block_layout layout, const lanes x,
+                               const struct range range)
+{
+    const lanes above = x - range.least, most = (lanes)(FLT_MAX);
+
+    if (!layout.offset)
+        return x;
+    return above < most ? above : most;
+}
+
 /* The fifth bits of the lanes' codes, that of lane n in bit n. */
 INLINE uint fifth_of_lanes(const ints codes)
 {
@@ -67,8 +90,16 @@ INLINE uint fifth_of_lanes(const ints codes)
 INLINE void store_block(const int format, lanes *x, __global uchar *block)
 {
     __global uchar *const codes = block + codes_at(format);
+    const struct block_layout layout = layout_of(format);
+    if (layout.scale < 0) {
+        UNROLL
+        for (int v = 0; v < VECTORS; v++)
+            store_bytes(codes_of_values(format, x[v]), codes + v * SIMD_WIDTH);
+        return;
+    }
     bool finite;
     const float most = most_of_chunk(x, &finite);
+    const struct range range = layout.offset ? range_of_chunk(x) : (struct range){0.0f, 0.0f};
     float peak = 0.0f, all[CHUNK];
     if (made_of_peak(format)) {
         for (int v = 0; v < VECTORS; v++)
@@ -76,20 +107,24 @@ INLINE void store_block(const int format, lanes *x, __global uchar *block)
         for (int n = CHUNK - 1; n >= 0; n--)
             peak = fabs(all[n]) == most ? all[n] : peak;
     }
-    float scale = scale_of_block(format, made_of_peak(format) ? peak : most);
+    float scale = scale_of_block(format, layout.offset          ? range.above
+                                         : made_of_peak(format) ? peak
+                                                                : most);
     const bool zeros = !finite || fabs(scale) < LEAST_SCALE;
     const float factor = zeros ? 0.0f : reciprocal(scale);
     UNROLL
     for (int v = 0; v < VECTORS; v++)
-        x[v] = zeros ? (lanes)(0.0f) : x[v] * factor;
-    if (layout_of(format).fits && !zeros) { /* a format of the peak: `all` has the values */
+        x[v] = zeros ? (lanes)(0.0f) : lanes_less_offset(layout, x[v], range) * factor;
+    if (layout.fits && !zeros) { /* a format of the peak: `all` has the values */
         uchar numbered[CHUNK];
         UNROLL
         for (int v = 0; v < VECTORS; v++)
             VECTOR(vstore)(VECTOR(convert_uchar)(codes_of_values(format, x[v])), v, numbered);
         scale = fitted_scale(format, all, numbered, most);
     }
-    store_scale(finite, scale, (__global ushort *)(block + scale_at(format)));
+    store_scale(finite, scale, (__global ushort *)(block + layout.scale));
+    if (layout.offset)
+        store_scale(true, finite ? range.least : 0.0f, (__global ushort *)(block + layout.offset));
     if (bits_of_codes(format) == 8) {
         UNROLL
         for (int v = 0; v < VECTORS; v++)
@@ -102,7 +137,7 @@ INLINE void store_block(const int format, lanes *x, __global uchar *block)
         const ints low = codes_of_values(format, x[v]);
         const ints high = codes_of_values(format, x[v + VECTORS / 2]);
         store_bytes((low & 15) | high << 4, codes + v * SIMD_WIDTH);
-        if (layout_of(format).fifth)
+        if (layout.fifth)
             fifth |= fifth_of_lanes(low) << v * SIMD_WIDTH | fifth_of_lanes(high)
                                                                  << (CHUNK / 2 + v * SIMD_WIDTH);
     }
@@ -128,7 +163,7 @@ INLINE void store_blocks_together(const int format, const lanes *x, __global uch
     vstore4(factors, 0, factor);
     UNROLL
     for (int n = 0; n < TOGETHER; n++) {
-        store_scale(finite[n], scale[n], (__global ushort *)(blocks[n] + scale_at(format)));
+        store_scale(finite[n], scale[n], (__global ushort *)(blocks[n] + layout_of(format).scale));
         UNROLL
         for (int v = 0; v < VECTORS; v++) {
             const lanes y = finite[n] ? x[n * VECTORS + v] * factor[n] : (lanes)(0.0f);

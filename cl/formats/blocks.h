@@ -37,37 +37,32 @@ struct element_form {
 enum { BLOCK_VALUES = CA_BLOCK_VALUES, CACHE_PLAIN = 0 /* of no blocks */ };
 
 /* The bytes of a block; 0 for plain values. */
-#define TRAIT_BYTES(ID, number, name, bits, scale, fifth, codes, bytes, fits, largest, error,      \
-                    format)                                                                        \
+#define TRAIT_BYTES(ID, number, name, bits, scale, offset, fifth, codes, bytes, fits, largest,     \
+                    error, format)                                                                 \
     (format) == number ? bytes:
 #define BLOCK_BYTES(format) (CA_BLOCK_FORMATS(TRAIT_BYTES, format) 0)
 
 /* The other entries of the table that kernels ask for. */
 struct block_layout {
-    int bits;                /* of a code, without its fifth */
-    int scale, fifth, codes; /* where they begin */
-    int fits;                /* 1: the stored scale is fitted to the codes */
+    int bits;                        /* of a code, without its fifth */
+    int scale, offset, fifth, codes; /* where they begin */
+    int fits;                        /* 1: the stored scale is fitted to the codes */
 };
 
-#define RETURN_LAYOUT(ID, number, name, bits, scale, fifth, codes, bytes, fits, largest, error,    \
-                      format)                                                                      \
+#define RETURN_LAYOUT(ID, number, name, bits, scale, offset, fifth, codes, bytes, fits, largest,   \
+                      error, format)                                                               \
     if (format == number)                                                                          \
-        return (struct block_layout){bits, scale, fifth, codes, fits};
+        return (struct block_layout){bits, scale, offset, fifth, codes, fits};
 
 static inline struct block_layout layout_of(const int format)
 {
     CA_BLOCK_FORMATS(RETURN_LAYOUT, format)
-    return (struct block_layout){0, 0, 0, 0, 0};
+    return (struct block_layout){0, -1, 0, 0, 0, 0};
 }
 
 static inline int bits_of_codes(const int format)
 {
     return layout_of(format).bits;
-}
-
-static inline int scale_at(const int format)
-{
-    return layout_of(format).scale;
 }
 
 static inline int codes_at(const int format)
@@ -88,7 +83,8 @@ static inline int code_shift(const int format, const int n)
 
 /* Returns what the format's function says, in a function with an argument `format`; `call` is without the name that
  * the function begins with. */
-#define RETURN_OF(ID, number, name, bits, scale, fifth, codes, bytes, fits, largest, error, call)  \
+#define RETURN_OF(ID, number, name, bits, scale, offset, fifth, codes, bytes, fits, largest,       \
+                  error, call)                                                                     \
     if (format == number)                                                                          \
         return name##_##call;
 

@@ -3,9 +3,10 @@
  *
  * Where MAKES_BLOCKS is 1, the file of a format, cl/formats/NAME.h, has these functions, which begin with its name:
  *   of_peak()         true: the scale is made of the value of the largest magnitude, the first if there are several;
- *                     false: of the magnitude alone
+ *                     false: of the magnitude alone or, in a format with an offset, of the largest value less the
+ *                     least, which is the offset (struct range)
  *   scale(x), scales(x)   the scale of that, one, or four of a float4
- *   code(x)           the code of a value divided by the scale, as an int from 0 to 255, 31 or 15
+ *   code(x)           the code of a value, less the offset, divided by the scale, as an int from 0 to 255, 31 or 15
  *   codes(x)          of lanes as ints (cpu/lanes.h); bits beyond a code's eight are ignored */
 #pragma once
 #define MAKES_BLOCKS 1
@@ -24,7 +25,7 @@ static inline bool made_of_peak(const int format)
 /* Whether several blocks of the format may be made at once, from largest magnitudes and whole bytes. */
 static inline bool made_together(const int format)
 {
-    return bits_of_codes(format) == 8 && !made_of_peak(format);
+    return bits_of_codes(format) == 8 && !made_of_peak(format) && layout_of(format).scale >= 0;
 }
 
 static inline float scale_of_block(const int format, const float x)
@@ -43,6 +44,24 @@ static inline int code_of_value(const int format, const float x)
 {
     CA_BLOCK_FORMATS(RETURN_OF, code(x))
     return 0;
+}
+
+/* The least value of a block, and how far the largest lies above it. A zero has no sign, and an overflow counts as the
+ * largest float. */
+struct range {
+    float least, above;
+};
+
+static inline struct range range_of(const float least, const float greatest)
+{
+    return (struct range){least == 0.0f ? 0.0f : least, fmin(greatest - least, FLT_MAX)};
+}
+
+/* A value without the offset of its block, if the format has one. */
+static inline float less_offset(const struct block_layout layout, const float x,
+                                const struct range range)
+{
+    return layout.offset ? fmin(x - range.least, FLT_MAX) : x;
 }
 
 /* The scale with the least sum of squared errors, each times the squared value, for these values and codes; most is the

@@ -165,6 +165,13 @@ static inline ushort4 finite_elements(const ushort4 x, int *nonfinite)
     return bad ? (ushort4)0 : x;
 }
 
+/* The same for two elements in a word. */
+static inline uint finite_pair(const uint pair, int *nonfinite)
+{
+    return finite_element((ushort)pair, nonfinite) |
+           (uint)finite_element((ushort)(pair >> 16), nonfinite) << 16;
+}
+
 /* Loads elements as they are stored, one at a time where rows are not aligned, as load4() does. */
 static inline ushort load_element(const __global element *p)
 {
@@ -376,7 +383,9 @@ INLINE ushort4 quantized_elements(const int cache, const float scale, const usho
         *factor = 0.0f;
         *nonfinite = 1;
     }
-    return as_ushort4((uint2)(exact_pair(x.x, x.y), exact_pair(x.z, x.w)));
+    const ushort4 elements = as_ushort4((uint2)(exact_pair(x.x, x.y), exact_pair(x.z, x.w)));
+    /* without a scale, numbers may be infinite or NaN */
+    return finite && CA_SCALE_AT(cache) < 0 ? finite_elements(elements, nonfinite) : elements;
 }
 
 /* Like fill_rows(), for a quantized matrix, which needs no step, width or alignment; fills

@@ -103,6 +103,15 @@ INLINE uint elements_of_bytes(const int cache, const uint word, const int n, con
                          power, less);
 }
 
+/* Elements of a format without a scale may be infinite or NaN: if `finite`, they become 0, and *nonfinite tells. */
+INLINE uint4 finite_elements_of(const int cache, const uint4 x, const bool finite, int *nonfinite)
+{
+    if (!finite || CA_SCALE_AT(cache) >= 0)
+        return x;
+    return (uint4)(finite_pair(x.x, nonfinite), finite_pair(x.y, nonfinite),
+                   finite_pair(x.z, nonfinite), finite_pair(x.w, nonfinite));
+}
+
 /* Loads eight elements; the first byte lies `at` 16-bit words after the start of x. */
 INLINE uint4 elements8_of_bytes(const int cache, const uint *x, const int at, const uint power,
                                 const uint less)
@@ -111,6 +120,14 @@ INLINE uint4 elements8_of_bytes(const int cache, const uint *x, const int at, co
     elements_of_bytes(cache, x[(at + (n)) / 2], (at + (n)) % 2 * 2, power, less)
     return (uint4)(PAIR_OF_BYTES(0), PAIR_OF_BYTES(1), PAIR_OF_BYTES(2), PAIR_OF_BYTES(3));
 #undef PAIR_OF_BYTES
+}
+
+/* The scale of a block in local memory, which begins `at` bytes after the start of a row; 1 if there is none. */
+INLINE float block_scale_at(const int cache, const __local uchar *row, const int at)
+{
+    const int scale = layout_of(cache).scale;
+
+    return scale < 0 ? 1.0f : vload_half(0, (const __local half *)(row + at + scale));
 }
 
 /* The fifth bits of a block in local memory, which begins `at` bytes after the start of a row; 0 if there are none. */
@@ -132,10 +149,11 @@ INLINE uint spread_fifth(const uint bits, const int before)
 
 /* Decodes one half of a block, number `side`, to local memory: 16 values from `to` on if codes have 8
  * bits; else 8 values, and 8 more 16 elements behind `to`. moved: 1 if the codes begin in the middle
- * of a word, 0 if not, as constants; 2 if that is known at run time only. */
+ * of a word, 0 if not, as constants; 2 if that is known at run time only. finite and nonfinite: as of
+ * finite_elements_of(). */
 INLINE void convert_half(const int cache, __local ushort *to, const __local uchar *block,
                          const int at, const int side, const int moved, const uint power,
-                         const uint less)
+                         const uint less, const bool finite, int *nonfinite)
 {
     const int words = bits_of_codes(cache) / 2, from = at + codes_at(cache) + side * words * 4;
     const int shift = moved < 2 ? moved * 2 : from & 2;
@@ -159,8 +177,10 @@ INLINE void convert_half(const int cache, __local ushort *to, const __local ucha
         UNROLL
         for (int n = 0; n < 5; n++)
             x[n] = word_of_codes(cache, x[n]);
-        *(__local uint4 *)to = elements8_of_bytes(cache, x, first, power, less);
-        *(__local uint4 *)(to + 8) = elements8_of_bytes(cache, x, first + 4, power, less);
+        *(__local uint4 *)to = finite_elements_of(
+            cache, elements8_of_bytes(cache, x, first, power, less), finite, nonfinite);
+        *(__local uint4 *)(to + 8) = finite_elements_of(
+            cache, elements8_of_bytes(cache, x, first + 4, power, less), finite, nonfinite);
     } else {
         const uint fifth = fifth_bits_at(cache, block, at) >> 8 * side;
         UNROLL
@@ -207,7 +227,7 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
         const int stored = columns > dim ? min(block, dim / BLOCK_VALUES - 1) : block;
         const int at = row * row_bytes + stored * BLOCK_BYTES(cache);
         const bool inside = row < rows && block * BLOCK_VALUES < dim;
-        const float scale = vload_half(0, (const __local half *)(bytes + at + scale_at(cache)));
+        const float scale = block_scale_at(cache, bytes, at);
         float factor = inside ? scale : 0.0f;
         uint power = form.power, less = form.less;
         if (DTYPE == DTYPE_F16 && scaled) {
@@ -229,7 +249,7 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
                      bytes, at, side,
                      steady && columns <= dim ? (codes_at(cache) + b * BLOCK_BYTES(cache)) % 4 / 2
                                               : 2,
-                     power, less);
+                     power, less, finite && inside, &nonfinite);
     }
     return nonfinite;
 }

@@ -115,12 +115,6 @@ INLINE void copy_own(const int cache, __local uchar *to, const struct keys *keys
 
 /* ---- scales ---------------------------------------------------------------------------------- */
 
-INLINE float scale_of_row(const int cache, const __local uchar *row, const int block)
-{
-    return vload_half(0,
-                      (const __local half *)(row + block * BLOCK_BYTES(cache) + scale_at(cache)));
-}
-
 /* Reads the scales of keys, 0 beyond the last: for each block those of all keys in the order of
  * tiles. */
 INLINE void prepare_keys(const __local uchar *bytes, __local float *factors, const int count,
@@ -132,7 +126,8 @@ INLINE void prepare_keys(const __local uchar *bytes, __local float *factors, con
         if (n >= K_BLOCKS * TILE_KEYS)
             continue;
         const int key = key_of_order(n % TILE_KEYS);
-        const float scale = scale_of_row(K_CACHE, bytes + key * K_WORDS * 4, n / TILE_KEYS);
+        const float scale = block_scale_at(K_CACHE, bytes + key * K_WORDS * 4,
+                                           n / TILE_KEYS * BLOCK_BYTES(K_CACHE));
         factors[n] = key < count ? scale : 0.0f;
     }
     sub_group_barrier(); /* the keys' factors are complete */
@@ -182,8 +177,9 @@ INLINE int prepare_values(const __local uchar *bytes, __local uint4 *factors, co
         UNROLL
         for (int k = 0; k < 2; k++) {
             const int key = key_of_order(2 * pair + k);
-            f[k] = value_factor_of(scale_of_row(V_CACHE, bytes + key * V_WORDS * 4, block),
-                                   key < count, finite, &nonfinite);
+            f[k] = value_factor_of(
+                block_scale_at(V_CACHE, bytes + key * V_WORDS * 4, block * BLOCK_BYTES(V_CACHE)),
+                key < count, finite, &nonfinite);
         }
         const uint power = permute_bytes(f[0].power, f[1].power, 0x5410);
         const uint less = DTYPE == DTYPE_F16 ? fma_pair(power, one_less, 0) : one_less;
@@ -258,10 +254,13 @@ INLINE void take_own_weights(uint words[WEIGHT_PARTS][OTHER_WORDS], const float 
     }
 }
 
-/* Adds v^T p^T for the sub-group's keys to out. */
-INLINE void multiply_own_values(const struct own *own, const float p[KEY_SUMS], float out[DIM_SUMS],
-                                const int lane, __local float *exchange)
+/* Adds v^T p^T for the sub-group's keys to out. finite: Infs and NaNs that lie in codes count as 0, and the result tells
+ * whether there are some. */
+INLINE int multiply_own_values(const struct own *own, const float p[KEY_SUMS], float out[DIM_SUMS],
+                               const bool finite, const int lane, __local float *exchange)
 {
+    int nonfinite = 0;
+
     UNROLL
     for (int slab = 0; slab < KEY_TILES / 2; slab++) {
         const __local uchar *rows[4];
@@ -284,6 +283,11 @@ INLINE void multiply_own_values(const struct own *own, const float p[KEY_SUMS], 
                 powers[pair] = (uint2)(factors[pair].z, factors[pair].w);
             }
             decode_values(values, rows, block, powers, lane);
+            if (CA_SCALE_AT(V_CACHE) < 0 && finite)
+                UNROLL
+            for (int n = 0; n < 2 * QUERY_WORDS; n++)
+                values[n / QUERY_WORDS][n % QUERY_WORDS] =
+                    finite_pair(values[n / QUERY_WORDS][n % QUERY_WORDS], &nonfinite);
             UNROLL
             for (int r = 0; r < ROW_EIGHTS; r++) {
                 take_own_weights(weights[r], p + 2 * slab * TILE_SUMS, r, factors);
@@ -297,6 +301,7 @@ INLINE void multiply_own_values(const struct own *own, const float p[KEY_SUMS], 
         }
         in_order();
     }
+    return nonfinite;
 }
 
 /* Selects, of a number for each of the lane's rows, those of the rows that are columns of its
@@ -404,7 +409,8 @@ INLINE void attend_own_keys(const struct arguments *args, const struct task task
         sub_group_barrier(); /* the values' bytes are complete */
         if (prepare_values(own.v_bytes, own.factors, own_count(&keys), again, lane))
             atomic_or(v_nonfinite, 1);
-        multiply_own_values(&own, s[0], state->out, lane, exchange);
+        if (multiply_own_values(&own, s[0], state->out, again, lane, exchange))
+            atomic_or(v_nonfinite, 1);
         sub_group_barrier(); /* the values' bytes may be overwritten */
         if (next.j0 < task.end)
             COPY_OWN_VALUES(&next);

@@ -334,7 +334,7 @@ typedef enum clattn_dtype {
 /**
  * How k or v is stored in a cache: as values of the problem's dtype or of another, or quantized, as
  * blocks of 32 values that are neighbours along dim. Value n of a quantized tensor lies in block
- * n / 32. The blocks are those of ggml's formats of the same names; clattn/quantize.h makes them.
+ * n / 32. The blocks are those of ggml's formats of the same names, but e4m3 and e5m2; clattn/quantize.h makes them.
  */
 typedef enum clattn_cache {
     CLATTN_CACHE_PLAIN = 0, /**< Values of the problem's dtype. */
@@ -347,13 +347,25 @@ typedef enum clattn_cache {
                                 problem's own dtype they are CLATTN_CACHE_PLAIN by another name. */
     CLATTN_CACHE_F16 = 4,
     CLATTN_CACHE_BF16 = 5,
-    CLATTN_CACHE_Q5_0 = 6,  /**< 22 bytes: a binary16 scale d, then 4 bytes h whose bit n, from the
+    CLATTN_CACHE_Q5_0 = 6,   /**< 22 bytes: a binary16 scale d, then 4 bytes h whose bit n, from the
                                lowest of the first on, is the fifth bit of value n, then 16 bytes.
                                Value n < 16 is d * ((byte n & 15) + 16 h[n] - 16), and value n >= 16
                                is d * ((byte (n - 16) >> 4) + 16 h[n] - 16). */
-    CLATTN_CACHE_IQ4_NL = 7 /**< 18 bytes as in q4_0, but value n is d times the number of its four
+    CLATTN_CACHE_IQ4_NL = 7, /**< 18 bytes as in q4_0, but value n is d times the number of its four
                                  bits, the index into -127, -104, -83, -65, -49, -35, -22, -10, 1,
                                  13, 25, 38, 53, 69, 89, 113. */
+    CLATTN_CACHE_Q4_1 =
+        8, /**< 20 bytes: a binary16 scale d, a binary16 offset m, then 16 bytes as in
+                                 q4_0. Value n < 16 is d * (byte n & 15) + m, and value n >= 16 is
+                                 d * (byte (n - 16) >> 4) + m, rounded to f32. */
+    CLATTN_CACHE_Q5_1 = 9,  /**< 24 bytes: a binary16 scale d, a binary16 offset m, then 4 bytes h
+                                 and 16 bytes as in q5_0. Value n < 16 is
+                                 d * ((byte n & 15) + 16 h[n]) + m, and value n >= 16 is
+                                 d * ((byte (n - 16) >> 4) + 16 h[n]) + m, rounded to f32. */
+    CLATTN_CACHE_E4M3 = 10, /**< 32 bytes, a value each, without a scale: floats of 8 bits as of the
+                                 OCP's specification, which PyTorch calls float8_e4m3fn. The largest
+                                 is 448; 127 and 255 are NaNs, and there is no infinity. */
+    CLATTN_CACHE_E5M2 = 11  /**< Likewise the upper bytes of binary16, float8_e5m2 of PyTorch. */
 } clattn_cache;
 
 /** Which columns of k and q are rotated together, as x and y. */
@@ -801,7 +813,8 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     dN or dN/M             dim_qk, dim_v if different
  *     q=L k=L v=L o=L        layouts, where not packed "bhsd": an order such as bshd, or
  *                            four strides such as 4096.64.128.1
- *     kcache=C vcache=C      q8_0, q4_0, q5_0 or iq4_nl, where k or v is quantized; f32, f16 or bf16, where it is of
+ *     kcache=C vcache=C      q8_0, q4_0, q5_0, iq4_nl, q4_1, q5_1, e4m3 or e5m2, where k or v is
+ *                            quantized; f32, f16 or bf16, where it is of
  *                            another dtype than the problem
  *     page=N pages=N         page_size and pages; when read, pages defaults to as many as b * k need
  *     scale=X softcap=X      X as printed by %.9g; scale where it is not NaN
@@ -847,7 +860,8 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     q=L k=L v=L o=L        layouts of what is read, and as o of q_out
  *     dk=L dv=L              layouts of k_cache and v_cache
  *     cache=T                cache_dtype, where it is not the dtype
- *     kcache=C vcache=C      k_format and v_format: q8_0, q4_0, q5_0 or iq4_nl, where a cache is quantized
+ *     kcache=C vcache=C      k_format and v_format: q8_0, q4_0, q5_0, iq4_nl, q4_1, q5_1, e4m3 or e5m2,
+ *                            where a cache is quantized
  *     klen pos slots         kv_lengths, positions and slots are given
  *     rope=R:N:X             pairs or halves, rotary_dim, rotary_base printed by %.9g
  *     rope=R:N:tables:M      ... with tables of M rows instead

@@ -10,21 +10,28 @@
  *     q4_0    d = m / -8                     nibble n = min(15, trunc(x[n] * (1 / d) + 8.5))
  *     iq4_nl  d = m / -127, then fitted      nibble n = that of the number nearest to x[n] * (1 / d)
  *     q5_0    d = m / -16                    five bits n = min(31, trunc(x[n] * (1 / d) + 16.5))
+ *     q4_1    d = (max x - min x) / 15       nibble n = min(15, trunc((x[n] - min x) * (1 / d) + 0.5))
+ *     q5_1    d = (max x - min x) / 31       five bits n = min(31, trunc((x[n] - min x) * (1 / d) + 0.5))
+ *     e4m3    none                           byte n = x[n] rounded to nearest even, at most 448 in magnitude
+ *     e5m2    none                           byte n = x[n] rounded to nearest even
  *
  * where m is the first of the values whose magnitude is the largest, and round() goes away from
  * zero at ties. The numbers of iq4_nl are those of CLATTN_CACHE_IQ4_NL; half way the greater one is
  * nearest. Its d is then the sum of x[n]^3 w[n] divided by the sum of x[n]^2 w[n]^2, with w the numbers
  * of the codes, sums from n = 0 on. d is stored in binary16, rounded to nearest even; bytes and bits are made with
  * the d before that. These are the bits of ggml's reference (quantize_row_q8_0_ref and so on), the
- * same on every device. Besides:
+ * same on every device. The offset of q4_1 and q5_1 is min x, where a zero has no sign. e4m3 and e5m2 have the bits of
+ * PyTorch's float8_e4m3fn and float8_e5m2: an infinity is 448 in e4m3, e5m2 has infinities, which magnitudes from 61440 on
+ * become, and a NaN is 127, with its sign. Besides, in the others:
  *
  *     zeros            where |d| < 2^-100, all zeros included (m = 0), x / d counts as 0, and a 0 of d's
- *                      sign is stored: bytes are 0, nibbles 8, five bits 16, those of iq4_nl 8. So d of all but q8_0 is -0, the
- *                      bytes 00 80, unless m is below 0, as ggml's is
+ *                      sign is stored: bytes are 0, nibbles 8, five bits 16, those of iq4_nl 8, and of q4_1 and q5_1 0, whose
+ *                      offset stays. So d is -0, the bytes 00 80, unless m is below 0, as ggml's is, but in q8_0, q4_1 and q5_1
  *     too large        where d is beyond binary16 (65504) it is infinite, and so are the values
- *                      that read as more than 0; the others read as NaN
+ *                      that read as more than 0; the others read as NaN. In q4_1 and q5_1 an offset beyond it is
+ *                      infinite as well
  *     NaN, infinities  a block with one of them has a NaN for d, so that each of its values reads
- *                      as NaN, and bytes like zeros
+ *                      as NaN, and bytes like zeros; the offset is 0
  *
  * A cache grows by rows that are quantized to their place: the layout is then that of the whole
  * cache, the sizes those of the new rows, and the offset leads to the first of them.

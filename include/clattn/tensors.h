@@ -23,7 +23,7 @@ typedef struct clattn_tensor {
     size_t struct_size; /**< Set by the caller to sizeof(clattn_tensor). */
     const char *name;   /**< The member of the operation's struct of tensors, such as "d_o" of
                              clattn_backward_tensors; a static text. NULL: there is no tensor of this number. */
-    /** Type of its elements: "f32", "f16", "bf16", "q8_0", "q4_0", "q5_0" or "iq4_nl" as in the text form, "i32" for
+    /** Type of its elements: "f32", "f16", "bf16", "q8_0" or another format of blocks as in the text form, "i32" for
      *  int32_t, "u8" for bytes; a static text. */
     const char *type;
     int written;    /**< 0: read. 1: every element is overwritten. 2: read and written. */

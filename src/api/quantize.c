@@ -10,6 +10,7 @@
 #include "selfcheck/values.h"
 #include <clattn/quantize.h>
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -132,14 +133,27 @@ static float fitted_scale(const struct ca_format *format, const float x[CA_BLOCK
     return ldexpf(products / squares, exponent);
 }
 
+static void store_half(unsigned char *to, float x)
+{
+    const unsigned half = half_of(x);
+
+    to[0] = (unsigned char)(half & 255);
+    to[1] = (unsigned char)(half >> 8);
+}
+
 /* Quantizes one block of 32 values. Products and sums are separate statements, so that no compiler
  * fuses them. */
 static void make_block(float x[CA_BLOCK], const struct ca_format *format, unsigned char *block)
 {
     unsigned char *codes = block + format->codes;
     const int half = CA_BLOCK / 2;
-    float most = 0.0f, peak = 0.0f;
+    float most = 0.0f, peak = 0.0f, least = x[0], greatest = x[0];
     int finite = 1;
+
+    for (int n = 0; n < CA_BLOCK && format->scale < 0; n++)
+        codes[n] = (unsigned char)format->code_of(x[n]);
+    if (format->scale < 0)
+        return;
 
     for (int n = 0; n < CA_BLOCK; n++) {
         finite = finite && isfinite(x[n]);
@@ -147,8 +161,11 @@ static void make_block(float x[CA_BLOCK], const struct ca_format *format, unsign
             most = fabsf(x[n]);
             peak = x[n];
         }
+        least = fminf(least, x[n]);
+        greatest = fmaxf(greatest, x[n]);
     }
-    float scale = format->scale_of(most, peak);
+    const float range = fminf(greatest - least, FLT_MAX);
+    float scale = format->scale_of(most, format->offset ? range : peak);
     const int zeros = !finite || fabsf(scale) < LEAST_SCALE;
     const float factor = zeros ? 0.0f : 1.0f / scale;
     if (format->fits && !zeros) {
@@ -159,11 +176,13 @@ static void make_block(float x[CA_BLOCK], const struct ca_format *format, unsign
         }
         scale = fitted_scale(format, x, all);
     }
-    const unsigned d = half_of(finite ? scale : NAN);
-    block[format->scale] = (unsigned char)(d & 255);
-    block[format->scale + 1] = (unsigned char)(d >> 8);
-    for (int n = 0; n < CA_BLOCK; n++)
-        x[n] = zeros ? 0.0f : x[n] * factor;
+    store_half(block + format->scale, finite ? scale : NAN);
+    if (format->offset) /* a zero has no sign */
+        store_half(block + format->offset, finite && least != 0.0f ? least : 0.0f);
+    for (int n = 0; n < CA_BLOCK; n++) {
+        const float above = format->offset ? fminf(x[n] - least, FLT_MAX) : x[n];
+        x[n] = zeros ? 0.0f : above * factor;
+    }
     for (int n = 0; n < CA_BLOCK && format->bits == 8; n++)
         codes[n] = (unsigned char)format->code_of(x[n]);
     for (int n = 0; n < half && format->bits == 4; n++)

@@ -87,6 +87,8 @@ static const char *refusal_of_operands(const struct ca_problem *p)
     if (ca_problem_dtype(&p->normal, CA_K) != p->normal.dtype ||
         ca_problem_dtype(&p->normal, CA_V) != p->normal.dtype)
         return "matrix instructions take two operands of one dtype";
+    if (ca_format_of(p->normal.k_cache)->offset || ca_format_of(p->normal.v_cache)->offset)
+        return "matrix instructions multiply codes of keys and values, to which no offset is added";
     if (p->normal.scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
     return NULL;

@@ -81,6 +81,106 @@ static unsigned iq4_nl_code(float x)
     return code;
 }
 
+static double q4_1_number(unsigned code)
+{
+    return code;
+}
+
+static float q4_1_scale(float most, float range)
+{
+    (void)most;
+    return range / 15.0f;
+}
+
+static unsigned q4_1_code(float x)
+{
+    const int code = (int)(x + 0.5f);
+
+    return code < 15 ? (unsigned)code : 15;
+}
+
+static double q5_1_number(unsigned code)
+{
+    return code;
+}
+
+static float q5_1_scale(float most, float range)
+{
+    (void)most;
+    return range / 31.0f;
+}
+
+static unsigned q5_1_code(float x)
+{
+    const int code = (int)(x + 0.5f);
+
+    return code < 31 ? (unsigned)code : 31;
+}
+
+/* Small floats: a sign, an exponent and `digits` bits of significand; normal numbers begin at 2^lowest. The numbers with
+ * the largest exponent are those of the format. */
+static double small_float(unsigned code, int digits, int lowest)
+{
+    const unsigned magnitude = code & 127u, exponent = magnitude >> digits, one = 1u << digits;
+    const unsigned significand = magnitude % one + (exponent ? one : 0);
+    const double x = ldexp(significand, lowest - digits + (exponent ? (int)exponent - 1 : 0));
+
+    return code & 128u ? -x : x;
+}
+
+/* Rounds to nearest even, and to `largest` where x is larger. A NaN has a code of only ones, but for its sign. */
+static unsigned small_float_code(float x, int digits, int lowest, float largest)
+{
+    const unsigned sign = signbit(x) ? 128u : 0u;
+    const float most = fminf(fabsf(x), largest);
+    int exponent;
+
+    if (isnan(x))
+        return sign | 127u;
+    frexpf(most, &exponent); /* most is at least half of 2^exponent */
+    if (most == 0.0f || exponent <= lowest)
+        exponent = lowest + 1; /* subnormal numbers have the spacing of the smallest normal one */
+    const unsigned units = (unsigned)nearbyintf(ldexpf(most, digits + 1 - exponent));
+    return sign | (((unsigned)(exponent - 1 - lowest) << digits) + units);
+}
+
+static double e4m3_number(unsigned code)
+{
+    return (code & 127u) == 127u ? (double)NAN : small_float(code, 3, -6);
+}
+
+/* Without a scale. */
+static float e4m3_scale(float most, float peak)
+{
+    (void)most;
+    (void)peak;
+    return 1.0f;
+}
+
+static unsigned e4m3_code(float x)
+{
+    return small_float_code(x, 3, -6, 448.0f);
+}
+
+static double e5m2_number(unsigned code)
+{
+    const double infinity = code & 128u ? -(double)INFINITY : (double)INFINITY;
+
+    return (code & 127u) > 124u    ? (double)NAN
+           : (code & 127u) == 124u ? infinity
+                                   : small_float(code, 2, -14);
+}
+
+static float e5m2_scale(float most, float peak)
+{
+    return e4m3_scale(most, peak);
+}
+
+static unsigned e5m2_code(float x)
+{
+    return small_float_code(x, 2, -14, 65536.0f); /* where an infinity is */
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct ca_format formats[CA_NUM_CACHES] = {[CLATTN_CACHE_PLAIN] = {.name = "plain"},
@@ -88,12 +188,13 @@ static const struct ca_format formats[CA_NUM_CACHES] = {[CLATTN_CACHE_PLAIN] = {
     [CLATTN_CACHE_##ID] = {.name = word, .is_dtype = 1, .dtype = CLATTN_##ID},
                                                         CA_DTYPES(DTYPE)
 #undef DTYPE
-#define FORMAT(ID, number_, name_, bits_, scale_, fifth_, codes_, bytes_, fits_, largest_, error_, \
-               of)                                                                                 \
+#define FORMAT(ID, number_, name_, bits_, scale_, offset_, fifth_, codes_, bytes_, fits_,          \
+               largest_, error_, of)                                                               \
     [CLATTN_CACHE_##ID] = {.name = #name_,                                                         \
                            .is_blocks = 1,                                                         \
                            .bits = bits_,                                                          \
                            .scale = scale_,                                                        \
+                           .offset = offset_,                                                      \
                            .fifth = fifth_,                                                        \
                            .codes = codes_,                                                        \
                            .bytes = bytes_,                                                        \

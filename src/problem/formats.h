@@ -20,7 +20,7 @@ enum {
 
 /* CA_BLOCK: values in a block of a quantized tensor. CA_BLOCK_MOST_BYTES: bytes of the longest block of any format. */
 union ca_any_block {
-#define FORMAT(ID, number, name, bits, scale, fifth, codes, bytes, ...)                            \
+#define FORMAT(ID, number, name, bits, scale, offset, fifth, codes, bytes, ...)                    \
     unsigned char of_##name[bytes];
     CA_BLOCK_FORMATS(FORMAT, )
 #undef FORMAT
@@ -33,13 +33,15 @@ struct ca_format {
     clattn_dtype dtype;
     int is_blocks; /* not 0: values in blocks, of which the members below speak (src/problem/formats.def) */
     unsigned bits;
-    size_t scale, fifth, codes, bytes;
+    int scale; /* -1: there is none */
+    size_t offset, fifth, codes, bytes;
     double largest, error;
     double (*number)(unsigned code);
-    float (*scale_of)(float most,
-                      float peak); /* largest magnitude of a block, and the value that has it */
+    /* Of the largest magnitude of a block, and the value that has it; with an offset, the largest value less the least. */
+    float (*scale_of)(float most, float peak);
     int fits; /* not 0: the scale that is stored is fitted to the values and their codes */
-    unsigned (*code_of)(float x); /* the code of a value that was divided by the block's scale */
+    /* The code of a value that was divided by the block's scale; with an offset, of the value less the least one. */
+    unsigned (*code_of)(float x);
 };
 
 /* The format of a cache; for an invalid value, such as in a problem that is still to be checked, that

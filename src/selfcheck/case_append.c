@@ -151,8 +151,10 @@ static void solve_row(const struct ca_trust_case *c, const struct append_row *r,
         double most = 0.0;
         for (size_t n = d; n < d + CA_BLOCK; n++)
             most = fmax(most, fabs(to[n].value));
-        for (size_t n = d; n < d + CA_BLOCK; n++) /* half a step, and half of d's last digit */
-            to[n].bound += 1.01 * most * (ca_format_of(cache)->error + 0x1p-11);
+        for (size_t n = d; n < d + CA_BLOCK;
+             n++) /* half a step, and half of the last digits of d and m */
+            to[n].bound += 1.01 * most * (ca_format_of(cache)->error + 0x1p-10) +
+                           (ca_format_of(cache)->scale < 0 ? 0x1p-10 : 0.0);
     }
 }
 

@@ -80,8 +80,13 @@ static double load_quantized(const unsigned char *bytes, clattn_cache cache, siz
     const struct ca_format *format = ca_format_of(cache);
     const unsigned char *block = bytes + n / CA_BLOCK * format->bytes;
 
-    return ca_value_load(block + format->scale, CLATTN_F16, 0) *
-           format->number(ca_block_code(format, block, n % CA_BLOCK));
+    const double number = format->number(ca_block_code(format, block, n % CA_BLOCK));
+
+    if (format->scale < 0)
+        return number;
+    return (double)(float)(ca_value_load(block + format->scale, CLATTN_F16, 0) * number +
+                           (format->offset ? ca_value_load(block + format->offset, CLATTN_F16, 0)
+                                           : 0.0));
 }
 
 void ca_cache_load(const unsigned char *bytes, clattn_cache cache, clattn_dtype dtype, size_t n,
@@ -100,10 +105,28 @@ void ca_block_store(unsigned char *bytes, clattn_cache cache, size_t n, float mo
     const struct ca_format *format = ca_format_of(cache);
     unsigned char *block = bytes + n * format->bytes;
 
-    /* The scale is drawn from a quarter to all of its largest value, of either sign. */
+    if (format->scale < 0) {
+        unsigned below = 0; /* codes of numbers up to `most`, or of a NaN */
+        while (below < 127 && format->number(below) <= (double)most)
+            below++;
+        for (int d = 0; d < CA_BLOCK; d++) {
+            const float drawn = ca_value_next(state);
+            const unsigned code = (unsigned)(fabsf(drawn) * (float)below) % 127u;
+            block[d] = (unsigned char)(below == 0 || below == 127 ? 127u
+                                       : drawn < 0.0f             ? code | 128u
+                                                                  : code);
+        }
+        return;
+    }
+    /* The scale is drawn from a quarter to all of its largest value, of either sign. With an offset, which is drawn
+     * likewise, it is half as large. */
+    if (format->offset)
+        most *= 0.5f;
     ca_value_store(block + format->scale, CLATTN_F16, 0,
                    most / (float)format->largest * (0.625f + 0.375f * ca_value_next(state)) *
                        (ca_value_next(state) < 0.0f ? -1.0f : 1.0f));
+    if (format->offset)
+        ca_value_store(block + format->offset, CLATTN_F16, 0, most * ca_value_next(state));
     for (size_t at = format->codes; at < format->codes + CA_BLOCK * format->bits / 8; at++)
         block[at] = (unsigned char)((int)(128.0f + 128.0f * ca_value_next(state)) & 255);
     for (size_t at = format->fifth; format->fifth && at < format->fifth + CA_BLOCK / 8; at++)

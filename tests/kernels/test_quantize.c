@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Quantizing keys and values: blocks computed by hand, the host against formulas of ggml's, and
  * the device against the host. Caches grow, and every mistake of a caller is refused. */
+#include "tests/data/float8/float8.h"
 #include "tests/data/ggml/blocks.h"
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
@@ -105,11 +106,64 @@ Test(quantize, iq4_by_hand) {
     }
 }
 
+/* The least value is -2, 0xc000, and the largest 13, so d = 15 / 15 = 1, 0x3c00. Ties go up, since values less the least
+ * are never negative. */
+Test(quantize, q4_1_by_hand) {
+    float x[32] = {-2.0f, 13.0f, 0.0f, 0.5f, -0.5f, 12.5f, 12.4f};
+    unsigned char want[20] = {0x00, 0x3c, 0x00, 0xc0, 0x20, 0x2f, 0x22, 0x23, 0x22, 0x2f,
+                              0x2e, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x12};
+
+    x[31] = -1.0f; /* the high half of the last byte */
+    expect_block(CLATTN_CACHE_Q4_1, x, want, "q4_1");
+    cr_assert(value_get_quantized(CLATTN_CACHE_Q4_1, want, 0) == -2.0);
+    cr_assert(value_get_quantized(CLATTN_CACHE_Q4_1, want, 1) == 13.0);
+    cr_assert(value_get_quantized(CLATTN_CACHE_Q4_1, want, 31) == -1.0);
+    for (size_t n = 0; n < 32; n++) /* all are 3, 0x4200: d is 0 */
+        x[n] = 3.0f;
+    memset(want, 0, sizeof want);
+    want[3] = 0x42;
+    expect_block(CLATTN_CACHE_Q4_1, x, want, "one value");
+}
+
+/* Likewise, from -1, 0xbc00, to 30. The fifth bits are set from 15 on, whose code is 16. */
+Test(quantize, q5_1_by_hand) {
+    float x[32] = {-1.0f, 30.0f, 0.0f, 15.0f, 14.0f, 14.5f, 14.4f};
+    unsigned char want[24] = {0x00, 0x3c, 0x00, 0xbc, 0x2a, 0x00, 0x00, 0x80,
+                              0x10, 0x1f, 0x11, 0x10, 0x1f, 0x10, 0x1f, 0x11,
+                              0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x21};
+
+    x[31] = 17.0f; /* code 18, in the high half of the last byte */
+    expect_block(CLATTN_CACHE_Q5_1, x, want, "q5_1");
+    cr_assert(value_get_quantized(CLATTN_CACHE_Q5_1, want, 1) == 30.0);
+    cr_assert(value_get_quantized(CLATTN_CACHE_Q5_1, want, 3) == 15.0);
+    cr_assert(value_get_quantized(CLATTN_CACHE_Q5_1, want, 31) == 17.0);
+}
+
 /* The blocks that another implementation of ggml's formats makes (tests/data/ggml). */
 Test(quantize, blocks_are_ggmls) {
     for (size_t f = 0; f < sizeof ggml_blocks / sizeof *ggml_blocks; f++)
         for (size_t n = 0; n < GGML_BLOCKS; n++)
             expect_block(ggml_blocks[f].format, ggml_values[n], ggml_blocks[f].blocks[n], "gguf's");
+}
+
+/* Codes and numbers of PyTorch's floats of eight bits (tests/data/float8), also by the judge. */
+Test(quantize, floats_of_8_bits_are_pytorchs) {
+    for (size_t f = 0; f < sizeof float8_formats / sizeof *float8_formats; f++) {
+        const clattn_cache format = float8_formats[f].format;
+        unsigned char codes[256];
+
+        for (size_t n = 0; n < FLOAT8_VALUES; n += 32)
+            expect_block(format, float8_values + n, float8_formats[f].codes + n, "PyTorch's");
+        for (size_t code = 0; code < 256; code++)
+            codes[code] = (unsigned char)code;
+        for (size_t code = 0; code < 256; code++) {
+            const double got = value_get_quantized(format, codes, code);
+            const double host = ca_format_of(format)->number((unsigned)code);
+            const double want = (double)float8_formats[f].numbers[code];
+            cr_expect(isnan(want) ? isnan(got) && isnan(host) : got == want && host == want,
+                      "code %zu is %g, not %g", code, got, want);
+        }
+    }
 }
 
 Test(quantize, special_blocks) {
@@ -132,6 +186,15 @@ Test(quantize, special_blocks) {
         expect_block(CLATTN_CACHE_Q4_0, x, q4, "not finite");
         x[n] = 0.0f;
     }
+    unsigned char offset[24] = {0};
+    memset(x, 0, sizeof x);
+    x[3] = -0.0f; /* a zero has no sign */
+    expect_block(CLATTN_CACHE_Q4_1, x, offset, "zeros");
+    expect_block(CLATTN_CACHE_Q5_1, x, offset, "zeros");
+    x[3] = INFINITY;
+    offset[1] = 0x7e;
+    expect_block(CLATTN_CACHE_Q4_1, x, offset, "not finite");
+    expect_block(CLATTN_CACHE_Q5_1, x, offset, "not finite");
     memset(x, 0, sizeof x);
     x[31] = 127.0f * 0x1p17f;
     q8[1] = 0x7c; /* d is too large for binary16 */
@@ -173,6 +236,32 @@ static void reference_block(const clattn_cache to, const float x[32], unsigned c
         block[codes + n % 16] |= (unsigned char)((code & 15) << (n < 16 ? 0 : 4));
         if (to == CLATTN_CACHE_Q5_0)
             block[2 + n / 8] |= (unsigned char)(code / 16 << n % 8);
+    }
+}
+
+/* quantize_row_q4_1_ref() and quantize_row_q5_1_ref() of ggml, with every operation rounded. */
+static void reference_offset_block(const clattn_cache to, const float x[32], unsigned char *block)
+{
+    const unsigned most = to == CLATTN_CACHE_Q5_1 ? 31 : 15,
+                   codes = to == CLATTN_CACHE_Q5_1 ? 8 : 4;
+    float least = FLT_MAX, greatest = -FLT_MAX;
+
+    for (int n = 0; n < 32; n++) {
+        least = x[n] < least ? x[n] : least;
+        greatest = x[n] > greatest ? x[n] : greatest;
+    }
+    const volatile float range = greatest - least, d = range / (float)most;
+    const volatile float factor = d != 0.0f ? 1.0f / d : 0.0f;
+    memset(block, 0, value_block_bytes(to));
+    value_set(CLATTN_F16, block, 0, d);
+    value_set(CLATTN_F16, block, 1, least == 0.0f ? 0.0f : least);
+    for (int n = 0; n < 32; n++) {
+        const volatile float above = x[n] - least, product = above * factor,
+                             shifted = product + 0.5f;
+        const unsigned code = (unsigned)fmin(most, trunc(shifted));
+        block[codes + n % 16] |= (unsigned char)((code & 15) << (n < 16 ? 0 : 4));
+        if (to == CLATTN_CACHE_Q5_1)
+            block[4 + n / 8] |= (unsigned char)(code / 16 << n % 8);
     }
 }
 
@@ -251,6 +340,10 @@ Test(quantize, host_is_reference) {
         expect_block(CLATTN_CACHE_Q4_0, x, want, "q4_0");
         reference_block(CLATTN_CACHE_Q5_0, x, want);
         expect_block(CLATTN_CACHE_Q5_0, x, want, "q5_0");
+        reference_offset_block(CLATTN_CACHE_Q4_1, x, want);
+        expect_block(CLATTN_CACHE_Q4_1, x, want, "q4_1");
+        reference_offset_block(CLATTN_CACHE_Q5_1, x, want);
+        expect_block(CLATTN_CACHE_Q5_1, x, want, "q5_1");
         reference_iq4_block(x, want);
         expect_block(CLATTN_CACHE_IQ4_NL, x, want, "iq4_nl");
     }

@@ -12,7 +12,7 @@ void fill_input(const clattn_problem *p, enum tensor_id id, const struct tensor_
 {
     for (size_t n = 0; n < s->extent; n += s->cache ? 32 : 1) {
         if (s->cache != CLATTN_CACHE_PLAIN)
-            storage_store_block(s->cache, bytes, n / 32, 0.01, r);
+            storage_store_block(s->cache, bytes, n / 32, 1.27 / value_block_largest(s->cache), r);
         else if (id == TENSOR_MASK)
             bytes[n] = (unsigned char)rng_below(r, 2);
         else if (id == TENSOR_Q_LENGTHS || id == TENSOR_KV_LENGTHS)

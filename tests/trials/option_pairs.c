@@ -53,9 +53,9 @@ enum option {
     NUM_OPTIONS
 };
 
-/* Levels of a cache: 0, then one for each format of blocks, then another dtype. */
-enum { OTHER_DTYPE = 1 + CA_NUM_BLOCK_FORMATS };
-enum { MOST_LEVELS = 3 + CA_NUM_BLOCK_FORMATS, ATTEMPTS = 200, CANDIDATES = 8 };
+/* Levels of a cache: 0, then one for each kind of formats of blocks, then another dtype. */
+enum { SCALED_BYTES = 1, SCALED_HALF_BYTES, WITH_OFFSET, WITHOUT_SCALE, OTHER_DTYPE };
+enum { MOST_LEVELS = 3 + OTHER_DTYPE, ATTEMPTS = 200, CANDIDATES = 8 };
 
 /* The options, with the number of values of each; 0 is the plain one. Operations: bit n for
  * operation n. */
@@ -138,23 +138,29 @@ static void draw_dims(struct rng *r, const size_t level, clattn_problem *p)
     }
 }
 
-static clattn_cache cache_of(const size_t level, const clattn_dtype dtype)
-{
-    return level == 0 ? CLATTN_CACHE_PLAIN
-           : level == OTHER_DTYPE
-               ? ca_cache_of_dtype((clattn_dtype)(((unsigned)dtype + 1) % CA_NUM_DTYPES))
-               : ca_block_caches[level - 1];
-}
-
 static size_t cache_level(const clattn_cache cache)
 {
-    size_t level = 1;
+    const struct ca_format *format = ca_format_of(cache);
 
-    if (cache == CLATTN_CACHE_PLAIN)
-        return 0;
-    while (level < OTHER_DTYPE && ca_block_caches[level - 1] != cache)
-        level++;
-    return level;
+    return cache == CLATTN_CACHE_PLAIN ? 0
+           : !format->is_blocks        ? OTHER_DTYPE
+           : format->offset            ? WITH_OFFSET
+           : format->scale < 0         ? WITHOUT_SCALE
+           : format->bits == 8         ? SCALED_BYTES
+                                       : SCALED_HALF_BYTES;
+}
+
+/* A cache of the level. */
+static clattn_cache draw_cache(struct rng *r, const size_t level, const clattn_dtype dtype)
+{
+    const size_t from = rng_below(r, CA_NUM_BLOCK_FORMATS);
+
+    if (level == OTHER_DTYPE)
+        return ca_cache_of_dtype((clattn_dtype)(((unsigned)dtype + 1) % CA_NUM_DTYPES));
+    for (size_t n = from; n < from + CA_NUM_BLOCK_FORMATS; n++)
+        if (cache_level(ca_block_caches[n % CA_NUM_BLOCK_FORMATS]) == level)
+            return ca_block_caches[n % CA_NUM_BLOCK_FORMATS];
+    return CLATTN_CACHE_PLAIN;
 }
 
 /* Returns whether a cache of the level has blocks, which no step fits. */
@@ -192,8 +198,8 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
     p.strict = level[STRICT] != 0;
     p.lse = level[LSE] != 0;
     p.o_f32 = level[O_F32] != 0;
-    p.k_cache = cache_of(level[K_CACHE], p.dtype);
-    p.v_cache = cache_of(level[V_CACHE], p.dtype);
+    p.k_cache = draw_cache(r, level[K_CACHE], p.dtype);
+    p.v_cache = draw_cache(r, level[V_CACHE], p.dtype);
     p.scores = (clattn_scores)level[SCORES];
     if (level[PAGES])
         p.page_size = level[PAGES] == 1 ? RNG_PICK(r, 1, 2, 3, 8, 13, 100)

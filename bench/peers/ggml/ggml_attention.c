@@ -57,6 +57,10 @@ static enum ggml_type type_of(const clattn_problem *p, enum ca_argument argument
         return GGML_TYPE_Q5_0;
     case CLATTN_CACHE_IQ4_NL:
         return GGML_TYPE_IQ4_NL;
+    case CLATTN_CACHE_Q4_1:
+        return GGML_TYPE_Q4_1;
+    case CLATTN_CACHE_Q5_1:
+        return GGML_TYPE_Q5_1;
     default:
         return plain[ca_problem_dtype(p, argument)];
     }

@@ -12,7 +12,8 @@ HOST, OPENCL = 1, 4  # kDLCPU, kDLOpenCL
 
 # By code and bits.
 _DTYPES = {(0, 8): "int8", (0, 16): "int16", (0, 32): "int32", (0, 64): "int64", (1, 8): "uint8", (2, 16): "float16",
-           (2, 32): "float32", (2, 64): "float64", (4, 16): "bfloat16", (6, 8): "bool"}
+           (2, 32): "float32", (2, 64): "float64", (4, 16): "bfloat16", (6, 8): "bool",
+           (10, 8): "float8_e4m3fn", (12, 8): "float8_e5m2"}
 
 
 class _Tensor(ctypes.Structure):

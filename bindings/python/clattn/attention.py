@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _declarations as c
 from ._checks import items, number, truth, whole, whole_within
-from ._tensors import BLOCK, BLOCK_CACHES, DTYPE_CACHES, block_bytes, need_dtype, tensors_of
+from ._tensors import BLOCK, BLOCK_CACHES, DTYPE_CACHES, FLOATS_OF_8, block_bytes, cache_dtypes, need_dtype, tensors_of
 from ._types import Array, Blocks, Diagonal, ForwardOptions, Options
 from ._views import View, empty_like, packed, value_dtype, vector, view
 from .context import Context, given_context
@@ -64,7 +64,7 @@ def steps_of_four(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int
 def in_values(one: View, cache: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shape and strides of a quantized tensor in values, of which it holds blocks."""
     size = one.block_bytes = block_bytes(cache)
-    need_dtype(one, ("uint8", "int8"))
+    need_dtype(one, cache_dtypes(cache))
     *steps, last = one.strides if one.strides else (1,)
     if not one.shape or one.shape[-1] % size or (last != 1 and one.reach):
         raise InvalidArgument(f"{one.name} has rows of {one.shape[-1:]} bytes, {last} apart, which are no whole blocks of "
@@ -145,6 +145,7 @@ class Arguments:
 
     def _stored(self, one: View, member: str, cache: Optional[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Tells the problem how k or v is stored; its shape and strides in values."""
+        cache = cache or FLOATS_OF_8.get(one.dtype)
         if cache is not None:
             setattr(self.problem, member, BLOCK_CACHES[cache])
             return in_values(one, cache)
@@ -444,9 +445,10 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, return_key_su
 
     page_table    k and v are pools of pages, (pages, kv_heads, page_size, dim); int32 (batch, pages of a batch) says
                   which page holds the keys of each, kv_lengths how many there are
-    cache         "q8_0", "q4_0", "q5_0" or "iq4_nl": k and v are quantized, as quantize() makes them: bytes, the blocks of a row one
-                  after the other along the last axis. A pair, such as ("q8_0", None), has them of two kinds. k and v in
-                  another of the three dtypes than q need no word
+    cache         "q8_0", "q4_0", "q5_0", "iq4_nl", "q4_1", "q5_1", "e4m3" or "e5m2": k and v are quantized, as quantize() makes
+                  them: bytes, the blocks of a row one after the other along the last axis. A pair, such as ("q8_0", None),
+                  has them of two kinds. k and v in another of the three dtypes than q need no word, nor those of
+                  float8_e4m3fn and float8_e5m2
     check_tables  looks first whether lengths, starts, pages and blocks name what is not there (Plan.check_tables())
 
     Results:

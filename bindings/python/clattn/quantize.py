@@ -11,7 +11,7 @@ from . import _declarations as c
 from ._checks import whole_within
 from ._library import check, load
 from ._memory import Step
-from ._tensors import BLOCK, BLOCK_CACHES, block_bytes, need_dtype
+from ._tensors import BLOCK, BLOCK_CACHES, block_bytes, cache_dtypes, need_dtype
 from ._types import Array
 from ._views import View, room, value_dtype, view
 from .attention import in_values, steps_of_four
@@ -27,7 +27,8 @@ def _cache(cache: Any) -> int:
 
 
 def quantized_bytes(cache: str, values: int) -> int:
-    """Bytes of the blocks that hold so many values, in whole blocks of 32: 34 each in "q8_0", 18 in "q4_0" and "iq4_nl", 22 in "q5_0"."""
+    """Bytes of the blocks that hold so many values, in whole blocks of 32: 34 each in "q8_0", 18 in "q4_0" and "iq4_nl", 20 in "q4_1",
+    22 in "q5_0", 24 in "q5_1", 32 in "e4m3" and "e5m2"."""
     number: int = load().lib.clattn_quantized_bytes(_cache(cache), whole_within("values", values, 0, 2 ** 58))
     return number
 
@@ -59,8 +60,8 @@ def _room(values: View, cache: str, queue: Any) -> Any:
 def quantize(values: Array, cache: str, *, out: Optional[Array] = None, queue: Any = None,
              context: Optional[Context] = None) -> Any:
     """Keys or values, (batch, kv_heads, seq, dim) or fewer axes, float32, float16 or bfloat16 at any strides, as blocks
-    of 32 values that attention() reads with cache="q8_0", "q4_0", "q5_0" or "iq4_nl": uint8 of the same shape, but with the bytes of a row
-    along the last axis. The bits are those of clattn/quantize.h on every device.
+    of 32 values that attention() reads with `cache`, such as "q8_0": uint8 of the same shape, but with the bytes of a row
+    along the last axis. "e4m3" and "e5m2" have a byte a value, which `out` may hold as float8_e4m3fn or float8_e5m2. The bits are those of clattn/quantize.h on every device.
 
     `out` is the array that receives them, such as new rows of a cache, cache[:, :, n:n + 1]: its rows are whole, and its
     other steps multiples of a block. NumPy arrays are quantized on the context's device, by quantize_host() on the host;
@@ -96,6 +97,6 @@ def quantize_host(values: Array, cache: str, *, out: Optional[Array] = None) -> 
     what = _problem(one, cache, two)
     if one.reach and one.pointer < two.pointer + two.reach and two.pointer < one.pointer + one.reach:
         raise InvalidArgument("out, which is written, overlaps values")
-    need_dtype(two, ("uint8", "int8"))
+    need_dtype(two, cache_dtypes(cache))
     check(load().lib.clattn_quantize_host(ctypes.byref(what), one.pointer, two.pointer))
     return given

@@ -57,11 +57,14 @@ def test_options_have_their_names_in_c_as_text_and_in_python():
         assert set(re.findall(r"(\w+)=", python)) <= arguments, python
 
 
-def test_keys_are_evicted_from_a_cache():
+def test_keys_are_evicted_from_a_cache_and_quantized():
     _, names = _run(PAGES / "serving.md")
     length, sums, weights = (names[name] for name in ("length", "sums", "weights"))
     assert 16 <= length[0] < names["room"]
     assert sums.sum() == pytest.approx(8, rel=1e-5)  # a query of 8 heads
+    exact = clattn.attention(names["q"], names["k"], names["v"])
+    for name in ("o_of_floats", "o_of_parts"):  # the blocks after it
+        assert np.abs(names[name] - exact).max() < 0.05, name
     assert (sums[..., length[0]:] == 0).all() and (weights[..., length[0]:] == 0).all() and (weights[..., :length[0]] > 0).all()
 
 

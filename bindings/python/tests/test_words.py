@@ -69,7 +69,15 @@ def test_pages(rng):
     np.testing.assert_array_equal(o, clattn.attention(q, k_pool, v_pool, page_table=table, kv_lengths=lengths, causal="br", max_kv=10))
 
 
-@pytest.mark.parametrize("cache, error", [("q8_0", 0.02), ("q4_0", 0.4), ("q5_0", 0.2), ("iq4_nl", 0.5)])
+def small_floats(codes, digits, bias):
+    """The numbers of finite floats of eight bits."""
+    exponent, rest = (codes & 127) >> digits, (codes & (1 << digits) - 1) / 2.0 ** digits
+    numbers = np.where(exponent == 0, rest * 2.0 ** (1 - bias), (1 + rest) * 2.0 ** (exponent.astype(float) - bias))
+    return np.where(codes < 128, numbers, -numbers)
+
+
+@pytest.mark.parametrize("cache, error", [("q8_0", 0.02), ("q4_0", 0.4), ("q5_0", 0.2), ("iq4_nl", 0.5), ("q4_1", 0.4),
+                                          ("q5_1", 0.2), ("e4m3", 0.15), ("e5m2", 0.3)])
 def test_quantized_caches(rng, cache, error):
     """Rows are quantized to their place in a cache, of strides of its own, on the device and on the host."""
     both = np.zeros((1, 2, 40, 2, clattn.quantized_bytes(cache, 64)), np.uint8)
@@ -82,11 +90,13 @@ def test_quantized_caches(rng, cache, error):
     np.testing.assert_array_equal(clattn.quantize(v, cache), v_cache)
 
     def values(blocks):
+        if cache in ("e4m3", "e5m2"):
+            return small_floats(blocks, *((3, 7) if cache == "e4m3" else (2, 15)))
         size = clattn.quantized_bytes(cache, 32)
         blocks = blocks.reshape(1, 2, 40, 2, size)
         steps = np.ascontiguousarray(blocks[..., :2]).view(np.float16).astype(np.float64)
-        fifth = 4 if cache == "q5_0" else 0
-        bytes_of = np.ascontiguousarray(blocks[..., 2 + fifth:])
+        begin, fifth = (4 if cache.endswith("_1") else 2), (4 if cache.startswith("q5") else 0)
+        bytes_of = np.ascontiguousarray(blocks[..., begin + fifth:])
         if cache == "q8_0":
             return (steps * bytes_of.view(np.int8)).reshape(1, 2, 40, 64)
         codes = np.concatenate([bytes_of & 15, bytes_of >> 4], -1)
@@ -94,7 +104,10 @@ def test_quantized_caches(rng, cache, error):
             numbers = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113])
             return (steps * numbers[codes]).reshape(1, 2, 40, 64)
         if fifth:
-            codes = codes + 16 * np.unpackbits(blocks[..., 2:6], axis=-1, bitorder="little")
+            codes = codes + 16 * np.unpackbits(blocks[..., begin:begin + 4], axis=-1, bitorder="little")
+        if begin == 4:
+            offsets = np.ascontiguousarray(blocks[..., 2:4]).view(np.float16).astype(np.float64)
+            return (steps * codes + offsets).reshape(1, 2, 40, 64)
         return (steps * (codes - (16.0 if fifth else 8.0))).reshape(1, 2, 40, 64)
 
     k_read, v_read = values(k_cache), values(v_cache)

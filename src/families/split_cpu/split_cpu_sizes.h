@@ -12,19 +12,23 @@
 #define ROW_VECTORS DIVIDE_UP(BLOCK_M, SIMD_WIDTH)
 #define STATE_VECTORS (PACKED_Q_VECTORS + O_VECTORS + BLOCK_M + ROW_VECTORS)
 
-/* Vectors of a tile: scores; weights times the scales of quantized values, for each format block; keys, or their scales; scales
- * of values; values of a register tile. */
+/* Vectors of a tile: scores; weights times the scales of quantized values, for each format block; keys, or their scales and
+ * offsets; scales and offsets of values; values of a register tile. */
 #define BLOCKS(dim) ((dim) / BLOCK_VALUES) /* the format blocks of a quantized row */
-#define WEIGHT_BLOCKS (V_CACHE ? BLOCKS(DIM_V) : 1)
+#define WEIGHT_BLOCKS (CA_ONLY_SCALED(V_CACHE) ? BLOCKS(DIM_V) : 1)
 #define SCORE_VECTORS (BLOCK_M * BLOCK_N / SIMD_WIDTH)
-#define SCALED_VECTORS (V_CACHE ? SCORE_VECTORS * WEIGHT_BLOCKS : 1)
-#define K_SCALES (BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_QK))
+#define SCALED_VECTORS (CA_ONLY_SCALED(V_CACHE) ? SCORE_VECTORS * WEIGHT_BLOCKS : 1)
+/* A scale and an offset of each row and block, as far as the format has them. */
+#define FACTOR_VECTORS(cache, dim)                                                                 \
+    (CA_SCALE_AT(cache) < 0 ? 1                                                                    \
+                            : BLOCK_N / SIMD_WIDTH * BLOCKS(dim) * (CA_OFFSET_AT(cache) ? 2 : 1))
+#define K_SCALES FACTOR_VECTORS(K_CACHE, DIM_QK)
 #define STAGED_K_VECTORS                                                                           \
     (OPERAND_PAIRS ? BLOCK_N * TILES(KEY_OPERANDS)                                                 \
      : STAGES_K    ? BLOCK_N * VECTORS(DIM_QK)                                                     \
      : K_CACHE     ? K_SCALES                                                                      \
                    : 1)
-#define V_SCALE_VECTORS (V_CACHE ? BLOCK_N / SIMD_WIDTH * BLOCKS(DIM_V) : 1)
+#define V_SCALE_VECTORS FACTOR_VECTORS(V_CACHE, DIM_V)
 /* For units that multiply pairs: products before they are summed to scores, and weights and values
  * as pairs. */
 #define STEP_PRODUCTS (STEP_KEYS * TILES(BLOCK_M))

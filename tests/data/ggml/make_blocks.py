@@ -8,7 +8,7 @@ import importlib.metadata
 import gguf
 import numpy as np
 
-FORMATS = ("Q8_0", "Q4_0", "Q5_0")
+FORMATS = ("Q8_0", "Q4_0", "Q5_0", "Q4_1", "Q5_1")
 rng = np.random.default_rng(20261128)
 values = np.concatenate([
     rng.standard_normal((3, 32)), 1000 * rng.standard_normal((1, 32)), 0.01 * rng.uniform(-1, 1, (1, 32)),

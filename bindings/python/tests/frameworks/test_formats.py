@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formats of caches have the bits of the packages that define them: PyTorch's floats of eight bits, and ggml's blocks by its
+package gguf."""
+import clattn
+import numpy as np
+import pytest
+import torch
+
+FLOATS = [("e4m3", torch.float8_e4m3fn), ("e5m2", torch.float8_e5m2)]
+BLOCKS = ["q8_0", "q4_0", "q5_0", "iq4_nl", "q4_1", "q5_1"]
+
+
+def read(cache, blocks, dim):
+    """What attention reads in rows of a cache: each is the value of a query's only key."""
+    rows = blocks.shape[0]
+    q = np.ones((rows, 1, 1, dim), np.float32)
+    return clattn.attention(q, q, blocks.reshape(rows, 1, 1, -1), cache=(None, cache)).reshape(rows, dim)
+
+
+@pytest.mark.parametrize("cache, dtype", FLOATS)
+def test_floats_of_8_bits_are_rounded_as_by_pytorch(cache, dtype):
+    halves = torch.arange(65536, dtype=torch.int32).to(torch.uint16).view(torch.float16).float()
+    x = torch.cat([halves, torch.randn(4096) * torch.exp2(torch.randint(-20, 20, (4096,)))]).reshape(-1, 64)
+    want = x.to(dtype).view(torch.uint8).numpy()
+    np.testing.assert_array_equal(clattn.quantize_host(x.numpy(), cache), want)
+    np.testing.assert_array_equal(clattn.quantize(x.numpy(), cache), want)
+
+
+@pytest.mark.parametrize("cache, dtype", FLOATS)
+def test_tensors_of_8_bits_are_taken_as_they_are(cache, dtype):
+    torch.manual_seed(1)
+    q, k, v = torch.randn(2, 4, 3, 64), torch.randn(2, 2, 40, 64).to(dtype), torch.randn(2, 2, 40, 64).to(dtype)
+    want = torch.nn.functional.scaled_dot_product_attention(q, k.float(), v.float(), enable_gqa=True)
+    torch.testing.assert_close(clattn.attention(q, k, v), want, atol=1e-5, rtol=1e-5)
+    out = torch.empty(2, 2, 40, 64, dtype=dtype)
+    clattn.quantize(k.float(), cache, out=out)
+    assert (out.view(torch.uint8) == k.view(torch.uint8)).all()
+
+
+@pytest.mark.parametrize("cache", BLOCKS)
+def test_blocks_are_ggmls(cache):
+    gguf = pytest.importorskip("gguf")
+    kind, rng = gguf.GGMLQuantizationType[cache.upper()], np.random.default_rng(1)
+    x = (rng.standard_normal((500, 64)) * np.exp2(rng.integers(-8, 8, (500, 1)))).astype(np.float32)
+    blocks = clattn.quantize_host(x, cache)
+    if cache != "iq4_nl":  # which gguf only reads
+        np.testing.assert_array_equal(blocks, gguf.quantize(x, kind))
+    np.testing.assert_array_equal(read(cache, blocks, 64), gguf.dequantize(blocks, kind))

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks of e4m3, by functions that cl/formats/blocks.h and cl/formats/make_blocks.h choose by the format: a code is a
+ * float with a sign, four bits of exponent and three of significand, 127 and 255 are NaNs, and there is no scale. The
+ * bits of a magnitude, 7 places to the left, are those of a binary16 that is 2^8 times as small. */
+#pragma once
+
+/* What a NaN's bits are as such a binary16; all others are at most 1.75. */
+#define E4M3_NAN 1.875f
+
+static inline float e4m3_one(const uchar byte, const int shift, const uint fifth)
+{
+    const ushort bits = (ushort)((byte & 128) << 8 | (byte & 127) << 7);
+    const float x = vload_half(0, (const half *)&bits);
+
+    return fabs(x) == E4M3_NAN ? NAN : x * 256.0f;
+}
+
+static inline float4 e4m3_four(const uchar4 bytes, const int shift, const uint fifth)
+{
+    const int4 x = convert_int4(bytes);
+    const ushort4 bits = convert_ushort4((x & 128) << 8 | (x & 127) << 7);
+    const float4 y = vload_half4(0, (const half *)&bits);
+
+    return fabs(y) == E4M3_NAN ? (float4)(NAN) : y * 256.0f;
+}
+
+#if SIMD_WIDTH
+static inline lanes e4m3_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
+{
+    const ushorts x = VECTOR(convert_ushort)(bytes) << (ushorts)(7);
+    const lanes y = lanes_of_halves(x + (x & (ushorts)(0x4000))); /* the sign goes one place on */
+
+    return fabs(y) == E4M3_NAN ? (lanes)(NAN) : y * 256.0f;
+}
+#endif
+
+/* ---- elements of matrix units ---------------------------------------------------------------- */
+
+/* The bits of an f16 that is 2^8 times as small, or of a bf16 that is 2^120 times as small. */
+static inline struct element_form e4m3_form(const bool f16)
+{
+    return f16 ? (struct element_form){0, 0x5c005c00u, 0, 0x5c005c00u, 0, 256.0f, 0x1p-15f}
+               : (struct element_form){0, 0x7b807b80u, 0, 0x7b807b80u, 0, 0x1p120f, 0x1p-15f};
+}
+
+static inline uint e4m3_word(const bool f16, const uint word)
+{
+    return word;
+}
+
+static inline uint e4m3_spread(const bool f16, const uint word, const bool high, const uint fifth)
+{
+    return word & 0x00ff00ffu;
+}
+
+/* Adds a NaN to a NaN. */
+static inline uint2 e4m3_pair(const bool f16, const uint x, const uint less)
+{
+    const uint magnitude = x & 0x007f007fu, nan = (magnitude + 0x00010001u) & 0x00800080u;
+
+    return (uint2)((x & 0x00800080u) << 8 | magnitude << (f16 ? 7 : 4), (nan << 8) - (nan >> 7));
+}
+
+/* ---- making blocks --------------------------------------------------------------------------- */
+
+#if MAKES_BLOCKS
+static inline bool e4m3_of_peak(void)
+{
+    return false;
+}
+
+static inline float e4m3_scale(const float most)
+{
+    return 1.0f;
+}
+
+static inline float4 e4m3_scales(const float4 most)
+{
+    return 1.0f;
+}
+
+/* Rounds to nearest even. The smallest numbers have a spacing of 2^-9, as floats from 2^14 on have; of larger ones the
+ * last 20 bits are rounded away, and the exponent's bias is 120 less. */
+static inline int e4m3_code(const float x)
+{
+    const float most = fabs(x) > 448.0f ? 448.0f : fabs(x);
+    const uint u = as_uint(most);
+    const uint small = as_uint(most + 0x1p14f) & 255;
+    const uint large = ((u + 0x7ffff + (u >> 20 & 1)) >> 20) - (120 << 3);
+
+    return (int)((as_uint(x) >> 24 & 128) | (x != x ? 127 : most < 0x1p-6f ? small : large));
+}
+
+#if SIMD_WIDTH
+static inline ints e4m3_codes(const lanes x)
+{
+    const lanes most = fabs(x) > 448.0f ? (lanes)(448.0f) : fabs(x);
+    const VECTOR(uint) u = VECTOR(as_uint)(most);
+    const VECTOR(uint) small = VECTOR(as_uint)(most + 0x1p14f) & 255;
+    const VECTOR(uint) large = ((u + 0x7ffff + (u >> 20 & 1)) >> 20) - (120 << 3);
+    const VECTOR(uint) number = most < 0x1p-6f ? small : large;
+
+    return VECTOR(as_int)((VECTOR(as_uint)(x) >> 24 & 128) |
+                          (x != x ? (VECTOR(uint))(127) : number));
+}
+#endif
+#endif

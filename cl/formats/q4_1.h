@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks of q4_1, by functions that cl/formats/blocks.h and cl/formats/make_blocks.h choose by the format: a code is a
+ * number from 0 to 15, the offset is the least value, and the scale is the largest less the least, divided by 15. */
+#pragma once
+#include "formats/q4_0.h"
+
+static inline float q4_1_one(const uchar byte, const int shift, const uint fifth)
+{
+    return (float)(byte >> shift & 15);
+}
+
+static inline float4 q4_1_four(const uchar4 bytes, const int shift, const uint fifth)
+{
+    return convert_float4(bytes >> (uchar4)(shift) & (uchar4)(15));
+}
+
+#if SIMD_WIDTH
+static inline lanes q4_1_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
+{
+    const ints both = VECTOR(convert_int)(bytes);
+
+    return VECTOR(convert_float)(shift ? both >> 4 : both & 15);
+}
+#endif
+
+/* ---- elements of matrix units: q4_0's, but nothing is subtracted from codes ------------------- */
+
+static inline struct element_form q4_1_form(const bool f16)
+{
+    return f16 ? (struct element_form){0x64646464u, 0x3c003c00u, 0xe400e400u, 0x2c002c00u,
+                                       0xd400d400u, 1.0f,        0x1p-24f}
+               : (struct element_form){0x43434343u, 0x3f803f80u, 0xc300c300u, 0x3f803f80u,
+                                       0xc300c300u, 1.0f,        0x1p-24f};
+}
+
+static inline uint q4_1_word(const bool f16, const uint word)
+{
+    return word;
+}
+
+static inline uint q4_1_spread(const bool f16, const uint word, const bool high, const uint fifth)
+{
+    return q4_0_spread(f16, word, high, fifth);
+}
+
+static inline uint2 q4_1_pair(const bool f16, const uint x, const uint less)
+{
+    return (uint2)(x, less);
+}
+
+/* ---- making blocks --------------------------------------------------------------------------- */
+
+#if MAKES_BLOCKS
+static inline bool q4_1_of_peak(void)
+{
+    return false;
+}
+
+static inline float q4_1_scale(const float range)
+{
+    return divide(range, 15.0f, 0x1.111112p-4f);
+}
+
+static inline float4 q4_1_scales(const float4 ranges)
+{
+    return divide_four(ranges, 15.0f, 0x1.111112p-4f);
+}
+
+static inline int q4_1_code(const float x)
+{
+    return min((int)(x + 0.5f), 15);
+}
+
+#if SIMD_WIDTH
+/* min(vector, scalar) is wrong in Oclgrind 21.10. */
+static inline ints q4_1_codes(const lanes x)
+{
+    return min(VECTOR(convert_int)(x + 0.5f), (ints)(15));
+}
+#endif
+#endif
