@@ -85,12 +85,10 @@ static inline struct extent extent_of(const struct arguments *args, const long b
     struct extent e;
     e.queries = args->shape->seq_q;
     e.keys = args->shape->seq_kv;
-#if HAS_Q_LENGTHS
-    e.queries = clamp((long)args->q_lengths[b], 0L, args->shape->seq_q);
-#endif
-#if HAS_KV_LENGTHS
-    e.keys = clamp((long)args->kv_lengths[b], 0L, args->shape->seq_kv);
-#endif
+    if (HAS_Q_LENGTHS)
+        e.queries = clamp((long)args->q_lengths[b], 0L, args->shape->seq_q);
+    if (HAS_KV_LENGTHS)
+        e.keys = clamp((long)args->kv_lengths[b], 0L, args->shape->seq_kv);
     e.mask_begin = HAS_MASK_KEYS ? e.keys - args->shape->mask_keys : 0;
     e.diagonal = DIAGONAL_FOLLOWS_LENGTHS ? e.keys - e.queries : args->shape->diagonal;
     return e;

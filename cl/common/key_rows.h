@@ -9,19 +9,16 @@
 #pragma once
 #include "common/common.h"
 
-#if PAGE_SIZE
-/* The batch index in K and V: 0 with pages, since all batches share these. */
-#define CACHE_BATCH(b) 0L
-#else
-#define CACHE_BATCH(b) (b)
-#endif
+enum { PAGE_KEYS = PAGE_SIZE ? PAGE_SIZE : 1 };
 
-#if PAGE_SIZE
+/* The batch index in K and V: 0 with pages, since all batches share these. */
+#define CACHE_BATCH(b) (PAGE_SIZE ? 0L : (b))
+
 /* The page of key j of batch b, for j below seq_kv; -1 if the table names none. */
 INLINE long page_of(const struct arguments *args, const long b, const long j)
 {
-    const long columns = (args->shape->seq_kv + PAGE_SIZE - 1) / PAGE_SIZE;
-    const int page = args->page_table[b * columns + j / PAGE_SIZE];
+    const long columns = (args->shape->seq_kv + PAGE_KEYS - 1) / PAGE_KEYS;
+    const int page = args->page_table[b * columns + j / PAGE_KEYS];
 
     return page >= 0 && page < args->shape->pages ? (long)page : -1L;
 }
@@ -29,41 +26,28 @@ INLINE long page_of(const struct arguments *args, const long b, const long j)
 /* The number of `rows` keys from key j on that are in key j's page. */
 INLINE long rows_in_page(const long rows, const long j)
 {
-    return min(rows, PAGE_SIZE - j % PAGE_SIZE);
+    return min(rows, PAGE_KEYS - j % PAGE_KEYS);
 }
-#endif
 
 /* The offset of key j of batch b from the first row of its head, for a tensor with these steps
  * between batches (or pages) and rows. The key must have a page. */
 INLINE long key_row(const struct arguments *args, const long b, const long j, const long batch_step,
                     const long row_step)
 {
-#if PAGE_SIZE
-    return page_of(args, b, j) * batch_step + j % PAGE_SIZE * row_step;
-#else
-    return j * row_step;
-#endif
+    return PAGE_SIZE ? page_of(args, b, j) * batch_step + j % PAGE_KEYS * row_step : j * row_step;
 }
 
 #define KEY_ROW(b, j, stride) key_row(args, b, j, (stride)[0], (stride)[2])
 
 /* Returns whether key j of batch b, below seq_kv, is in a page. */
-#if PAGE_SIZE
-#define HAS_ROW(b, j) (page_of(args, b, j) >= 0)
-#else
-#define HAS_ROW(b, j) ((bool)true)
-#endif
+#define HAS_ROW(b, j) (!PAGE_SIZE || page_of(args, b, j) >= 0)
 
 /* The number of `rows` keys from key j on that are contiguous; 0 if the table masks key j. */
 INLINE long rows_together(const struct arguments *args, const long b, const long j, const long rows)
 {
-#if PAGE_SIZE
-    if (rows <= 0 || page_of(args, b, j) < 0)
-        return 0;
-    return rows_in_page(rows, j);
-#else
-    return rows;
-#endif
+    if (!PAGE_SIZE)
+        return rows;
+    return rows <= 0 || page_of(args, b, j) < 0 ? 0 : rows_in_page(rows, j);
 }
 
 /* Moves *j past keys before end that the table masks, and returns the end of the run that starts
@@ -72,16 +56,14 @@ INLINE long rows_together(const struct arguments *args, const long b, const long
 INLINE long next_run(const struct arguments *args, const long b, const long begin, const long end,
                      const int tile, long *j)
 {
-#if PAGE_SIZE
+    if (!PAGE_SIZE)
+        return min(HAS_INVARIANT ? (*j / tile + 1) * tile : *j + tile, end);
     while (*j < end && page_of(args, b, *j) < 0)
-        *j = min((*j / PAGE_SIZE + 1) * PAGE_SIZE, end);
+        *j = min((*j / PAGE_KEYS + 1) * PAGE_KEYS, end);
     const long from = HAS_INVARIANT ? 0 : begin;
     const long tile_end = min(from + ((*j - from) / tile + 1) * tile, end);
-    long stop = min((*j / PAGE_SIZE + 1) * PAGE_SIZE, tile_end);
+    long stop = min((*j / PAGE_KEYS + 1) * PAGE_KEYS, tile_end);
     while (stop < tile_end && page_of(args, b, stop) >= 0)
-        stop = min(stop + PAGE_SIZE, tile_end);
+        stop = min(stop + PAGE_KEYS, tile_end);
     return stop;
-#else
-    return min(HAS_INVARIANT ? (*j / tile + 1) * tile : *j + tile, end);
-#endif
 }

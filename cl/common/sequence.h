@@ -29,7 +29,6 @@ INLINE long lse_head(const struct arguments *args, const long bh, const long h)
     return HAS_TOTAL_Q ? h * args->shape->total_q : bh * args->shape->seq_q;
 }
 
-#if HAS_TOTAL_Q || HAS_TOTAL_KV
 /* Finds the first row of sequence b, among `total` rows, and its number of rows. */
 INLINE void find_rows_of(const __global int *starts, const long b, const long total,
                          const long longest, long *first, long *rows)
@@ -37,18 +36,16 @@ INLINE void find_rows_of(const __global int *starts, const long b, const long to
     *first = clamp((long)starts[b], 0L, total);
     *rows = clamp((long)starts[b + 1] - *first, 0L, min(longest, total - *first));
 }
-#endif
 
-#if HAS_TOTAL_Q
 /* Queries of sequence b, for kernels that do not enter one. */
 INLINE long queries_of(const struct arguments *args, const long b)
 {
-    long first, rows;
+    long first, rows = args->shape->seq_q;
 
-    find_rows_of(args->q_starts, b, args->shape->total_q, args->shape->seq_q, &first, &rows);
+    if (HAS_TOTAL_Q)
+        find_rows_of(args->q_starts, b, args->shape->total_q, args->shape->seq_q, &first, &rows);
     return rows;
 }
-#endif
 
 /* Declares `name`: a kernel's arguments, which become those of sequence b, or of the last one; without packed
  * batches they are as they were. The shape of the sequence is a variable of its own: arguments that pointed
@@ -59,49 +56,40 @@ INLINE long queries_of(const struct arguments *args, const long b)
 INLINE const struct arguments *enter_sequence(struct arguments *args, struct attention_shape *shape,
                                               const long b)
 {
-#if HAS_TOTAL_Q || HAS_TOTAL_KV
     const long sequence = min(b, args->shape->batch - 1);
     long first;
 
+    if (!(HAS_TOTAL_Q || HAS_TOTAL_KV))
+        return args;
     *shape = *args->shape;
     args->shape = shape;
+    if (HAS_TOTAL_Q) {
+        find_rows_of(args->q_starts, sequence, shape->total_q, shape->seq_q, &first, &shape->seq_q);
+        args->q += first * shape->q_stride[2];
+        args->o += first * shape->o_stride[2];
+        args->topk_indices += first * shape->topk;
+        args->dlse += first;
+        args->lse += first;
+#if IS_BACKWARD
+        args->d_o += first * shape->d_o_stride[2];
+        args->dq += first * shape->dq_stride[2];
 #endif
-#if HAS_TOTAL_Q
-    find_rows_of(args->q_starts, sequence, shape->total_q, shape->seq_q, &first, &shape->seq_q);
-    args->q += first * shape->q_stride[2];
-    args->o += first * shape->o_stride[2];
-#if HAS_TOPK
-    args->topk_indices += first * shape->topk;
+    }
+    if (HAS_TOTAL_KV) {
+        find_rows_of(args->kv_starts, sequence, shape->total_kv, shape->seq_kv, &first,
+                     &shape->seq_kv);
+        args->k = k_place(args->k, first * shape->k_stride[2]);
+        args->v = v_place(args->v, first * shape->v_stride[2]);
+#if IS_BACKWARD
+        args->dk += first * shape->dk_stride[2];
+        args->dv += first * shape->dv_stride[2];
 #endif
-#ifdef UNIT_DO /* only programs of gradients define the strides */
-    args->d_o += first * shape->d_o_stride[2];
-    args->dq += first * shape->dq_stride[2];
-#if HAS_DLSE
-    args->dlse += first;
-#endif
-#endif
-#if HAS_LSE || defined(UNIT_DO)
-    args->lse += first;
-#endif
-#endif
-#if HAS_TOTAL_KV
-    find_rows_of(args->kv_starts, sequence, shape->total_kv, shape->seq_kv, &first, &shape->seq_kv);
-    args->k = k_place(args->k, first * shape->k_stride[2]);
-    args->v = v_place(args->v, first * shape->v_stride[2]);
-#ifdef UNIT_DO
-    args->dk += first * shape->dk_stride[2];
-    args->dv += first * shape->dv_stride[2];
-#endif
-#endif
+    }
     return args;
 }
 
 /* Leaves a kernel that has no rows of its sequence from `row` on. A kernel with barriers needs
  * END_KERNEL() at its end then (gpu/local_barrier.h). */
-#if HAS_TOTAL_Q
 #define LEAVE_IF_BEYOND(row, rows)                                                                 \
-    if ((row) >= (rows))                                                                           \
+    if (HAS_TOTAL_Q && (row) >= (rows))                                                            \
     return
-#else
-#define LEAVE_IF_BEYOND(row, rows)
-#endif

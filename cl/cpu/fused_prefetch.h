@@ -22,7 +22,7 @@ struct stream {
 enum { STREAM_K, STREAM_V, STREAM_Q, STREAM_O, STREAM_BIAS, STREAM_MASK = STREAM_BIAS + HAS_BIAS };
 #define NUM_STREAMS (STREAM_MASK + HAS_MASK)
 struct prefetch_streams {
-    struct stream stream[NUM_STREAMS];
+    struct stream stream[STREAM_MASK + 1];
 };
 
 /* Chooses how often a step prefetches: with every register tile of QK_KEYS keys, if a row of keys

@@ -109,12 +109,8 @@ DEFINE_LOAD_ROW(load_key_row, k_storage, load1_of(K_DTYPE, p, c *step), LOAD_K_V
 #if !V_CACHE
 DEFINE_LOAD_ROW(load_value_row, v_storage, load1_of(V_DTYPE, p, c *step), LOAD_V_VECTOR)
 #endif
-#if HAS_BIAS
 DEFINE_LOAD_ROW(load_biases, bias_storage, load1_of(BIAS_DTYPE, p, c *step), LOAD_BIAS_VECTOR)
-#endif
-#if HAS_MASK
 DEFINE_LOAD_ROW(load_mask, uchar, p[c * step], LOAD_MASK_VECTOR)
-#endif
 
 INLINE void store_row(const lanes x, __global o_storage *p, const long step, const int left)
 {

@@ -12,10 +12,8 @@ struct row_block {
     long head[BLOCK_M], query[BLOCK_M];
     long first[BLOCK_M], end[BLOCK_M]; /* keys that a row may see */
     long all_begin, all_end;           /* keys that all rows may see */
-#if HAS_BLOCKS
     long row;                   /* the first row's number among those that share the kv head */
-    const __global float *bits; /* the bits of all block lists */
-#endif
+    const __global float *bits; /* the bits of all block lists (HAS_BLOCKS) */
 #if OPERAND_PAIRS
     float scale[BLOCK_M]; /* the factor that each row's products are scaled by */
 #endif
@@ -27,9 +25,7 @@ INLINE void find_rows(const struct arguments *args, const long index, struct row
     const long all = args->shape->group * args->shape->seq_q, row = index * BLOCK_M;
 
     block->rows = (int)min(all - row, (long)BLOCK_M);
-#if HAS_BLOCKS
     block->row = row;
-#endif
     block->all_begin = 0;
     block->all_end = LONG_MAX;
     for (int r = 0; r < BLOCK_M; r++) {

@@ -9,34 +9,26 @@
 #define MARKS_TILES (!HAS_BLOCKS && (HAS_MASK || HAS_BIAS))
 #define SKIPS_TILES (HAS_BLOCKS || MARKS_TILES)
 
-#if MARKS_TILES
 /* Returns whether mask and bias leave one of count keys from key j on visible to row r. A mask with
  * fewer columns than keys must cover all of these. */
 INLINE bool may_see(const struct arguments *args, const struct row_block *block, const int r,
                     const long j, const int count)
 {
-    bool sees = true;
-
-#if HAS_MASK
     const __global uchar *p =
         args->mask +
         row_offset(args->shape->mask_stride, block->b, block->head[r], block->query[r]) +
         (j - block->e.mask_begin) * args->shape->mask_stride[3];
-    sees = false;
-    for (int n = 0; n < count && !sees; n++)
-        sees = p[n * args->shape->mask_stride[3]] != 0;
-#endif
-#if HAS_BIAS
     const __global bias_storage *biases =
         args->bias +
         row_offset(args->shape->bias_stride, block->b, block->head[r], block->query[r]) +
         j * args->shape->bias_stride[3];
-    bool finds = false;
+    bool sees = !HAS_MASK, finds = !HAS_BIAS;
+
+    for (int n = 0; n < count && !sees; n++)
+        sees = p[n * args->shape->mask_stride[3]] != 0;
     for (int n = 0; n < count && sees && !finds; n++)
         finds = load1_of(BIAS_DTYPE, biases, n * args->shape->bias_stride[3]) != -INFINITY;
-    sees = sees && finds;
-#endif
-    return sees;
+    return sees && finds;
 }
 
 /* Returns whether rows r - 1 and r have the same mask and bias. */
@@ -44,31 +36,15 @@ INLINE bool looks_alike(const struct arguments *args, const struct row_block *bl
 {
     const long heads = block->head[r] - block->head[r - 1];
     const long queries = block->query[r] - block->query[r - 1];
-    bool alike = true;
 
-#if HAS_MASK
-    alike =
-        alike && heads * args->shape->mask_stride[1] + queries * args->shape->mask_stride[2] == 0;
-#endif
-#if HAS_BIAS
-    alike =
-        alike && heads * args->shape->bias_stride[1] + queries * args->shape->bias_stride[2] == 0;
-#endif
-    return alike;
+    return heads * args->shape->mask_stride[1] + queries * args->shape->mask_stride[2] == 0 &&
+           heads * args->shape->bias_stride[1] + queries * args->shape->bias_stride[2] == 0;
 }
 
 /* Returns whether all heads have the same mask and bias. */
 INLINE bool shares_pairs(const struct arguments *args)
 {
-    bool shares = true;
-
-#if HAS_MASK
-    shares = shares && args->shape->mask_stride[1] == 0;
-#endif
-#if HAS_BIAS
-    shares = shares && args->shape->bias_stride[1] == 0;
-#endif
-    return shares;
+    return args->shape->mask_stride[1] == 0 && args->shape->bias_stride[1] == 0;
 }
 
 /* Returns whether a key of [j, end) is visible to a row. */
@@ -82,24 +58,21 @@ INLINE bool is_seen(const struct arguments *args, const struct row_block *block,
             sees = may_see(args, block, r, j, (int)(end - j));
     return sees;
 }
-#endif
 
 /* Returns the tile from key j on, or the first after it that some row may see; end if there is
  * none. Tiles count from begin. */
 INLINE long next_seen_tile(const struct arguments *args, const struct row_block *block,
                            const long begin, long j, const long end)
 {
-#if HAS_BLOCKS
-    return next_tile_of_rows(args, block->bits, block->b, block->kv_head, block->row, block->rows,
-                             begin, j, end, BLOCK_N);
-#elif MARKS_TILES
-    while (j < end) {
+    if (HAS_BLOCKS)
+        return next_tile_of_rows(args, block->bits, block->b, block->kv_head, block->row,
+                                 block->rows, begin, j, end, BLOCK_N);
+    while (MARKS_TILES && j < end) {
         const long tile_end = min(begin + ((j - begin) / BLOCK_N + 1) * BLOCK_N, end);
         if (is_seen(args, block, j, tile_end))
             break;
         j = tile_end;
     }
-#endif
     return j;
 }
 
@@ -110,9 +83,7 @@ INLINE long next_tile_of_heads(const struct arguments *args, const struct row_bl
 {
     long next = next_seen_tile(args, blocks, begin, j, end);
 
-#if KV_HEADS > 1 && SKIPS_TILES
-    for (int h = 1; h < heads && next > j && !shares_pairs(args); h++)
+    for (int h = 1; SKIPS_TILES && h < heads && next > j && !shares_pairs(args); h++)
         next = min(next, next_seen_tile(args, blocks + h, begin, j, end));
-#endif
     return next;
 }

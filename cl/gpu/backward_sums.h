@@ -35,16 +35,13 @@ INLINE float sum_of_box(const struct arguments *args, const struct box box,
         const long s = box.first[2] + n % box.count[2];
         const long h = box.first[1] + n / box.count[2] % box.count[1];
         const long b = box.first[0] + n / box.count[2] / box.count[1];
-#if HAS_TOTAL_Q
-        if (s >= queries_of(args, b))
+        if (HAS_TOTAL_Q && s >= queries_of(args, b))
             continue;
-#endif
         sum += values[(b * args->shape->heads + h) * box.seq + s];
     }
     return sum;
 }
 
-#if HAS_DSINKS
 /* Returns this thread's part of dsinks of head h. */
 INLINE float sum_of_sinks(const struct arguments *args, const float sink, const long h)
 {
@@ -52,18 +49,16 @@ INLINE float sum_of_sinks(const struct arguments *args, const float sink, const 
 
     for (long b = 0; b < args->shape->batch; b++) {
         long first = 0, queries = args->shape->seq_q;
-#if HAS_TOTAL_Q
-        find_rows_of(args->q_starts, b, args->shape->total_q, args->shape->seq_q, &first, &queries);
-#endif
+        if (HAS_TOTAL_Q)
+            find_rows_of(args->q_starts, b, args->shape->total_q, args->shape->seq_q, &first,
+                         &queries);
         for (long i = get_local_id(0); i < queries; i += THREADS)
             sum += sink_term(sink, args->lse[lse_of(args, b, h, first + i)],
                              place_of_statistic(args, b, h, i));
     }
     return sum;
 }
-#endif
 
-#if HAS_DBIAS
 /* The box that element n of a dbias is summed over if it broadcasts over queries or keys; it begins
  * at the element's own position. */
 INLINE struct box box_of_bias(const struct arguments *args, const long n)
@@ -80,7 +75,6 @@ INLINE struct box box_of_bias(const struct arguments *args, const long n)
 
     return box;
 }
-#endif
 
 /* The sums of dslopes of all heads come first, each by one group. Those of dsinks follow, if
  * requested, then the elements of dbias. */
@@ -91,42 +85,31 @@ backward_sums(PARAMETERS_backward_sums)
     __local float partial[THREADS];
     const long group = get_group_id(0), slopes_end = HAS_DSLOPES ? args->shape->heads : 0;
     const long sinks_end = slopes_end + (HAS_DSINKS ? args->shape->heads : 0);
+    const long h = group - slopes_end;
     float part = 0.0f;
 
-#if HAS_DSLOPES
-    const struct box head = {
-        {0, group, 0}, {args->shape->batch, 1, args->shape->seq_q}, args->shape->seq_q};
-    if (group < slopes_end)
+    if (group < slopes_end) {
+        const struct box head = {
+            {0, group, 0}, {args->shape->batch, 1, args->shape->seq_q}, args->shape->seq_q};
         part = sum_of_box(args, head, args->workspace + slope_sums_begin(args));
-#endif
-#if HAS_DSINKS
-    const long h = group - slopes_end;
-    if (group >= slopes_end && group < sinks_end)
+    } else if (HAS_DSINKS && group < sinks_end) {
         part = sum_of_sinks(args, args->sinks[h], h);
-#endif
-#if HAS_DBIAS
-    if (group >= sinks_end)
+    } else if (HAS_DBIAS) {
         part = sum_of_box(args, box_of_bias(args, group - sinks_end),
                           args->workspace + bias_sums_begin(args));
-#endif
+    }
     const float sum = sum_of_group(part, partial);
     if (get_local_id(0) != 0)
         return;
-#if HAS_DSLOPES
-    if (group < slopes_end)
+    if (group < slopes_end) {
         args->dslopes[group] = sum;
-#endif
-#if HAS_DSINKS
-    if (group >= slopes_end && group < sinks_end)
+    } else if (HAS_DSINKS && group < sinks_end) {
         args->dsinks[h] = sum;
-#endif
-#if HAS_DBIAS
-    if (group >= sinks_end) {
+    } else if (HAS_DBIAS) {
         const struct box box = box_of_bias(args, group - sinks_end);
         store1_of(BIAS_DTYPE, sum, args->dbias,
                   head_offset(args->shape->bias_stride, box.first[0], box.first[1]) +
                       box.first[2] * (args->shape->bias_stride[2] + args->shape->bias_stride[3]));
     }
-#endif
 }
 #endif

@@ -25,12 +25,10 @@ INLINE long bias_sums_end(const struct arguments *args)
 {
     long count = 0;
 
-#if HAS_DBIAS
-    if (args->shape->bias_stride[3] == 0)
+    if (HAS_DBIAS && args->shape->bias_stride[3] == 0)
         count = args->shape->batch * args->shape->heads * args->shape->seq_q;
-    else if (args->shape->bias_stride[2] == 0)
+    else if (HAS_DBIAS && args->shape->bias_stride[2] == 0)
         count = args->shape->batch * args->shape->heads * args->shape->seq_kv;
-#endif
     return bias_sums_begin(args) + count;
 }
 
@@ -79,12 +77,9 @@ INLINE struct load_sums place_load_sums(const struct arguments *args)
 INLINE long marks_begin(const struct arguments *args)
 {
     const struct load_sums place = place_load_sums(args);
-    long sums = 0;
 
-#if HAS_DFUNCTION
-    sums = function_sums(args, place.most) * function_gradients(args);
-#endif
-    return place.begin + sums;
+    return place.begin +
+           (HAS_DFUNCTION ? function_sums(args, place.most) * function_gradients(args) : 0);
 }
 
 #include "score/mark_pairs.h"
@@ -203,35 +198,27 @@ struct tile {
     struct extent e;
     long b, h, i0, j0;
     int queries, keys;
-#if HAS_BLOCKS
-    struct block_bits bits; /* the bits of the head's block list */
-#elif HAS_MARKS
+    struct block_bits bits;      /* the bits of the head's block list (HAS_BLOCKS) */
     const __global uchar *marks; /* the marks of all pairs; null if none were made */
-#endif
 };
 
-#if HAS_BLOCKS
 enum {
     /* 1 if the tiles of all passes lie in one block each; queries begin at a limit to the right, too. */
     IN_BLOCKS = !HAS_WINDOW_RIGHT && TILES_IN_BLOCKS(BLOCK_OWNED, BLOCK_OWNED) &&
                 TILES_IN_BLOCKS(BLOCK_STREAMED, BLOCK_STREAMED) && TILES_IN_BLOCKS(1, OWNED_KEYS)
 };
-#endif
 
 /* Returns whether some key of the tile is masked for some query of it. */
 INLINE bool is_partial(const struct arguments *args, const struct tile t)
 {
-#if HAS_BLOCKS
-    const bool hides =
-        HIDES_BY_SCORE || hides_listed(IN_BLOCKS, t.bits, t.i0, t.queries, t.j0, t.keys);
-#elif HAS_MARKS
-    const bool hides =
-        HIDES_BY_SCORE ||
-        !(mark_of_pairs(args, t.marks, t.b, t.h, t.i0, t.queries, t.j0, t.keys) & MARK_FULL);
-#else
-    const bool hides = HIDES_ANYWHERE;
-#endif
+    bool hides = HIDES_ANYWHERE;
 
+    if (HAS_BLOCKS)
+        hides = HIDES_BY_SCORE || hides_listed(IN_BLOCKS, t.bits, t.i0, t.queries, t.j0, t.keys);
+    else if (HAS_MARKS)
+        hides =
+            HIDES_BY_SCORE ||
+            !(mark_of_pairs(args, t.marks, t.b, t.h, t.i0, t.queries, t.j0, t.keys) & MARK_FULL);
     return hides || first_key(args, t.e, t.i0 + t.queries - 1) > t.j0 ||
            end_key(args, t.e, t.i0) < t.j0 + t.keys;
 }
@@ -239,11 +226,10 @@ INLINE bool is_partial(const struct arguments *args, const struct tile t)
 /* The first stage's results for the tile's head. */
 INLINE void find_head(const struct arguments *args, struct tile *t)
 {
-#if HAS_BLOCKS
-    t->bits = block_bits_of(args, args->workspace + marks_begin(args), t->b, t->h);
-#elif HAS_MARKS
-    t->marks = all_marks(args);
-#endif
+    if (HAS_BLOCKS)
+        t->bits = block_bits_of(args, args->workspace + marks_begin(args), t->b, t->h);
+    else if (HAS_MARKS)
+        t->marks = all_marks(args);
 }
 
 /* The parameters of the tile's scores. */
@@ -252,9 +238,8 @@ INLINE struct score_tile scores_of_tile(const struct arguments *args, const stru
     struct score_tile tile = score_tile_at(args, t.e, t.b, t.h, t.i0, t.j0, t.queries, t.keys,
                                            MAX(BLOCK_OWNED, BLOCK_STREAMED));
 
-#if HAS_BLOCKS
-    find_blocks(t.bits, t.i0, t.j0, IN_BLOCKS, &tile);
-#endif
+    if (HAS_BLOCKS)
+        find_blocks(t.bits, t.i0, t.j0, IN_BLOCKS, &tile);
     return tile;
 }
 
@@ -319,36 +304,30 @@ INLINE long end_key_of_queries(const struct arguments *args, const struct tile t
 INLINE long next_queries(const struct arguments *args, const struct tile t, const long begin,
                          long i0, const long end)
 {
-#if HAS_BLOCKS
-    return i0 < end ? next_tile_of_queries(t.bits, t.j0, t.keys, begin, i0, end, BLOCK_STREAMED)
-                    : end;
-#else
-#if HAS_MARKS
-    while (i0 < end && mark_of_pairs(args, t.marks, t.b, t.h, i0,
-                                     min(end - i0, (long)BLOCK_STREAMED), t.j0, t.keys) &
-                           MARK_EMPTY)
+    if (HAS_BLOCKS)
+        return i0 < end ? next_tile_of_queries(t.bits, t.j0, t.keys, begin, i0, end, BLOCK_STREAMED)
+                        : end;
+    while (HAS_MARKS && i0 < end &&
+           mark_of_pairs(args, t.marks, t.b, t.h, i0, min(end - i0, (long)BLOCK_STREAMED), t.j0,
+                         t.keys) &
+               MARK_EMPTY)
         i0 += BLOCK_STREAMED;
-#endif
     return i0;
-#endif
 }
 
 INLINE long next_keys(const struct arguments *args, const struct tile t, const long begin, long j0,
                       const long end)
 {
-#if HAS_BLOCKS
-    return j0 < end ? next_tile_of_keys(t.bits, block_rows_of(t.i0, t.queries), begin, j0, end,
-                                        BLOCK_STREAMED)
-                    : end;
-#else
-#if HAS_MARKS
-    while (j0 < end && mark_of_pairs(args, t.marks, t.b, t.h, t.i0, t.queries, j0,
-                                     min(end - j0, (long)BLOCK_STREAMED)) &
-                           MARK_EMPTY)
+    if (HAS_BLOCKS)
+        return j0 < end ? next_tile_of_keys(t.bits, block_rows_of(t.i0, t.queries), begin, j0, end,
+                                            BLOCK_STREAMED)
+                        : end;
+    while (HAS_MARKS && j0 < end &&
+           mark_of_pairs(args, t.marks, t.b, t.h, t.i0, t.queries, j0,
+                         min(end - j0, (long)BLOCK_STREAMED)) &
+               MARK_EMPTY)
         j0 += BLOCK_STREAMED;
-#endif
     return j0;
-#endif
 }
 
 #if HAS_DBIAS

@@ -30,12 +30,8 @@ struct query_block {
     int queries;     /* the number of queries in use, 0..BLOCK_M */
     long begin, end; /* a range that includes all visible keys */
     long seen_by_all_from, seen_by_all_to;
-#if HAS_BLOCKS
-    struct block_bits bits; /* the bits of the head's block list */
-#endif
-#if HAS_MARKS
+    struct block_bits bits;      /* the bits of the head's block list (HAS_BLOCKS) */
     const __global uchar *marks; /* the marks of this block's tiles; null if none were made */
-#endif
 };
 
 /* The number of blocks of queries in the longest sequence. */
@@ -66,13 +62,10 @@ find_query_block(const struct arguments *args)
     p.end = end_key(args, p.e, last);
     p.seen_by_all_from = first_key(args, p.e, last);
     p.seen_by_all_to = end_key(args, p.e, p.i0);
-#if HAS_BLOCKS
-    p.bits = block_bits_of(args, args->workspace + marks_begin(args), p.b, p.h);
-#endif
-#if HAS_MARKS
-    const __global uchar *marks = all_marks(args);
+    if (HAS_BLOCKS)
+        p.bits = block_bits_of(args, args->workspace + marks_begin(args), p.b, p.h);
+    const __global uchar *marks = HAS_MARKS ? all_marks(args) : 0;
     p.marks = marks ? marks + marks_of_block(args, p.b, p.h, p.i0) : 0;
-#endif
     return p;
 }
 
@@ -83,7 +76,6 @@ struct keys {
     bool partial; /* some key may be masked for some row */
 };
 
-#if HAS_BLOCKS
 /* The first tile with a listed pair from key j0 on. If a run of pages ended within j0's tile, the
  * rest of that tile comes first. */
 INLINE long next_listed_tile(const struct query_block block, const long j0)
@@ -94,44 +86,42 @@ INLINE long next_listed_tile(const struct query_block block, const long j0)
                              block.end, BLOCK_N);
 }
 
-#define HIDES_IN_TILE(block, j0, count)                                                            \
-    (HIDES_BY_SCORE || TRACKS_SEEN ||                                                              \
-     hides_listed(TILES_IN_BLOCKS(BLOCK_M, BLOCK_N), block.bits, block.i0, max(block.queries, 1),  \
-                  j0, count))
-#elif HAS_MARKS
 /* Returns the mark of the tile from key j0 on. */
 INLINE int mark_at(const struct query_block block, const long j0)
 {
     return block.marks ? block.marks[j0 / BLOCK_N] : 0;
 }
 
-#define HIDES_IN_TILE(block, j0, count)                                                            \
-    (HIDES_BY_SCORE || TRACKS_SEEN || !(mark_at(block, j0) & MARK_FULL))
-#else
-#define HIDES_IN_TILE(block, j0, count) (HIDES_ANYWHERE || TRACKS_SEEN)
-#endif
+/* Returns whether some pair of the tile may be masked, but for windows and lengths. */
+INLINE bool hides_in_tile(const struct query_block block, const long j0, const int count)
+{
+    if (HIDES_BY_SCORE || TRACKS_SEEN)
+        return true;
+    if (HAS_BLOCKS)
+        return hides_listed(TILES_IN_BLOCKS(BLOCK_M, BLOCK_N), block.bits, block.i0,
+                            max(block.queries, 1), j0, count);
+    return HAS_MARKS ? !(mark_at(block, j0) & MARK_FULL) : HIDES_ANYWHERE;
+}
 
 /* Returns the tile from key j0 on, or the first after it that some row may see. */
 INLINE struct keys find_keys(const struct arguments *args, const struct query_block block, long j0)
 {
     struct keys keys;
 
-#if HAS_BLOCKS
-    j0 = next_listed_tile(block, j0);
-#elif HAS_MARKS
-    while (j0 < block.end && mark_at(block, j0) & MARK_EMPTY)
-        j0 += BLOCK_N;
-#endif
-#if PAGE_SIZE
-    const long j1 = next_run(args, block.b, block.begin, block.end, BLOCK_N, &j0);
-    keys.count = (int)(j1 - j0);
-#else
+    if (HAS_BLOCKS)
+        j0 = next_listed_tile(block, j0);
+    else
+        while (HAS_MARKS && j0 < block.end && mark_at(block, j0) & MARK_EMPTY)
+            j0 += BLOCK_N;
     keys.count = min(block.end - j0, (long)BLOCK_N);
-#endif
+    if (PAGE_SIZE) {
+        const long j1 = next_run(args, block.b, block.begin, block.end, BLOCK_N, &j0);
+        keys.count = (int)(j1 - j0);
+    }
     keys.j0 = j0;
     keys.partial = (PAGE_SIZE && keys.count < BLOCK_N) || j0 < block.seen_by_all_from ||
                    j0 + BLOCK_N > block.seen_by_all_to ||
-                   (j0 < block.end && HIDES_IN_TILE(block, j0, keys.count));
+                   (j0 < block.end && hides_in_tile(block, j0, keys.count));
     return keys;
 }
 
@@ -142,9 +132,8 @@ INLINE struct score_tile score_tile_of(const struct arguments *args, const struc
     struct score_tile tile = score_tile_at(args, block.e, block.b, block.h, block.i0, keys.j0,
                                            block.queries, keys.count, MAX(BLOCK_M, BLOCK_N));
 
-#if HAS_BLOCKS
-    find_blocks(block.bits, block.i0, keys.j0, TILES_IN_BLOCKS(BLOCK_M, BLOCK_N), &tile);
-#endif
+    if (HAS_BLOCKS)
+        find_blocks(block.bits, block.i0, keys.j0, TILES_IN_BLOCKS(BLOCK_M, BLOCK_N), &tile);
     return tile;
 }
 

@@ -30,33 +30,52 @@ static inline void load_run(uint *words, const __local ushort *from, const int r
     }
 }
 
+/* Each load is of the tile from row 0 and column 0 on. The same from where the lane begins, at rows_start() for queries and
+ * values and at keys_start() for keys, is load_*_from(): many tiles then need one addition each. */
+#if HAS_PTX
 /* The rows and columns that a lane addresses: rows 0..15 of columns 0..7, then of columns 8..15. */
 static inline int rows_start(const int stride, const int lane)
 {
-#if HAS_PTX
     return lane % 16 * stride + lane / 16 * 8;
-#else
-    return 0;
-#endif
 }
 
 /* The keys that a lane addresses: 0..7 of both halves of the columns, then 8..15. */
 static inline int keys_start(const int stride, const int lane)
 {
-#if HAS_PTX
     return (lane % 8 + lane / 16 * 8) * stride + lane / 8 % 2 * 8;
-#else
-    return 0;
-#endif
 }
 
-/* The loads start at the tile's row 0 and column 0. */
-static inline void load_query(uint *words, const __local ushort *tile, const int stride,
-                              const int lane)
+static inline void load_query_from(uint *words, const __local ushort *from, const int stride,
+                                   const int lane)
 {
-#if HAS_PTX
-    load_matrices(words, tile + rows_start(stride, lane));
+    load_matrices(words, from);
+}
+
+static inline void load_keys_from(uint *words, const __local ushort *from, const int stride,
+                                  const int lane)
+{
+    load_matrices(words, from);
+}
+
+static inline void load_values_from(uint *words, const __local ushort *from, const int stride,
+                                    const int lane)
+{
+    load_matrices_transposed(words, from);
+}
 #else
+static inline int rows_start(const int stride, const int lane)
+{
+    return 0;
+}
+
+static inline int keys_start(const int stride, const int lane)
+{
+    return 0;
+}
+
+static inline void load_query_from(uint *words, const __local ushort *tile, const int stride,
+                                   const int lane)
+{
     const int run = QUERY_RUN ? QUERY_RUN : 1;
 
     UNROLL
@@ -71,15 +90,11 @@ static inline void load_query(uint *words, const __local ushort *tile, const int
                 (uint)tile[query_row(lane, 2 * w + 1) * stride + query_depth(lane, 2 * w + 1)]
                     << 16;
     }
-#endif
 }
 
-static inline void load_keys(uint *words, const __local ushort *tile, const int stride,
-                             const int lane)
+static inline void load_keys_from(uint *words, const __local ushort *tile, const int stride,
+                                  const int lane)
 {
-#if HAS_PTX
-    load_matrices(words, tile + keys_start(stride, lane));
-#else
     UNROLL
     for (int m = 0; m < OTHERS_AT_ONCE; m++)
         UNROLL
@@ -88,16 +103,11 @@ static inline void load_keys(uint *words, const __local ushort *tile, const int 
                  tile + (m * FRAGMENT_OTHERS + other_column(lane)) * stride +
                      other_depth(lane, 2 * w),
                  KEY_RUN);
-#endif
 }
 
-#if !PACKED_VALUES
-static inline void load_values(uint *words, const __local ushort *tile, const int stride,
-                               const int lane)
+static inline void load_values_from(uint *words, const __local ushort *tile, const int stride,
+                                    const int lane)
 {
-#if HAS_PTX
-    load_matrices_transposed(words, tile + rows_start(stride, lane));
-#else
     UNROLL
     for (int m = 0; m < OTHERS_AT_ONCE; m++)
         UNROLL
@@ -106,43 +116,26 @@ static inline void load_values(uint *words, const __local ushort *tile, const in
         words[m * OTHER_WORDS + w] = tile[other_depth(lane, 2 * w) * stride + dim] |
                                      (uint)tile[other_depth(lane, 2 * w + 1) * stride + dim] << 16;
     }
-#endif
 }
 #endif
 
-/* The same loads from rows_start() on, for queries and values, or from keys_start() on. Many tiles then need one
- * addition each. */
-static inline void load_query_from(uint *words, const __local ushort *from, const int stride,
-                                   const int lane)
+static inline void load_query(uint *words, const __local ushort *tile, const int stride,
+                              const int lane)
 {
-#if HAS_PTX
-    load_matrices(words, from);
-#else
-    load_query(words, from, stride, lane);
-#endif
+    load_query_from(words, tile + rows_start(stride, lane), stride, lane);
 }
 
-static inline void load_keys_from(uint *words, const __local ushort *from, const int stride,
-                                  const int lane)
+static inline void load_keys(uint *words, const __local ushort *tile, const int stride,
+                             const int lane)
 {
-#if HAS_PTX
-    load_matrices(words, from);
-#else
-    load_keys(words, from, stride, lane);
-#endif
+    load_keys_from(words, tile + keys_start(stride, lane), stride, lane);
 }
 
-#if !PACKED_VALUES
-static inline void load_values_from(uint *words, const __local ushort *from, const int stride,
-                                    const int lane)
+static inline void load_values(uint *words, const __local ushort *tile, const int stride,
+                               const int lane)
 {
-#if HAS_PTX
-    load_matrices_transposed(words, from);
-#else
-    load_values(words, from, stride, lane);
-#endif
+    load_values_from(words, tile + rows_start(stride, lane), stride, lane);
 }
-#endif
 
 /* ---- filling --------------------------------------------------------------------------------- */
 

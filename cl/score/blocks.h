@@ -17,7 +17,9 @@ enum {
     BLOCK_FULL = 2 /* listed as full: the mask need not be read */
 };
 
-#if HAS_BLOCKS
+#if !HAS_BLOCKS /* no list is looked into */
+enum { BLOCK_Q = 1, BLOCK_KV = 1 };
+#endif
 
 enum {
     HAS_MASKS = HAS_MASK || HAS_MASK_FUNCTION,
@@ -287,15 +289,9 @@ INLINE long next_tile_of_rows(const struct arguments *args, const __global float
     return seen < end ? tile_of(begin, j, seen, tile) : end;
 }
 
-#endif
-
 /* Looks up the block of query i and key j; all are listed where there are no lists. */
 INLINE int listed_block(const struct arguments *args, const long b, const long h, const long i,
                         const long j)
 {
-#if HAS_BLOCKS
-    return find_listed_block(args, b, h, i, j);
-#else
-    return BLOCK_LISTED;
-#endif
+    return HAS_BLOCKS ? find_listed_block(args, b, h, i, j) : BLOCK_LISTED;
 }

@@ -14,12 +14,97 @@ struct load_sums {
 
 /* Precedes a loop over the lanes of a vector, whose body compilers are to turn into vectors again. */
 #ifdef __clang__
-#define EACH_LANE _Pragma("clang loop unroll(disable) vectorize(assume_safety) vectorize_width(SIMD_WIDTH)")
+#define EACH_LANE                                                                                  \
+    _Pragma("clang loop unroll(disable) vectorize(assume_safety) vectorize_width(SIMD_WIDTH)")
 #else
 #define EACH_LANE
 #endif
 
-#if HAS_FUNCTIONS
+/* A problem without such a function has one that does nothing: steps name it without asking, and compilers leave it out. */
+#if HAS_SCORE_FUNCTION
+/* A loop over lanes takes the operands from here once: its stores might change what `args` points to, as far as
+ * compilers know. */
+INLINE struct score_function_operands score_operands(const struct arguments *args)
+{
+    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
+
+    return o;
+}
+#else
+enum { SCORE_OF_DISTANCE = 0, SCORE_HIDES_DISTANCES = 0, SCORE_LOADS_OF_DISTANCE = 0 };
+
+struct score_function_operands {
+    int none;
+};
+
+INLINE struct score_function_operands score_operands(const struct arguments *args)
+{
+    const struct score_function_operands o = {0};
+
+    return o;
+}
+
+INLINE float score_function(const float s, const struct function_pair p,
+                            const struct score_function_operands o)
+{
+    return s;
+}
+
+INLINE float score_function_derivative(const float s, const struct function_pair p,
+                                       const struct score_function_operands o)
+{
+    return 1.0f;
+}
+#endif
+
+#if !HAS_DFUNCTION
+enum { SCORE_FUNCTION_LOADS = 1 };
+
+INLINE int score_function_place(const int load, const float s, const struct function_pair p,
+                                const struct score_function_operands o)
+{
+    return -1;
+}
+
+INLINE float score_function_by_load(const int load, const float s, const struct function_pair p,
+                                    const struct score_function_operands o)
+{
+    return 0.0f;
+}
+
+INLINE long score_function_gradients(const struct score_function_operands o)
+{
+    return 0;
+}
+#endif
+
+#if HAS_MASK_FUNCTION
+INLINE struct mask_function_operands mask_operands(const struct arguments *args)
+{
+    const struct mask_function_operands o = MASK_FUNCTION_OPERANDS(args);
+
+    return o;
+}
+#else
+enum { MASK_FUNCTION_OF_BATCHES = 0, MASK_FUNCTION_OF_HEADS = 0 };
+
+struct mask_function_operands {
+    int none;
+};
+
+INLINE struct mask_function_operands mask_operands(const struct arguments *args)
+{
+    const struct mask_function_operands o = {0};
+
+    return o;
+}
+
+INLINE bool mask_function(const struct function_pair p, const struct mask_function_operands o)
+{
+    return true;
+}
+#endif
+
 /* The pair of query i and key j of head h of batch b. Its position is that in the whole attention
  * (clattn_dropout_place). */
 INLINE struct function_pair function_pair_within(const struct arguments *args,
@@ -61,24 +146,9 @@ INLINE struct function_pair function_pair_after(struct function_pair p, const in
     p.own_key += keys;
     return p;
 }
-#endif
 
 /* 1 if the score function adds what depends on the distance alone (src/problem/function_distance.h). */
-#if HAS_SCORE_FUNCTION && SCORE_OF_DISTANCE
-#define HAS_DISTANCE_FUNCTION 1
-#else
-#define HAS_DISTANCE_FUNCTION 0
-#endif
-
-#if HAS_SCORE_FUNCTION
-/* The operands of the score function. A loop over lanes takes them from here once: its stores might change what
- * `args` points to, as far as compilers know. */
-INLINE struct score_function_operands score_operands(const struct arguments *args)
-{
-    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
-
-    return o;
-}
+#define HAS_DISTANCE_FUNCTION SCORE_OF_DISTANCE
 
 /* The score of a pair from its score s after softcap. */
 INLINE float function_score(const struct arguments *args, const struct function_pair p,
@@ -87,40 +157,41 @@ INLINE float function_score(const struct arguments *args, const struct function_
     return score_function(s, p, score_operands(args));
 }
 
-#ifdef UNIT_DO /* only programs of gradients define it */
-/* The derivative of the score of a pair at its score s after softcap. */
+/* The derivative of the score of a pair at its score s after softcap. Forward, a function need not have one. */
+INLINE float derivative_of_function(const float s, const struct function_pair p,
+                                    const struct score_function_operands o)
+{
+#if IS_BACKWARD
+    return score_function_derivative(s, p, o);
+#else
+    return 1.0f;
+#endif
+}
+
 INLINE float function_derivative(const struct arguments *args, const struct function_pair p,
                                  const float s)
 {
-    return score_function_derivative(s, p, score_operands(args));
+    return derivative_of_function(s, p, score_operands(args));
 }
-#endif
 
-#if HAS_DFUNCTION
 /* The element of dfunction that load number `load` of the score function has loaded for a pair at its score s after softcap, -1
  * if none; and the derivative of the pair's score by it. */
 INLINE int function_place(const struct arguments *args, const int load,
                           const struct function_pair p, const float s)
 {
-    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
-
-    return score_function_place(load, s, p, o);
+    return score_function_place(load, s, p, score_operands(args));
 }
 
 INLINE float function_by_load(const struct arguments *args, const int load,
                               const struct function_pair p, const float s)
 {
-    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
-
-    return score_function_by_load(load, s, p, o);
+    return score_function_by_load(load, s, p, score_operands(args));
 }
 
 /* The elements of dfunction. */
 INLINE long function_gradients(const struct arguments *args)
 {
-    const struct score_function_operands o = SCORE_FUNCTION_OPERANDS(args);
-
-    return score_function_gradients(o);
+    return score_function_gradients(score_operands(args));
 }
 
 /* In the workspace there are as many arrays of sums as work-groups share the pairs, each of all elements of dfunction: at most
@@ -129,24 +200,12 @@ INLINE long function_sums(const struct arguments *args, const long items)
 {
     return FUNCTION_SUMS(items, function_gradients(args));
 }
-#endif
-#endif
-
-#if HAS_MASK_FUNCTION
-/* The operands of the mask function, as score_operands(). */
-INLINE struct mask_function_operands mask_operands(const struct arguments *args)
-{
-    const struct mask_function_operands o = MASK_FUNCTION_OPERANDS(args);
-
-    return o;
-}
 
 /* Returns whether the mask function leaves a pair visible. */
 INLINE bool function_visible(const struct arguments *args, const struct function_pair p)
 {
     return mask_function(p, mask_operands(args));
 }
-#endif
 
 #if HAS_FUNCTIONS && defined(PARAMETERS_function_values)
 #include "score/function_values.h"

@@ -20,26 +20,18 @@ function_values(PARAMETERS_function_values)
         args, e, as_int(record[0]), as_int(record[1]), as_int(record[2]), as_int(record[3]));
     const float s = record[6], error = record[7];
 
-    record[VALUE] = s;
-    record[VALUE_ERROR] = error;
-    record[DERIVATIVE] = 1.0f;
-    record[DERIVATIVE_ERROR] = 0.0f;
-    record[VISIBLE] = 1.0f;
-#if HAS_SCORE_FUNCTION
     const float value = function_score(args, pair, s);
     const float more = fabs(function_score(args, pair, s + error) - value);
     const float less = fabs(function_score(args, pair, s - error) - value);
     record[VALUE] = value;
-    record[VALUE_ERROR] = fmax(more, less);
-#ifdef UNIT_DO
+    record[VALUE_ERROR] = HAS_SCORE_FUNCTION ? fmax(more, less) : error;
     const float derivative = function_derivative(args, pair, s);
     const float above = fabs(function_derivative(args, pair, s + error) - derivative);
     const float below = fabs(function_derivative(args, pair, s - error) - derivative);
     record[DERIVATIVE] = derivative;
     record[DERIVATIVE_ERROR] = fmax(above, below);
-#endif
-#if HAS_DFUNCTION
-    for (int load = 0; load < SCORE_FUNCTION_LOADS; load++) {
+    record[VISIBLE] = function_visible(args, pair);
+    for (int load = 0; HAS_DFUNCTION && load < SCORE_FUNCTION_LOADS; load++) {
         const float by_load = function_by_load(args, load, pair, s);
         const float over = fabs(function_by_load(args, load, pair, s + error) - by_load);
         const float under = fabs(function_by_load(args, load, pair, s - error) - by_load);
@@ -48,9 +40,4 @@ function_values(PARAMETERS_function_values)
         of_load[LOAD_DERIVATIVE] = by_load;
         of_load[LOAD_ERROR] = fmax(over, under);
     }
-#endif
-#endif
-#if HAS_MASK_FUNCTION
-    record[VISIBLE] = function_visible(args, pair);
-#endif
 }

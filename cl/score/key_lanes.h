@@ -60,19 +60,13 @@ struct score_row {
     long b, h, i, j;
     float begin, end; /* the keys that the query may see by lengths, windows and causality */
     float distance;   /* key j's distance from the diagonal at the query */
-#if HAS_FUNCTIONS
-    struct function_pair first; /* the query and key j */
-#endif
+    struct function_pair first; /* the query and key j (HAS_FUNCTIONS) */
 #if SHARES_DISTANCES
     const struct distances *distances; /* those of the tile */
     int distance_of_first;             /* the number of that of the query and key j */
 #endif
-#if HAS_BLOCKS
-    struct block_bits bits; /* the bits of the head's block list */
-#endif
-#if HAS_MASK_KEYS
-    long mask_begin; /* the key of the mask's first column, counted from key j */
-#endif
+    struct block_bits bits; /* the bits of the head's block list (HAS_BLOCKS) */
+    long mask_begin; /* the key of the mask's first column, counted from key j (HAS_MASK_KEYS) */
 };
 
 /* The tile has `keys` keys in use. */
@@ -85,16 +79,13 @@ INLINE struct score_row score_row_at(const struct arguments *args, const struct 
     row.begin = (float)clamp(first_key(args, e, i) - j, 0L, (long)keys);
     row.end = (float)clamp(end_key(args, e, i) - j, 0L, (long)keys);
     row.distance = (float)(j - i - e.diagonal);
-#if HAS_FUNCTIONS
-    row.first = function_pair_of(args, b, h, i, j);
-#endif
-#if HAS_MASK_KEYS
-    row.mask_begin = e.mask_begin - j;
-#endif
+    if (HAS_FUNCTIONS)
+        row.first = function_pair_of(args, b, h, i, j);
+    if (HAS_MASK_KEYS)
+        row.mask_begin = e.mask_begin - j;
     return row;
 }
 
-#if HAS_MASK
 /* Loads the mask's bytes of the row and keys n .. of the tile; keys without a column count as
  * unmasked. */
 INLINE lanes load_mask_of_keys(const struct arguments *args, const struct score_row row,
@@ -102,11 +93,13 @@ INLINE lanes load_mask_of_keys(const struct arguments *args, const struct score_
 {
     const __global uchar *p =
         args->mask + row_offset(args->shape->mask_stride, row.b, row.h, row.i);
-#if HAS_MASK_KEYS
     const long column = n - row.mask_begin;
     const int end = (int)clamp(args->shape->mask_keys - column, 0L, (long)left);
     float x[SIMD_WIDTH];
 
+    if (!HAS_MASK_KEYS)
+        return load_mask(p + (row.j + n) * args->shape->mask_stride[3], args->shape->mask_stride[3],
+                         left);
     if (column >= 0)
         return load_mask(p + column * args->shape->mask_stride[3], args->shape->mask_stride[3],
                          end);
@@ -115,12 +108,7 @@ INLINE lanes load_mask_of_keys(const struct arguments *args, const struct score_
                : c < end      ? p[(column + c) * args->shape->mask_stride[3]]
                               : 0.0f;
     return VECTOR(vload)(0, x);
-#else
-    return load_mask(p + (row.j + n) * args->shape->mask_stride[3], args->shape->mask_stride[3],
-                     left);
-#endif
 }
-#endif
 
 /* 1 if the derivative of a score by its product is not the scale alone. */
 #define HAS_DERIVATIVE (HAS_SOFTCAP || HAS_SCORE_FUNCTION)
@@ -132,13 +120,11 @@ struct score_vector {
     lanes softcapped; /* the scores after the softcap, without bias and ALiBi */
     lanes derivative; /* by the product, but for the scale; valid with HAS_DERIVATIVE */
     lanes distance;   /* the factor of ALiBi's slope; valid with HAS_ALIBI */
-#if HAS_DFUNCTION
+    /* with HAS_DFUNCTION: */
     ints places[SCORE_FUNCTION_LOADS];   /* the elements of dfunction that were loaded; -1: none */
     lanes by_load[SCORE_FUNCTION_LOADS]; /* the scores' derivatives by them */
-#endif
 };
 
-#if HAS_BLOCKS
 /* The block lists' entries of the row and the tile's keys from n on; 0 for unlisted keys. */
 INLINE ints listed_keys(const struct arguments *args, const struct score_row row, const int n)
 {
@@ -151,9 +137,7 @@ INLINE ints listed_keys(const struct arguments *args, const struct score_row row
         said[c] = block_at(row.bits, r, min((j + c) / BLOCK_KV, most));
     return VECTOR(vload)(0, said);
 }
-#endif
 
-#if HAS_SCORE_FUNCTION
 /* Scores after softcap become those of the function; keys from `left` on repeat the last one. */
 INLINE void apply_function_to_lanes(const struct arguments *args, const struct score_row row,
                                     const int n, const int left, struct score_vector *s)
@@ -162,11 +146,7 @@ INLINE void apply_function_to_lanes(const struct arguments *args, const struct s
     const int at = row.distance_of_first + n;
     const lanes more = VECTOR(vload)(0, (const float *)row.distances->scores + at);
 
-#if SCORE_HIDES_DISTANCES
-    s->scores = more == -INFINITY ? more : s->scores + more;
-#else
-    s->scores += more;
-#endif
+    s->scores = SCORE_HIDES_DISTANCES && more == -INFINITY ? more : s->scores + more;
 #if HAS_DFUNCTION
     UNROLL
     for (int load = 0; load < SCORE_FUNCTION_LOADS; load++) {
@@ -181,41 +161,31 @@ INLINE void apply_function_to_lanes(const struct arguments *args, const struct s
     lanes derivative = 1.0f, scores = s->scores;
     float *const score = (float *)&scores, *const slope = (float *)&derivative;
 
-#if HAS_DFUNCTION
     ints places[SCORE_FUNCTION_LOADS];
     lanes by_load[SCORE_FUNCTION_LOADS];
-#endif
 
     EACH_LANE
     for (int c = 0; c < SIMD_WIDTH; c++) {
         const struct function_pair p = function_pair_after(row.first, 0, n + min(c, left - 1));
-#ifdef UNIT_DO
-        slope[c] = score_function_derivative(score[c], p, o);
-#endif
-#if HAS_DFUNCTION
+        if (IS_BACKWARD)
+            slope[c] = derivative_of_function(score[c], p, o);
         UNROLL
-        for (int load = 0; load < SCORE_FUNCTION_LOADS; load++) {
+        for (int load = 0; HAS_DFUNCTION && load < SCORE_FUNCTION_LOADS; load++) {
             ((int *)&places[load])[c] = score_function_place(load, score[c], p, o);
             ((float *)&by_load[load])[c] = score_function_by_load(load, score[c], p, o);
         }
-#endif
         score[c] = score_function(score[c], p, o);
     }
     s->scores = scores;
-#if HAS_DFUNCTION
-    for (int load = 0; load < SCORE_FUNCTION_LOADS; load++) {
+    for (int load = 0; HAS_DFUNCTION && load < SCORE_FUNCTION_LOADS; load++) {
         s->places[load] = places[load];
         s->by_load[load] = by_load[load];
     }
-#endif
     s->derivative = HAS_SOFTCAP ? s->derivative * derivative : derivative;
-    (void)slope;
 #endif
     s->hidden |= s->scores == -INFINITY;
 }
-#endif
 
-#if HAS_MASK_FUNCTION
 /* -1 for keys of the tile from n on that the mask function hides. */
 INLINE ints hidden_by_function(const struct arguments *args, const struct score_row row,
                                const int n, const int left)
@@ -229,11 +199,10 @@ INLINE ints hidden_by_function(const struct arguments *args, const struct score_
         each[c] = mask_function(function_pair_after(row.first, 0, n + min(c, left - 1)), o) - 1;
     return hidden;
 }
-#endif
 
 /* 1 if tiles in which a function hides a key are told from others (mark_pairs.h). */
 #ifdef PARAMETERS_mark_pairs
-#define MARKS_FUNCTIONS HAS_MASK_FUNCTION
+#define MARKS_FUNCTIONS (HAS_MASK_FUNCTION && !HAS_BLOCKS)
 #else
 #define MARKS_FUNCTIONS 0
 #endif
@@ -250,50 +219,33 @@ INLINE struct score_vector finish_scores(const int hides, const struct arguments
 
     s.scores = products;
     s.hidden = 0;
-#if HAS_SOFTCAP
-    const lanes t = simd_tanh(s.scores * min(1.0f / args->shape->softcap, FLT_MAX));
-    s.derivative = fma(-t, t, (lanes)(1.0f));
-    s.scores = t * (args->shape->softcap * SCORE_UNIT);
-#endif
+    if (HAS_SOFTCAP) {
+        const lanes t = simd_tanh(s.scores * min(1.0f / args->shape->softcap, FLT_MAX));
+        s.derivative = fma(-t, t, (lanes)(1.0f));
+        s.scores = t * (args->shape->softcap * SCORE_UNIT);
+    }
     s.softcapped = s.scores;
-#if HAS_SCORE_FUNCTION
-    apply_function_to_lanes(args, row, n, left, &s);
-#endif
-#if HAS_BIAS
-    const lanes biases =
-        load_biases(args->bias + row_offset(args->shape->bias_stride, row.b, row.h, row.i) +
-                        (row.j + n) * args->shape->bias_stride[3],
-                    args->shape->bias_stride[3], left);
-    s.hidden |= biases == -INFINITY;
-    s.scores += biases;
-#endif
-#if HAS_ALIBI
-    s.distance = ALIBI_DISTANCE(key + row.distance);
-    s.scores = fma((lanes)(args->slopes[row.h] * SCORE_UNIT), s.distance, s.scores);
-#endif
-#if HAS_BLOCKS
-    const ints listed = hides ? listed_keys(args, row, n) : (ints)(BLOCK_LISTED);
-    s.hidden |= listed == 0;
-#endif
-#if HAS_MASK
-    const ints masked =
-        HAS_MASK_KEYS && !hides ? (ints)(0) : load_mask_of_keys(args, row, n, left) == 0.0f;
-#if HAS_BLOCKS
-    s.hidden |= masked & (listed != BLOCK_FULL);
-#else
-    s.hidden |= masked;
-#endif
-#endif
-#if HAS_MASK_FUNCTION
-#if HAS_BLOCKS
-    s.hidden |= hidden_by_function(args, row, n, left) & (listed != BLOCK_FULL);
-#else
-#if MARKS_FUNCTIONS
-    if (hides)
-#endif
-        s.hidden |= hidden_by_function(args, row, n, left);
-#endif
-#endif
+    if (HAS_SCORE_FUNCTION)
+        apply_function_to_lanes(args, row, n, left, &s);
+    if (HAS_BIAS) {
+        const lanes biases =
+            load_biases(args->bias + row_offset(args->shape->bias_stride, row.b, row.h, row.i) +
+                            (row.j + n) * args->shape->bias_stride[3],
+                        args->shape->bias_stride[3], left);
+        s.hidden |= biases == -INFINITY;
+        s.scores += biases;
+    }
+    if (HAS_ALIBI) {
+        s.distance = ALIBI_DISTANCE(key + row.distance);
+        s.scores = fma((lanes)(args->slopes[row.h] * SCORE_UNIT), s.distance, s.scores);
+    }
+    const ints listed = HAS_BLOCKS && hides ? listed_keys(args, row, n) : (ints)(BLOCK_LISTED);
+    if (HAS_BLOCKS)
+        s.hidden |= listed == 0;
+    if (HAS_MASK_KEYS ? hides : HAS_MASK)
+        s.hidden |= (load_mask_of_keys(args, row, n, left) == 0.0f) & (listed != BLOCK_FULL);
+    if (MARKS_FUNCTIONS ? hides : HAS_MASK_FUNCTION)
+        s.hidden |= hidden_by_function(args, row, n, left) & (listed != BLOCK_FULL);
     if (hides)
         s.hidden |= key < row.begin | key >= row.end;
     return s;

@@ -17,16 +17,10 @@
 #define HAS_MARKS 0
 #endif
 
-#if HAS_MARKS
 #include "score/mark_sizes.h"
 
-#ifdef UNIT_DO /* only programs of gradients define it */
-enum { MARK_SHARERS = BACKWARD_MARK_SHARERS };
-#else
-enum { MARK_SHARERS = FORWARD_MARK_SHARERS };
-#endif
-
 enum {
+    MARK_SHARERS = IS_BACKWARD ? BACKWARD_MARK_SHARERS : FORWARD_MARK_SHARERS,
     MARK_LANES = 16, /* the pairs that a work-item without others asks for at a time */
     MARK_EMPTY = 1,  /* no key of the tile is visible to any row */
     MARK_FULL = 2    /* the mask hides no pair of the tile */
@@ -35,37 +29,27 @@ enum {
 /* The number of batches (dimension 0) or heads (1) with marks of their own, as in pair_marks.c. */
 INLINE long mark_maps(const struct arguments *args, const int dimension)
 {
-    bool own = false;
+    bool own = HAS_MASK && args->shape->mask_stride[dimension] != 0;
 
-#if HAS_MASK
-    own = own || args->shape->mask_stride[dimension] != 0;
-#endif
-#if HAS_BIAS
-    own = own || args->shape->bias_stride[dimension] != 0;
-#endif
-#if HAS_MASK_FUNCTION
-    own = own || (dimension ? MASK_FUNCTION_OF_HEADS
-                            : MASK_FUNCTION_OF_BATCHES || HAS_Q_LENGTHS || HAS_KV_LENGTHS);
-#endif
+    if (HAS_BIAS)
+        own = own || args->shape->bias_stride[dimension] != 0;
+    if (HAS_MASK_FUNCTION)
+        own = own || (dimension ? MASK_FUNCTION_OF_HEADS
+                                : MASK_FUNCTION_OF_BATCHES || HAS_Q_LENGTHS || HAS_KV_LENGTHS);
     return !own ? 1 : dimension ? args->shape->heads : args->shape->batch;
 }
 
 /* Returns whether the stage runs, as in pair_marks.c. */
 INLINE bool are_marked(const struct arguments *args)
 {
-    bool pairs = HAS_MASK_FUNCTION;
+    bool pairs = HAS_MASK && args->shape->mask_stride[2] != 0 && args->shape->mask_stride[3] != 0;
 
-#if HAS_MASK
-    pairs = pairs || (args->shape->mask_stride[2] != 0 && args->shape->mask_stride[3] != 0);
-#endif
-#if HAS_BIAS
-    pairs = pairs || (args->shape->bias_stride[2] != 0 && args->shape->bias_stride[3] != 0);
-#endif
-#if !HAS_MASK_FUNCTION
-    pairs = pairs && (args->shape->heads * args->shape->batch >=
-                          MARK_SHARERS * mark_maps(args, 0) * mark_maps(args, 1) ||
-                      args->shape->seq_q * args->shape->seq_kv <= FEW_MARKED_PAIRS);
-#endif
+    if (HAS_BIAS)
+        pairs = pairs || (args->shape->bias_stride[2] != 0 && args->shape->bias_stride[3] != 0);
+    pairs = HAS_MASK_FUNCTION ||
+            (pairs && (args->shape->heads * args->shape->batch >=
+                           MARK_SHARERS * mark_maps(args, 0) * mark_maps(args, 1) ||
+                       args->shape->seq_q * args->shape->seq_kv <= FEW_MARKED_PAIRS));
     return pairs && args->shape->seq_q >= LEAST_MARKED_QUERIES &&
            args->shape->seq_kv >= LEAST_MARKED_KEYS;
 }
@@ -108,7 +92,6 @@ INLINE int mark_of_pairs(const struct arguments *args, const __global uchar *mar
     return mark;
 }
 
-#if HAS_MASK
 /* Two flags of a row's bytes, each nonzero if set: some byte is not 0, some byte is 0. */
 INLINE void look_at_row(const __global uchar *p, const int keys, ulong *some, ulong *gaps)
 {
@@ -144,9 +127,7 @@ INLINE int mark_of_mask(const __global uchar *p, const long row, const long step
     }
     return !some ? MARK_EMPTY : !gaps ? MARK_FULL : 0;
 }
-#endif
 
-#if HAS_BIAS
 /* The mark of a tile of the bias: MARK_EMPTY if the bias is -inf throughout. */
 INLINE int mark_of_bias(const __global bias_storage *p, const long row, const long step,
                         const int rows, const int keys)
@@ -157,9 +138,7 @@ INLINE int mark_of_bias(const __global bias_storage *p, const long row, const lo
                 return 0;
     return MARK_EMPTY;
 }
-#endif
 
-#if HAS_MASK_FUNCTION
 /* The mark of a tile of the mask function, both ones if it has no pairs. Few of its rows are asked for where some
  * pairs are visible and others not. */
 INLINE int mark_of_function(const struct arguments *args, const struct function_pair first,
@@ -189,7 +168,6 @@ INLINE int mark_of_function(const struct arguments *args, const struct function_
 #endif
     return (some ? 0 : MARK_EMPTY) | (all ? MARK_FULL : 0);
 }
-#endif
 
 /* Computes the mark of some rows of a tile that begins with query i and key j. */
 INLINE int mark_of_rows(const struct arguments *args, const long b, const long h, const long i,
@@ -197,19 +175,15 @@ INLINE int mark_of_rows(const struct arguments *args, const long b, const long h
 {
     int mark = 0;
 
-#if HAS_MASK
-    mark = mark_of_mask(args->mask + row_offset(args->shape->mask_stride, b, h, i) +
-                            j * args->shape->mask_stride[3],
-                        args->shape->mask_stride[2], args->shape->mask_stride[3], rows, keys);
-#endif
-#if HAS_BIAS
-    if (mark != MARK_EMPTY)
+    if (HAS_MASK)
+        mark = mark_of_mask(args->mask + row_offset(args->shape->mask_stride, b, h, i) +
+                                j * args->shape->mask_stride[3],
+                            args->shape->mask_stride[2], args->shape->mask_stride[3], rows, keys);
+    if (HAS_BIAS && mark != MARK_EMPTY)
         mark |= mark_of_bias(args->bias + row_offset(args->shape->bias_stride, b, h, i) +
                                  j * args->shape->bias_stride[3],
                              args->shape->bias_stride[2], args->shape->bias_stride[3], rows, keys);
-#endif
-#if HAS_MASK_FUNCTION
-    if (!(mark & MARK_EMPTY)) {
+    if (HAS_MASK_FUNCTION && !(mark & MARK_EMPTY)) {
         const struct extent e = extent_of(args, b); /* only pairs that exist are asked for */
         const long queries = clamp(e.queries - i, 0L, (long)rows);
         const long end = queries ? end_key(args, e, i + queries - 1) : 0;
@@ -217,10 +191,10 @@ INLINE int mark_of_rows(const struct arguments *args, const long b, const long h
                                           (int)queries, (int)clamp(end - j, 0L, (long)keys));
         mark = HAS_MASK && !(seen & MARK_EMPTY) ? mark & seen : seen;
     }
-#endif
     return mark;
 }
 
+#if HAS_MARKS
 /* The ranges below have 1 batch or 1 head where all of them share their marks. */
 #ifdef SIMD_WIDTH /* on CPUs */
 /* The global range is (blocks of queries, heads, batches). */

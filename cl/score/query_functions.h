@@ -4,7 +4,6 @@
 #pragma once
 #include "score/query_tile.h"
 
-#if HAS_FUNCTIONS
 /* The pair of key n and the query in lane c of vector m; beyond the last ones it is that of the last. whole (constant): all queries
  * of the block exist. Then what neighbouring queries load may be a vector. */
 INLINE struct function_pair function_pair_at(const int whole, const struct function_pairs pairs,
@@ -15,9 +14,7 @@ INLINE struct function_pair function_pair_at(const int whole, const struct funct
     return function_pair_after(pairs.first, whole ? query : min(query, pairs.queries - 1),
                                min(n, pairs.keys - 1));
 }
-#endif
 
-#if HAS_DISTANCE_FUNCTION
 /* What the function adds for each difference of a query and a key, from the first query and the last key on. */
 #define LAST_DISTANCE_KEY (BLOCK_N + QK_KEYS - 1)
 #define DISTANCE_VECTORS ((BLOCK_M + LAST_DISTANCE_KEY + SIMD_WIDTH - 1) / SIMD_WIDTH)
@@ -50,13 +47,9 @@ INLINE lanes add_by_distance(const struct score_tile *tile, const int n, const i
     const lanes more = VECTOR(vload)(0, (const float *)tile->by_distance +
                                             (LAST_DISTANCE_KEY + m * SIMD_WIDTH - n));
 
-#if SCORE_HIDES_DISTANCES
-    return more == -INFINITY ? more : x + more;
-#else
-    return x + more;
-#endif
+    return SCORE_HIDES_DISTANCES && more == -INFINITY ? more : x + more;
 }
-#elif HAS_SCORE_FUNCTION
+
 INLINE void apply_score_function_to(const int whole, const struct score_tile *restrict tile,
                                     const int n0, lanes (*s)[BLOCK_VECTORS])
 {
@@ -84,10 +77,7 @@ NOINLINE void apply_score_function(const struct score_tile *restrict tile, const
     else
         apply_score_function_to(0, tile, n0, s);
 }
-#endif
 
-#if HAS_MASK_FUNCTION
-#if HAS_BLOCKS
 /* -1 in the lanes of vector m whose queries and key n are in a block that is listed as full. */
 INLINE ints listed_as_full(const struct score_tile *tile, const int n, const int m)
 {
@@ -100,9 +90,7 @@ INLINE ints listed_as_full(const struct score_tile *tile, const int n, const int
                              (tile->j + min(n, tile->pairs.keys - 1)) / BLOCK_KV) == BLOCK_FULL);
     return full;
 }
-#endif
 
-#if HAS_MARKS
 /* What the marks say of keys n .. end - 1. */
 INLINE int mark_of_keys(const struct score_tile *tile, const __global uchar *marks, const int n,
                         const int end)
@@ -113,7 +101,6 @@ INLINE int mark_of_keys(const struct score_tile *tile, const __global uchar *mar
         mark &= marks[x];
     return mark;
 }
-#endif
 
 INLINE void apply_mask_function_to(const int whole, const struct score_tile *restrict tile,
                                    const int n0, const int first, const int end,
@@ -129,10 +116,8 @@ INLINE void apply_mask_function_to(const int whole, const struct score_tile *res
             EACH_LANE
             for (int c = 0; c < SIMD_WIDTH; c++)
                 each[c] = -mask_function(function_pair_at(whole, pairs, n0 + n, m, c), o);
-#if HAS_BLOCKS
-            if (tile->mixed)
+            if (HAS_BLOCKS && tile->mixed)
                 sees |= listed_as_full(tile, n0 + n, m);
-#endif
             s[n][m] = sees ? s[n][m] : (lanes)(-INFINITY);
         }
     }
@@ -154,7 +139,10 @@ NOINLINE void apply_mask_function(const struct score_tile *restrict tile, const 
 INLINE void hide_by_function(const struct score_tile *tile, const int n0, const int count,
                              lanes (*s)[BLOCK_VECTORS])
 {
-#if HAS_MARKS
+    if (!HAS_MARKS) {
+        apply_mask_function(tile, n0, 0, BLOCK_VECTORS, s);
+        return;
+    }
     const int end = min(n0 + QK_KEYS, count);
     const int lower = mark_of_keys(tile, tile->lower_marks, n0, end);
     const int upper = MARKS_HALVES ? mark_of_keys(tile, tile->upper_marks, n0, end) : lower;
@@ -164,8 +152,4 @@ INLINE void hide_by_function(const struct score_tile *tile, const int n0, const 
     if (!(lower & upper & MARK_FULL))
         apply_mask_function(tile, n0, MARKS_HALVES ? first : 0, MARKS_HALVES ? last : BLOCK_VECTORS,
                             s);
-#else
-    apply_mask_function(tile, n0, 0, BLOCK_VECTORS, s);
-#endif
 }
-#endif

@@ -15,24 +15,26 @@
 
 /* ---- the steps from products to scores ------------------------------------------------------ */
 
-#if HAS_SOFTCAP
-#if HAS_INVARIANT
-/* Applies the softcap: all scores with the same steps. */
-INLINE void softcap_scores(const struct score_tile *tile, lanes (*s)[BLOCK_VECTORS])
-{
-    UNROLL
-    for (int n = 0; n < QK_KEYS; n++) {
-        UNROLL
-        for (int m = 0; m < BLOCK_VECTORS; m++)
-            s[n][m] = simd_tanh(s[n][m] * tile->inverse_softcap) * tile->softcap;
+/* Runs the statement for each key n and vector m of a register tile of scores s. */
+#define EACH_SCORE(statement)                                                                      \
+    {                                                                                              \
+        UNROLL                                                                                     \
+        for (int n = 0; n < QK_KEYS; n++) {                                                        \
+            UNROLL                                                                                 \
+            for (int m = 0; m < BLOCK_VECTORS; m++)                                                \
+                statement;                                                                         \
+        }                                                                                          \
     }
-}
-#else
+
 /* Applies the softcap. Most scores are within the cap: they skip the division. */
 INLINE void softcap_scores(const struct score_tile *tile, lanes (*s)[BLOCK_VECTORS])
 {
     lanes most = 0.0f; /* the largest square in each lane */
 
+    if (HAS_INVARIANT) { /* all scores with the same steps */
+        EACH_SCORE(s[n][m] = simd_tanh(s[n][m] * tile->inverse_softcap) * tile->softcap)
+        return;
+    }
     UNROLL
     for (int n = 0; n < QK_KEYS; n++) {
         UNROLL
@@ -58,30 +60,24 @@ INLINE void softcap_scores(const struct score_tile *tile, lanes (*s)[BLOCK_VECTO
         }
     }
 }
-#endif
-#endif
 
 /* Returns the score of key n and the queries of vector m after bias and ALiBi. */
 INLINE lanes add_bias(const struct score_tile *tile, const int n, const int m, lanes x)
 {
-#if HAS_BIAS
-    x += tile->bias[n * BLOCK_VECTORS + m];
-#endif
-#if HAS_ALIBI
-    x = fma((lanes)(tile->slope), ALIBI_DISTANCE(tile->distance[m] + (float)n), x);
-#endif
+    if (HAS_BIAS)
+        x += tile->bias[n * BLOCK_VECTORS + m];
+    if (HAS_ALIBI)
+        x = fma((lanes)(tile->slope), ALIBI_DISTANCE(tile->distance[m] + (float)n), x);
     return x;
 }
 
 /* Returns the scores x, with -INFINITY where bias or mask hide the pair. */
 INLINE lanes hide_pairs(const struct score_tile *tile, const int n, const int m, lanes x)
 {
-#if HAS_BIAS
-    x = tile->bias[n * BLOCK_VECTORS + m] == -INFINITY ? (lanes)(-INFINITY) : x;
-#endif
-#if HAS_MASK || HAS_BLOCKS
-    x = mask_of(tile, n, m) == 0 ? (lanes)(-INFINITY) : x;
-#endif
+    if (HAS_BIAS)
+        x = tile->bias[n * BLOCK_VECTORS + m] == -INFINITY ? (lanes)(-INFINITY) : x;
+    if (HAS_MASK || HAS_BLOCKS)
+        x = mask_of(tile, n, m) == 0 ? (lanes)(-INFINITY) : x;
     return x;
 }
 
@@ -89,58 +85,35 @@ INLINE lanes hide_pairs(const struct score_tile *tile, const int n, const int m,
 INLINE lanes hide_outside(const struct score_tile *tile, const int n, const int m, const lanes x)
 {
     lanes y = x;
-#if HAS_WINDOW_LEFT
-    y = n < tile->begin[m] ? (lanes)(-INFINITY) : y;
-#endif
-#if HAS_WINDOW_RIGHT
-    y = n > tile->last[m] ? (lanes)(-INFINITY) : y;
-#endif
+
+    if (HAS_WINDOW_LEFT)
+        y = n < tile->begin[m] ? (lanes)(-INFINITY) : y;
+    if (HAS_WINDOW_RIGHT)
+        y = n > tile->last[m] ? (lanes)(-INFINITY) : y;
     return y;
 }
-
-/* Runs the statement for each key n and vector m of a register tile of scores s. */
-#define EACH_SCORE(statement)                                                                      \
-    UNROLL                                                                                         \
-    for (int n = 0; n < QK_KEYS; n++) {                                                            \
-        UNROLL                                                                                     \
-        for (int m = 0; m < BLOCK_VECTORS; m++)                                                    \
-            statement;                                                                             \
-    }
 
 /* Turns products of keys n0 .. n0 + QK_KEYS - 1 into scores. Keys from count on repeat the last one
  * or, in AMX tiles, do not exist; their scores become -INFINITY where they might be read. */
 INLINE void finish_scores(const struct score_tile *tile, const int n0, const int count,
                           lanes (*s)[BLOCK_VECTORS])
 {
-#if HAS_SOFTCAP
-    softcap_scores(tile, s);
-#endif
-#if HAS_DISTANCE_FUNCTION
-    EACH_SCORE(s[n][m] = add_by_distance(tile, n0 + n, m, s[n][m]))
-#elif HAS_SCORE_FUNCTION
-    apply_score_function(tile, n0, s);
-#endif
-#if HAS_BIAS || HAS_ALIBI
-    EACH_SCORE(s[n][m] = add_bias(tile, n0 + n, m, s[n][m]))
-#endif
-#if HIDES_ANYWHERE
-    if (tile->hides)
+    if (HAS_SOFTCAP)
+        softcap_scores(tile, s);
+    if (HAS_DISTANCE_FUNCTION)
+        EACH_SCORE(s[n][m] = add_by_distance(tile, n0 + n, m, s[n][m]))
+    else if (HAS_SCORE_FUNCTION)
+        apply_score_function(tile, n0, s);
+    if (HAS_BIAS || HAS_ALIBI)
+        EACH_SCORE(s[n][m] = add_bias(tile, n0 + n, m, s[n][m]))
+    if (HIDES_ANYWHERE && tile->hides)
         EACH_SCORE(s[n][m] = hide_pairs(tile, n0 + n, m, s[n][m]))
-#endif
-#if HAS_MASK_FUNCTION
-#if HAS_BLOCKS
-    if (!tile->listed_full)
-#endif
+    if (HAS_BLOCKS ? HAS_MASK_FUNCTION && !tile->listed_full : HAS_MASK_FUNCTION)
         hide_by_function(tile, n0, count, s);
-#endif
-#if HAS_WINDOW
-    if (n0 < tile->all_begin || n0 + QK_KEYS > tile->all_end)
+    if (HAS_WINDOW && (n0 < tile->all_begin || n0 + QK_KEYS > tile->all_end))
         EACH_SCORE(s[n][m] = hide_outside(tile, n0 + n, m, s[n][m]))
-#endif
-#if CHANGES_SCORES || HAS_WINDOW || HAS_BLOCKS || OPERAND_TILES
-    if (n0 + QK_KEYS > count)
+    if ((CHANGES_SCORES || HAS_WINDOW || HAS_BLOCKS || OPERAND_TILES) && n0 + QK_KEYS > count)
         EACH_SCORE(s[n][m] = n0 + n < count ? s[n][m] : (lanes)(-INFINITY))
-#endif
 }
 
 /* ---- dropout -------------------------------------------------------------------------------- */

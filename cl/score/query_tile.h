@@ -36,34 +36,26 @@ struct query_block {
     long b, h, i; /* i: the block's first query */
     struct extent e;
     int queries; /* the number of its queries in use, 1..BLOCK_M */
-#if HAS_MARKS
+    /* with HAS_MARKS: */
     const __global uchar *marks; /* the marks of all heads' tiles */
     int mark;                    /* the mark of this block and the tile at hand */
-#endif
-#if HAS_BLOCKS
+    /* with HAS_BLOCKS: */
     long end;               /* blocks that begin before this query end at it or earlier */
     struct block_bits bits; /* the bits of the head's block list */
-#endif
 };
 
 /* Returns the first query after a block's chunk, wherever the chunk ends. */
-#if HAS_BLOCKS
-#define QUERIES_END(block) (block).end
-#else
-#define QUERIES_END(block) args->shape->seq_q
-#endif
+#define QUERIES_END(block) (HAS_BLOCKS ? (block).end : args->shape->seq_q)
 
 /* 1 if scaling may be deferred: a positive scale changes neither the order of scores nor -inf. */
 #define DEFERS_SCALE                                                                               \
     (OPERAND_TILES && !HAS_SOFTCAP && !HAS_SCORE_FUNCTION && !HAS_BIAS && !HAS_ALIBI)
 
-#if HAS_FUNCTIONS
 /* The pairs of some queries and keys. */
 struct function_pairs {
     struct function_pair first; /* the first query and the first key */
     int queries, keys;          /* the numbers that exist */
 };
-#endif
 
 /* A block of queries and a tile of keys; keys are counted from the tile's first one. */
 struct score_tile {
@@ -76,32 +68,21 @@ struct score_tile {
     lanes distance[BLOCK_VECTORS];
     float slope;
     float softcap, inverse_softcap;
-#if OPERAND_PAIRS
-    float scale; /* the factor that turns products into scores */
-#endif
-#if OPERAND_TILES
-    float deferred_scale; /* the factor of scores inside the exponential */
-#endif
-    const lanes *bias; /* bias[n * BLOCK_VECTORS + m]: biases of key n and vector m of queries */
-    const ints *mask;  /* four keys' bytes in an int: mask_of() */
-#if HAS_FUNCTIONS
+    float scale;          /* the factor that turns products into scores (OPERAND_PAIRS) */
+    float deferred_scale; /* the factor of scores inside the exponential (OPERAND_TILES) */
+    const lanes *bias;    /* bias[n * BLOCK_VECTORS + m]: biases of key n and vector m of queries */
+    const ints *mask;     /* four keys' bytes in an int: mask_of() */
+    /* with HAS_FUNCTIONS: */
     const struct arguments *args;
     struct function_pairs pairs; /* those of the block and the tile */
-#if HAS_DISTANCE_FUNCTION
-    const lanes *by_distance; /* see find_tile_distances() */
-#endif
-#if HAS_MARKS && HAS_MASK_FUNCTION
+    const lanes *by_distance;    /* see find_tile_distances() */
     /* the marks of the block's halves, or twice those of all its queries; null if none were made */
     const __global uchar *lower_marks, *upper_marks;
-    int key; /* key 0 */
-#endif
-#if HAS_BLOCKS
+    int key;                /* key 0 */
     struct block_bits bits; /* the bits of the head's block list */
     long i, j;              /* the first query and key */
     int listed_full;        /* all blocks are listed as full */
     int mixed;              /* some are */
-#endif
-#endif
 };
 
 /* The lower half of a block has this many vectors. Where a window starts or ends, keys are visible
@@ -111,13 +92,8 @@ struct score_tile {
 #define HAS_HALVES (LOWER > 0 && !OPERAND_TILES)
 
 /* 1 if the last keys of a tile may be visible to the upper half alone. */
-#if HAS_MARKS
-#define ENDS_BY_HALVES (HAS_WINDOW || MARKS_HALVES)
-#else
-#define ENDS_BY_HALVES HAS_WINDOW
-#endif
+#define ENDS_BY_HALVES (HAS_WINDOW || (HAS_MARKS && MARKS_HALVES))
 
-#if HAS_MARKS && HAS_MASK_FUNCTION
 /* Leaves out keys at the begin and the end of a tile that the mask function hides from one half of the block. */
 INLINE void find_halves(const struct arguments *args, struct score_tile *tile)
 {
@@ -131,86 +107,74 @@ INLINE void find_halves(const struct arguments *args, struct score_tile *tile)
         end -= 1 + (first + end - 1) % MARK_N;
     tile->upper_begin = min(tile->upper_begin, max(end, tile->lower_end));
 }
-#endif
 
-/* The score_tile of keys from j on; load_biases_and_masks() adds biases and masks. */
-INLINE struct score_tile score_tile_of_block(const struct arguments *args,
-                                             const struct query_block block, const long j)
+/* Makes the score_tile of keys from j on; load_biases_and_masks() adds biases and masks. */
+INLINE void find_score_tile(const struct arguments *args, const struct query_block block,
+                            const long j, struct score_tile *tile)
 {
-    struct score_tile tile;
-
-    tile.hides = 0;
-#if OPERAND_PAIRS
-    tile.scale = score_scale(args, block.h) * SCALE_UNIT;
-#endif
-#if OPERAND_TILES
-    tile.deferred_scale = 1.0f;
-    if (DEFERS_SCALE && tile.scale > 0.0f) {
-        tile.deferred_scale = tile.scale;
-        tile.scale = 1.0f;
-    }
-#endif
-#if HAS_WINDOW
     const ints lane = VECTOR(convert_int)(COUNT_UP);
-    const long last = block.i + block.queries - 1;
-    tile.all_begin = (int)clamp(first_key(args, block.e, last) - j, 0L, (long)BLOCK_N);
-    tile.all_end = (int)clamp(end_key(args, block.e, block.i) - j, 0L, (long)BLOCK_N);
-    const long upper = block.i + LOWER * SIMD_WIDTH; /* the upper half's first query */
-    tile.lower_end = BLOCK_N;
-    if (upper <= last)
-        tile.lower_end = (int)clamp(first_key(args, block.e, upper) - j, 0L, (long)BLOCK_N);
-    tile.upper_begin =
-        (int)clamp(end_key(args, block.e, upper - 1) - j, (long)tile.lower_end, (long)BLOCK_N);
-#else
-    tile.lower_end = block.queries > LOWER * SIMD_WIDTH ? 0 : BLOCK_N;
-    tile.upper_begin = BLOCK_N;
-#endif
-#if HAS_ALIBI
-    tile.slope = args->slopes[block.h] * SCORE_UNIT;
-#endif
-#if HAS_FUNCTIONS
-    tile.args = args;
-    tile.pairs.first = function_pair_of(args, block.b, block.h, block.i, j);
-    tile.pairs.queries = block.queries;
-    tile.pairs.keys = (int)min(args->shape->seq_kv - j, (long)BLOCK_N);
-#if HAS_MARKS && HAS_MASK_FUNCTION
-    tile.lower_marks = tile.upper_marks =
-        block.marks ? block.marks + marks_of_block(args, block.b, block.h, block.i) : 0;
-    tile.key = (int)j;
-    if (MARKS_HALVES && block.marks && block.queries > MARK_M) {
-        tile.upper_marks += marked_tiles(args);
-        find_halves(args, &tile);
+
+    tile->hides = 0;
+    tile->scale = score_scale(args, block.h) * SCALE_UNIT;
+    tile->deferred_scale = 1.0f;
+    if (DEFERS_SCALE && tile->scale > 0.0f) {
+        tile->deferred_scale = tile->scale;
+        tile->scale = 1.0f;
     }
+#if HAS_WINDOW
+    const long last = block.i + block.queries - 1;
+    tile->all_begin = (int)clamp(first_key(args, block.e, last) - j, 0L, (long)BLOCK_N);
+    tile->all_end = (int)clamp(end_key(args, block.e, block.i) - j, 0L, (long)BLOCK_N);
+    const long upper = block.i + LOWER * SIMD_WIDTH; /* the upper half's first query */
+    tile->lower_end = BLOCK_N;
+    if (upper <= last)
+        tile->lower_end = (int)clamp(first_key(args, block.e, upper) - j, 0L, (long)BLOCK_N);
+    tile->upper_begin =
+        (int)clamp(end_key(args, block.e, upper - 1) - j, (long)tile->lower_end, (long)BLOCK_N);
+#else
+    tile->lower_end = block.queries > LOWER * SIMD_WIDTH ? 0 : BLOCK_N;
+    tile->upper_begin = BLOCK_N;
 #endif
-#if HAS_BLOCKS
-    tile.bits = block.bits;
-    tile.i = block.i;
-    tile.j = j;
-    tile.listed_full = tile.mixed = 0;
-#endif
-#endif
-#if HAS_SOFTCAP
-    tile.softcap = args->shape->softcap * SCORE_UNIT;
-    tile.inverse_softcap = min(1.0f / args->shape->softcap, FLT_MAX);
-#endif
+    if (HAS_ALIBI)
+        tile->slope = args->slopes[block.h] * SCORE_UNIT;
+    if (HAS_FUNCTIONS) {
+        tile->args = args;
+        tile->pairs.first = function_pair_of(args, block.b, block.h, block.i, j);
+        tile->pairs.queries = block.queries;
+        tile->pairs.keys = (int)min(args->shape->seq_kv - j, (long)BLOCK_N);
+    }
+    if (HAS_MARKS && HAS_MASK_FUNCTION) {
+        tile->lower_marks = tile->upper_marks =
+            block.marks ? block.marks + marks_of_block(args, block.b, block.h, block.i) : 0;
+        tile->key = (int)j;
+        if (MARKS_HALVES && block.marks && block.queries > MARK_M) {
+            tile->upper_marks += marked_tiles(args);
+            find_halves(args, tile);
+        }
+    }
+    if (HAS_BLOCKS && HAS_FUNCTIONS) {
+        tile->bits = block.bits;
+        tile->i = block.i;
+        tile->j = j;
+        tile->listed_full = tile->mixed = 0;
+    }
+    if (HAS_SOFTCAP) {
+        tile->softcap = args->shape->softcap * SCORE_UNIT;
+        tile->inverse_softcap = min(1.0f / args->shape->softcap, FLT_MAX);
+    }
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++) {
         /* The diagonal's key for the query of the first lane. */
         const long now = block.i + m * SIMD_WIDTH + block.e.diagonal - j;
-        (void)now;
-#if HAS_WINDOW_LEFT
-        tile.begin[m] =
-            (int)clamp(now - args->shape->window_left, -(long)BLOCK_N, (long)BLOCK_N) + lane;
-#endif
-#if HAS_WINDOW_RIGHT
-        tile.last[m] =
-            (int)clamp(now + args->shape->window_right, -(long)BLOCK_M, (long)BLOCK_N) + lane;
-#endif
-#if HAS_ALIBI
-        tile.distance[m] = (float)-now - COUNT_UP;
-#endif
+        if (HAS_WINDOW_LEFT)
+            tile->begin[m] =
+                (int)clamp(now - args->shape->window_left, -(long)BLOCK_N, (long)BLOCK_N) + lane;
+        if (HAS_WINDOW_RIGHT)
+            tile->last[m] =
+                (int)clamp(now + args->shape->window_right, -(long)BLOCK_M, (long)BLOCK_N) + lane;
+        if (HAS_ALIBI)
+            tile->distance[m] = (float)-now - COUNT_UP;
     }
-    return tile;
 }
 
 /* ---- biases and masks, transposed ----------------------------------------------------------- */
@@ -218,7 +182,6 @@ INLINE struct score_tile score_tile_of_block(const struct arguments *args,
 /* The visibility of a tile for a block by biases and masks alone. */
 enum visibility { EMPTY, FULL, PARTIAL };
 
-#if HAS_BIAS
 /* Loads the biases of SIMD_WIDTH queries and `left` keys, at most SIMD_WIDTH, with queries in SIMD
  * lanes. last is the last query that exists. */
 INLINE void load_biases_of_queries(const __global bias_storage *p, const long row, const long step,
@@ -275,13 +238,11 @@ NOINLINE enum visibility load_bias_tile(const struct arguments *restrict args,
         some |= to[n] != -INFINITY;
     return any_lane(some) ? PARTIAL : EMPTY;
 }
-#endif
 
 #define MASK_KEYS (4 * SIMD_WIDTH) /* the number of keys whose mask bytes fill a vector */
 #define MASK_VECTORS                                                                               \
     (HAS_MASK || HAS_BLOCKS ? (BLOCK_N + MASK_KEYS - 1) / MASK_KEYS * SIMD_WIDTH * BLOCK_VECTORS   \
                             : 1)
-#if HAS_MASK
 
 /* Loads count bytes from p on, at most MASK_KEYS, in the order of memory; the rest are zeros. */
 INLINE ints load_bytes(const __global uchar *p, const long step, const int count)
@@ -352,8 +313,6 @@ NOINLINE enum visibility load_mask_tile(const struct arguments *restrict args,
     return any_lane(gaps & (int)0x80808080) ? PARTIAL : FULL;
 }
 
-#endif
-#if HAS_BLOCKS
 /* Merges the block lists into the mask's bytes of a block and keys j .. j + count - 1. If a mask
  * was loaded, its bytes stay as they are in blocks that are listed, but not as full. */
 NOINLINE void mask_unlisted(const struct query_block block, const long j, const int count,
@@ -374,9 +333,7 @@ NOINLINE void mask_unlisted(const struct query_block block, const long j, const 
         }
     }
 }
-#endif
 
-#if HAS_MASK || HAS_BLOCKS
 /* Is nonzero in the lanes of vector m whose queries see key n by mask and block lists. */
 INLINE ints mask_of(const struct score_tile *tile, const int n, const int m)
 {
@@ -387,9 +344,7 @@ INLINE ints mask_of(const struct score_tile *tile, const int n, const int m)
 #endif
     return tile->mask[n / 4 * BLOCK_VECTORS + m] & (int)(0xffu << 8 * byte);
 }
-#endif
 
-#if HAS_BLOCKS
 /* Applies block lists and mask to keys j .. j + count - 1, as load_biases_and_masks() does. The
  * mask is read only in blocks that are not full. */
 INLINE int load_listed_mask(const struct arguments *args, const struct query_block block,
@@ -402,28 +357,54 @@ INLINE int load_listed_mask(const struct arguments *args, const struct query_blo
 
     if (!listed.some)
         return 0;
-#if HAS_MASK
-    const __global uchar *p = args->mask +
-                              row_offset(args->shape->mask_stride, block.b, block.h, block.i) +
-                              (j - block.e.mask_begin) * args->shape->mask_stride[3];
-    streams->stream[STREAM_MASK] = stream_of(p, 0, 0, 0, 0, 0); /* the next keys are unknown */
-    loaded = !listed.all_full && j >= block.e.mask_begin;
-    if (loaded)
-        masked = load_mask_tile(args, block, j, count, p, masks);
-    if (masked == EMPTY && !listed.some_full)
-        return 0;
-#endif
+    if (HAS_MASK) {
+        const __global uchar *p = args->mask +
+                                  row_offset(args->shape->mask_stride, block.b, block.h, block.i) +
+                                  (j - block.e.mask_begin) * args->shape->mask_stride[3];
+        streams->stream[STREAM_MASK] = stream_of(p, 0, 0, 0, 0, 0); /* the next keys are unknown */
+        loaded = !listed.all_full && j >= block.e.mask_begin;
+        if (loaded)
+            masked = load_mask_tile(args, block, j, count, p, masks);
+        if (masked == EMPTY && !listed.some_full)
+            return 0;
+    }
     if ((HAS_BIAS && !loaded) || !listed.all || (masked != FULL && listed.some_full))
         mask_unlisted(block, j, count, loaded, masks);
     tile->mask = masks;
     tile->hides |= !listed.all || masked != FULL;
-#if HAS_FUNCTIONS
     tile->listed_full = listed.all_full;
     tile->mixed = listed.some_full;
-#endif
     return 1;
 }
-#endif
+
+/* Loads the mask of keys j .. j + count - 1, where there are no block lists. Returns 0 if it hides all pairs. */
+INLINE int load_mask_alone(const struct arguments *args, const struct query_block block,
+                           const long j, const int count, const int more, struct score_tile *tile,
+                           struct prefetch_streams *streams, ints *masks)
+{
+    const __global uchar *p = args->mask +
+                              row_offset(args->shape->mask_stride, block.b, block.h, block.i) +
+                              (j - block.e.mask_begin) * args->shape->mask_stride[3];
+    /* with a bias, the mask's bytes may be read even if no pair is masked */
+    int has_columns = HAS_MASK_KEYS ? j >= block.e.mask_begin
+                      : HAS_BIAS    ? 1
+                      : HAS_MARKS   ? !(block.mark & MARK_FULL)
+                                    : 1;
+    const enum visibility masked =
+        has_columns ? load_mask_tile(args, block, j, count, p, masks) : FULL;
+
+    if (masked == EMPTY)
+        return 0;
+    for (int n = 0; HAS_MASK_KEYS && !has_columns && n < MASK_VECTORS; n++)
+        masks[n] = 0x01010101;
+    tile->mask = masks;
+    streams->stream[STREAM_MASK] =
+        stream_of(p + BLOCK_N, args->shape->mask_stride[2],
+                  has_columns && more && args->shape->mask_stride[3] == 1,
+                  args->shape->mask_stride[2] ? block.queries : 1, BLOCK_M, BLOCK_N);
+    tile->hides |= masked == PARTIAL;
+    return 1;
+}
 
 /* Loads the biases and masks of keys j .. j + count - 1 and prefetches those of the next tile.
  * Returns 0 if the tile is empty: none of its keys is visible to a query of the block. */
@@ -433,53 +414,23 @@ INLINE int load_biases_and_masks(const struct arguments *args, const struct quer
 {
     const int more = j + BLOCK_N < args->shape->seq_kv;
 
-#if HAS_BLOCKS
-    if (!load_listed_mask(args, block, j, count, tile, streams, masks))
+    if (HAS_BLOCKS && !load_listed_mask(args, block, j, count, tile, streams, masks))
         return 0;
-#endif
-#if HAS_BIAS
-    const __global bias_storage *b =
-        args->bias + row_offset(args->shape->bias_stride, block.b, block.h, block.i) +
-        j * args->shape->bias_stride[3];
-    const enum visibility biased = load_bias_tile(args, block, j, count, b, biases);
-    if (biased == EMPTY)
-        return 0;
-    tile->bias = biases;
-    streams->stream[STREAM_BIAS] = stream_of(
-        b + BLOCK_N, args->shape->bias_stride[2] * (long)sizeof(bias_storage),
-        more && args->shape->bias_stride[3] == 1, args->shape->bias_stride[2] ? block.queries : 1,
-        BLOCK_M, BLOCK_N * (int)sizeof(bias_storage));
-    tile->hides |= biased == PARTIAL;
-#endif
-#if HAS_MASK && !HAS_BLOCKS
-    const __global uchar *p = args->mask +
-                              row_offset(args->shape->mask_stride, block.b, block.h, block.i) +
-                              (j - block.e.mask_begin) * args->shape->mask_stride[3];
-#if HAS_MASK_KEYS
-    const int has_columns = j >= block.e.mask_begin;
-    enum visibility masked = FULL;
-    if (has_columns)
-        masked = load_mask_tile(args, block, j, count, p, masks);
-    else
-        for (int n = 0; n < MASK_VECTORS; n++)
-            masks[n] = 0x01010101;
-/* with a bias, the mask's bytes may be read even if no pair is masked */
-#elif HAS_MARKS && !HAS_BIAS
-    const int has_columns = !(block.mark & MARK_FULL);
-    const enum visibility masked =
-        has_columns ? load_mask_tile(args, block, j, count, p, masks) : FULL;
-#else
-    const int has_columns = 1;
-    const enum visibility masked = load_mask_tile(args, block, j, count, p, masks);
-#endif
-    if (masked == EMPTY)
-        return 0;
-    tile->mask = masks;
-    streams->stream[STREAM_MASK] =
-        stream_of(p + BLOCK_N, args->shape->mask_stride[2],
-                  has_columns && more && args->shape->mask_stride[3] == 1,
-                  args->shape->mask_stride[2] ? block.queries : 1, BLOCK_M, BLOCK_N);
-    tile->hides |= masked == PARTIAL;
-#endif
-    return 1;
+    if (HAS_BIAS) {
+        const __global bias_storage *b =
+            args->bias + row_offset(args->shape->bias_stride, block.b, block.h, block.i) +
+            j * args->shape->bias_stride[3];
+        const enum visibility biased = load_bias_tile(args, block, j, count, b, biases);
+        if (biased == EMPTY)
+            return 0;
+        tile->bias = biases;
+        streams->stream[STREAM_BIAS] =
+            stream_of(b + BLOCK_N, args->shape->bias_stride[2] * (long)sizeof(bias_storage),
+                      more && args->shape->bias_stride[3] == 1,
+                      args->shape->bias_stride[2] ? block.queries : 1, BLOCK_M,
+                      BLOCK_N * (int)sizeof(bias_storage));
+        tile->hides |= biased == PARTIAL;
+    }
+    return !HAS_MASK || HAS_BLOCKS ||
+           load_mask_alone(args, block, j, count, more, tile, streams, masks);
 }

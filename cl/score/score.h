@@ -26,6 +26,15 @@
 
 /* ---- pairs by their numbers ----------------------------------------------------------------- */
 
+/* The bias of query i and key j. */
+static inline float bias_of(const struct arguments *args, const long b, const long h, const long i,
+                            const long j)
+{
+    return load1_of(BIAS_DTYPE, args->bias,
+                    row_offset(args->shape->bias_stride, b, h, i) +
+                        j * args->shape->bias_stride[3]);
+}
+
 /* Returns whether mask and bias leave key j visible to query i. listed: the block lists' entry of
  * the pair (LISTED). */
 static inline bool unmasked(const struct arguments *args, const struct extent e, const int listed,
@@ -33,23 +42,14 @@ static inline bool unmasked(const struct arguments *args, const struct extent e,
 {
     if (!listed)
         return false;
-#if HAS_MASK
-    if (listed != BLOCK_FULL && j >= e.mask_begin &&
+    if (HAS_MASK && listed != BLOCK_FULL && j >= e.mask_begin &&
         !args->mask[row_offset(args->shape->mask_stride, b, h, i) +
                     (j - e.mask_begin) * args->shape->mask_stride[3]])
         return false;
-#endif
-#if HAS_BIAS
-    if (load1_of(BIAS_DTYPE, args->bias,
-                 row_offset(args->shape->bias_stride, b, h, i) + j * args->shape->bias_stride[3]) ==
-        -INFINITY)
+    if (HAS_BIAS && bias_of(args, b, h, i, j) == -INFINITY)
         return false;
-#endif
-#if HAS_MASK_FUNCTION
-    if (listed != BLOCK_FULL && !function_visible(args, function_pair_of(args, b, h, i, j)))
-        return false;
-#endif
-    return true;
+    return !HAS_MASK_FUNCTION || listed == BLOCK_FULL ||
+           function_visible(args, function_pair_of(args, b, h, i, j));
 }
 
 /* Returns whether key j is visible to query i, with its first = first_key() and end = end_key(). */
@@ -66,16 +66,12 @@ static inline bool visible(const struct arguments *args, const struct extent e, 
 static inline float biased(const struct arguments *args, const struct extent e, const long b,
                            const long h, const long i, const long j, float s)
 {
-#if HAS_SCORE_FUNCTION
-    s = function_score(args, function_pair_of(args, b, h, i, j), s);
-#endif
-#if HAS_BIAS
-    s += load1_of(BIAS_DTYPE, args->bias,
-                  row_offset(args->shape->bias_stride, b, h, i) + j * args->shape->bias_stride[3]);
-#endif
-#if HAS_ALIBI
-    s += args->slopes[h] * ALIBI_DISTANCE((float)(j - i - e.diagonal));
-#endif
+    if (HAS_SCORE_FUNCTION)
+        s = function_score(args, function_pair_of(args, b, h, i, j), s);
+    if (HAS_BIAS)
+        s += bias_of(args, b, h, i, j);
+    if (HAS_ALIBI)
+        s += args->slopes[h] * ALIBI_DISTANCE((float)(j - i - e.diagonal));
     return s;
 }
 
@@ -102,15 +98,12 @@ struct score_tile {
     const __global uchar *mask; /* the mask's byte of row 0 and key 0; bias likewise */
     int mask_begin;             /* the first key that has a column in the mask (HAS_MASK_KEYS) */
     const __global bias_storage *bias;
-#if HAS_FUNCTIONS
-    struct function_pair first; /* row 0 and key 0 */
-#endif
-#if HAS_BLOCKS                       /* find_blocks() sets these */
+    struct function_pair first; /* row 0 and key 0 (HAS_FUNCTIONS) */
+    /* find_blocks() sets these (HAS_BLOCKS) */
     bool in_block;                   /* all pairs are in one block, which is listed */
     struct block_bits blocks;        /* the bits of the row of blocks that contains row 0 */
     uint row_in_block, key_in_block; /* row 0's and key 0's offsets in their block */
     long column;                     /* the column of blocks that contains key 0 */
-#endif
 };
 
 /* The tile of queries from i0 on and keys from j0 on. most: no tile has more rows or keys. */
@@ -128,25 +121,18 @@ INLINE struct score_tile score_tile_at(const struct arguments *args, const struc
         t.window_begin = clamp(-t.distance - args->shape->window_left, -most, most);
     if (HAS_WINDOW_RIGHT)
         t.window_end = clamp(-t.distance + args->shape->window_right + 1, -most, most);
-#if HAS_ALIBI
-    t.slope = args->slopes[h];
-#endif
-#if HAS_MASK
+    if (HAS_ALIBI)
+        t.slope = args->slopes[h];
     t.mask = args->mask + row_offset(args->shape->mask_stride, b, h, i0) +
              (j0 - e.mask_begin) * args->shape->mask_stride[3];
     t.mask_begin = HAS_MASK_KEYS ? (int)clamp(e.mask_begin - j0, 0L, most) : 0;
-#endif
-#if HAS_BIAS
     t.bias = args->bias + row_offset(args->shape->bias_stride, b, h, i0) +
              j0 * args->shape->bias_stride[3];
-#endif
-#if HAS_FUNCTIONS
-    t.first = function_pair_of(args, b, h, i0, j0);
-#endif
+    if (HAS_FUNCTIONS)
+        t.first = function_pair_of(args, b, h, i0, j0);
     return t;
 }
 
-#if HAS_BLOCKS
 /* Locates the blocks of the tile that begins with query i0 and key j0; bits: those of its head.
  * in_block: TILES_IN_BLOCKS() of tiles that are visited. */
 INLINE void find_blocks(const struct block_bits bits, const long i0, const long j0,
@@ -159,7 +145,6 @@ INLINE void find_blocks(const struct block_bits bits, const long i0, const long 
     t->key_in_block = (uint)(j0 % BLOCK_KV);
     t->column = j0 / BLOCK_KV;
 }
-#endif
 
 /* Returns whether the pair exists and is visible by window and causality. */
 INLINE bool in_window(const struct score_tile t, const int row, const int key)
@@ -173,23 +158,19 @@ INLINE bool in_window(const struct score_tile t, const int row, const int key)
     return sees;
 }
 
-#if HAS_FUNCTIONS
 /* A pair of the tile. Beyond the last row and key it is the last one's. */
 INLINE struct function_pair function_pair_in(const struct score_tile t, const int row,
                                              const int key)
 {
     return function_pair_after(t.first, min(row, t.rows - 1), min(key, t.keys - 1));
 }
-#endif
 
 /* A score, and values that its gradients need. */
 struct score {
     float value;
     float derivative; /* by the product, but for the scale: 1 without softcap and score function */
     float distance;   /* the factor of ALiBi's slope; valid with HAS_ALIBI */
-#if HAS_DFUNCTION
     float softcapped; /* what the score function was given */
-#endif
 };
 
 /* The factor of a product in the tanh of softcap. */
@@ -203,24 +184,20 @@ INLINE float bend_of(const struct arguments *args, const struct score_tile t)
 INLINE struct score score_of_bent(const struct arguments *args, const struct score_tile t,
                                   const int row, const int key, const float bent)
 {
-    struct score s = {(HAS_SOFTCAP ? args->shape->softcap : t.scale) * bent, 1.0f, 0.0f};
+    struct score s = {(HAS_SOFTCAP ? args->shape->softcap : t.scale) * bent, 1.0f, 0.0f, 0.0f};
 
     if (HAS_SOFTCAP)
         s.derivative = MULTIPLY_ADD(-bent, bent, 1.0f);
-#if HAS_SCORE_FUNCTION
-    const struct function_pair pair = function_pair_in(t, row, key);
-#if HAS_DFUNCTION
     s.softcapped = s.value;
-#endif
-#ifdef UNIT_DO
-    s.derivative *= function_derivative(args, pair, s.value);
-#endif
-    s.value = function_score(args, pair, s.value);
-#endif
-#if HAS_ALIBI
-    s.distance = ALIBI_DISTANCE((float)(t.distance + (key - row)));
-    s.value += t.slope * s.distance;
-#endif
+    if (HAS_SCORE_FUNCTION) {
+        const struct function_pair pair = function_pair_in(t, row, key);
+        s.derivative *= function_derivative(args, pair, s.value);
+        s.value = function_score(args, pair, s.value);
+    }
+    if (HAS_ALIBI) {
+        s.distance = ALIBI_DISTANCE((float)(t.distance + (key - row)));
+        s.value += t.slope * s.distance;
+    }
     return s;
 }
 
@@ -240,38 +217,28 @@ INLINE struct score score_of(const struct arguments *args, const struct score_ti
 INLINE bool hide(const struct arguments *args, const struct score_tile t, bool sees, const int row,
                  const int key, struct score *s)
 {
-#if HAS_BLOCKS
-    const int listed =
-        t.in_block ? BLOCK_LISTED
-                   : block_at(t.blocks, (t.row_in_block + (uint)min(row, t.rows - 1)) / BLOCK_Q,
-                              t.column + (t.key_in_block + (uint)min(key, t.keys - 1)) / BLOCK_KV);
+    const int row_here = min(row, t.rows - 1), key_here = min(key, t.keys - 1);
+    int listed = BLOCK_LISTED;
+
+    if (HAS_BLOCKS && !t.in_block)
+        listed = block_at(t.blocks, (t.row_in_block + (uint)row_here) / BLOCK_Q,
+                          t.column + (t.key_in_block + (uint)key_here) / BLOCK_KV);
+    const bool full = listed == BLOCK_FULL;
     sees = sees && listed;
-#endif
-#if HAS_MASK
-#if HAS_BLOCKS
-    const bool unmasked = listed == BLOCK_FULL || (bool)(HAS_MASK_KEYS && key < t.mask_begin);
-#else
-    const bool unmasked = (HAS_MASK_KEYS && key < t.mask_begin);
-#endif
-    sees = sees && (unmasked || t.mask[min(row, t.rows - 1) * args->shape->mask_stride[2] +
-                                       min(key, t.keys - 1) * args->shape->mask_stride[3]]);
-#endif
-#if HAS_BIAS
-    const float bias_here = load1_of(BIAS_DTYPE, t.bias,
-                                     min(row, t.rows - 1) * args->shape->bias_stride[2] +
-                                         min(key, t.keys - 1) * args->shape->bias_stride[3]);
-    sees = sees && bias_here != -INFINITY;
-    s->value += bias_here;
-#endif
-#if HAS_SCORE_FUNCTION
-    sees = sees && s->value != -INFINITY;
-#endif
-#if HAS_MASK_FUNCTION
-#if HAS_BLOCKS
-    sees = sees && (listed == BLOCK_FULL || function_visible(args, function_pair_in(t, row, key)));
-#else
-    sees = sees && function_visible(args, function_pair_in(t, row, key));
-#endif
-#endif
+    if (HAS_MASK)
+        sees = sees && (full || (bool)(HAS_MASK_KEYS && key < t.mask_begin) ||
+                        t.mask[row_here * args->shape->mask_stride[2] +
+                               key_here * args->shape->mask_stride[3]]);
+    if (HAS_BIAS) {
+        const float bias_here = load1_of(BIAS_DTYPE, t.bias,
+                                         row_here * args->shape->bias_stride[2] +
+                                             key_here * args->shape->bias_stride[3]);
+        sees = sees && bias_here != -INFINITY;
+        s->value += bias_here;
+    }
+    if (HAS_SCORE_FUNCTION)
+        sees = sees && s->value != -INFINITY;
+    if (HAS_MASK_FUNCTION)
+        sees = sees && (full || function_visible(args, function_pair_in(t, row, key)));
     return sees;
 }

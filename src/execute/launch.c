@@ -44,9 +44,12 @@ static size_t put_strides(const clattn_problem *p, const clattn_problem *program
     ca_problem_tensors(p, own);
     ca_problem_tensors(program, present);
     for (unsigned n = 0; n < CA_WORKSPACE; n++) {
-        if (!present[n].present || !ca_has_strides(n))
+        if (!ca_takes_strides(present, n))
             continue;
-        copy_strides(to + count, &own[n].layout);
+        if (present[n].present)
+            copy_strides(to + count, &own[n].layout);
+        else
+            memset(to + count, 0, 4 * sizeof *to);
         /* sequences are rows of one batch, which kernels add themselves */
         if (is_packed(p, n))
             to[count] = 0;

@@ -7,23 +7,29 @@
 #include <stddef.h>
 #include <string.h>
 
+enum {
+    HAS_OF_BIAS,
+    HAS_PACKED = HAS_OF_BIAS,
+    HAS_STRIDED,
+    HAS_BROADCAST /* of options, which may be absent */
+};
+
 int ca_has_strides(unsigned argument)
 {
     static const char has[CA_WORKSPACE] = {
-#define HAS_STRIDED 1
-#define HAS_BROADCAST 1
-#define HAS_OF_BIAS 0
-#define HAS_PACKED 0
 #define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, ...) [CA_##ID] = HAS_##LAYOUT,
         CA_OPERANDS(OPERAND)
 #undef OPERAND
-#undef HAS_STRIDED
-#undef HAS_BROADCAST
-#undef HAS_OF_BIAS
-#undef HAS_PACKED
     };
 
     return has[argument];
+}
+
+int ca_takes_strides(const struct ca_tensor *tensors, unsigned argument)
+{
+    const int has = ca_has_strides(argument);
+
+    return has == HAS_BROADCAST || (has && tensors[argument].present);
 }
 
 size_t ca_mask_keys(const clattn_problem *p)

@@ -92,6 +92,10 @@ void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors);
 /* Returns whether kernels of attention take strides of tensor number `argument`, where it is present. */
 int ca_has_strides(unsigned argument);
 
+/* Returns whether a program whose problem has these tensors takes strides of number `argument`. It takes those of a bias and
+ * a mask that it lacks as well, so that kernels can be written without asking for them. */
+int ca_takes_strides(const struct ca_tensor *tensors, unsigned argument);
+
 /* The layout of a tensor in its problem; NULL if the problem has none. Four zeros are the packed
  * layout: the bias's and the mask's are none. */
 clattn_layout *ca_tensor_layout(clattn_problem *p, const struct ca_tensor *tensor);

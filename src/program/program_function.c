@@ -11,8 +11,7 @@
 static const char pair_text[] = "struct function_pair {\n"
                                 "    int batch, head, kv_head, query, key, queries, keys;\n"
                                 "    int own_batch, own_head, own_kv_head, own_query, own_key;\n"
-                                "};\n"
-                                "#define pair struct function_pair\n";
+                                "};\n";
 
 /* On CPUs tanh() of a float is that of cl/cpu/simd_math.h, which compilers turn into vectors; of vectors it is the compiler's. */
 static const char tanh_text[] =
@@ -189,9 +188,10 @@ static void put_functions(struct ca_writer *w, const clattn_problem *p)
     size_t operand = 0, ints = 0, floats = 0;
 
     ca_problem_functions(p, functions);
+    ca_put(w, "%s", pair_text);
     if (!functions[0] && !functions[1])
         return;
-    ca_put(w, "%s%s", pair_text, tanh_text);
+    ca_put(w, "#define pair struct function_pair\n%s", tanh_text);
     for (int n = 0; n < CA_FUNCTIONS; n++) {
         const clattn_function *f = functions[n];
         if (!f)

@@ -167,16 +167,16 @@ static void put_attention_options(struct ca_writer *writer, const clattn_problem
         CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
             {"HAS_DROPOUT", p->dropout > 0.0f},
+        {"IS_BACKWARD", p->operation == CLATTN_BACKWARD},
+#define FLAG(ID, member, word, OF, difference) CA_IF_BACKWARD(OF, {"HAS_" #ID, p->member != 0}, )
+        CA_FLAGS(FLAG)
+#undef FLAG
     };
     const struct define blocks[] = {{"BLOCK_Q", p->block_q}, {"BLOCK_KV", p->block_kv}};
     const struct define backward[] = {{"UNIT_DO", p->d_o.stride[3] == 1 || p->dim_v == 1},
                                       {"UNIT_DQ", p->dq.stride[3] == 1 || p->dim_qk == 1},
                                       {"UNIT_DK", p->dk.stride[3] == 1 || p->dim_qk == 1},
-                                      {"UNIT_DV", p->dv.stride[3] == 1 || p->dim_v == 1},
-#define FLAG(ID, member, word, OF, difference) CA_IF_BACKWARD(OF, {"HAS_" #ID, p->member != 0}, )
-                                      CA_FLAGS(FLAG)
-#undef FLAG
-    };
+                                      {"UNIT_DV", p->dv.stride[3] == 1 || p->dim_v == 1}};
 
     PUT_DEFINES(writer, defines);
     if (p->score_function) /* so that the options tell programs apart */

@@ -83,7 +83,8 @@ INLINE void add_tile(const int partial, const struct arguments *args,
     int mark_hidden = 0;
 
     /* scores */
-    struct score_tile tile = score_tile_of_block(args, block, j);
+    struct score_tile tile;
+    find_score_tile(args, block, j, &tile);
 #if HIDES_ANYWHERE
     ints masks[MASK_VECTORS];
     if (!load_biases_and_masks(args, block, j, count, &tile, streams, s, masks))

@@ -236,9 +236,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split(PARAMETERS_sp
     LEAVE_IF_BEYOND(group / count_parts(args) * BLOCK_M, args->shape->group * args->shape->seq_q);
     block.kv_head = get_global_id(1) * KV_HEADS;
     block.e = extent_of(args, block.b);
-#if HAS_BLOCKS
-    block.bits = args->workspace + marks_begin(args);
-#endif
+    if (HAS_BLOCKS)
+        block.bits = args->workspace + marks_begin(args);
     CONFIGURE_TILES();
     compute_part(args, block, group / count_parts(args), group % count_parts(args));
     RELEASE_TILES();
