@@ -187,8 +187,8 @@ Test(quantize, special_blocks) {
         x[n] = 0.0f;
     }
     unsigned char offset[24] = {0};
-    memset(x, 0, sizeof x);
-    x[3] = -0.0f; /* a zero has no sign */
+    for (size_t n = 0; n < 32; n++)
+        x[n] = -0.0f; /* a zero has no sign */
     expect_block(CLATTN_CACHE_Q4_1, x, offset, "zeros");
     expect_block(CLATTN_CACHE_Q5_1, x, offset, "zeros");
     x[3] = INFINITY;
