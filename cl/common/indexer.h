@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of all kernels of indexers: which keys a query sees, where they lie, and scores as integers of the same
- * order.
+ * order. The sizes of lists come before it (families/indexer_sizes.h).
  *
  * Defined by the host: DTYPE, HEADS, DIM_QK, PAGE_SIZE, UNIT_Q, UNIT_K (1: the innermost stride is 1), CAUSAL,
  * DIAGONAL_FOLLOWS_LENGTHS, HAS_Q_LENGTHS, HAS_KV_LENGTHS, HAS_TOTAL_Q, HAS_TOTAL_KV, HAS_SCORES. */
@@ -120,6 +120,20 @@ INLINE float score_of_rank(const int rank)
 {
     return as_float(flip_if_negative(rank));
 }
+
+/* ---- parts of lists ------------------------------------------------------------------------- */
+
+/* The ranks of the parts of row i's list, behind which are their numbers; families/indexer_sizes.h has where they lie. */
+#if SPLITS > 1
+INLINE __global int *parts_of(const struct indexer_arguments *args, const struct sequence *s,
+                              const long i)
+{
+    const long topk = args->shape->topk, seq_kv = args->shape->seq_kv, row = s->first_row + i;
+
+    return (__global int *)args->workspace + GROUPS_ROOM(topk, seq_kv) +
+           row * 2 * PARTS_ROOM(topk, seq_kv);
+}
+#endif
 
 /* ---- lists ---------------------------------------------------------------------------------- */
 

@@ -18,6 +18,7 @@ extern const char *const ca_source_fused_gpu_item[];
 extern const char *const ca_source_fused_gpu_mma[];
 extern const char *const ca_source_fused_gpu_warpgroup[];
 extern const char *const ca_source_indexer_cpu[];
+extern const char *const ca_source_indexer_gpu[];
 extern const char *const ca_source_merge_rows[];
 extern const char *const ca_source_naive[];
 extern const char *const ca_source_projection_cpu[];

@@ -11,8 +11,8 @@
 Test(indexer_problem, what_is_printed) {
     static const char *const canonical[] = {
         "indexer f32 b2 h8 q512 k512 d64 topk=16",
-        "indexer bf16 b1 h64 q4 k131072 d128 q=bshd w=bshd page=64 pages=2048 causal=br klen "
-        "topk=2048 scores",
+        ("indexer bf16 b1 h64 q4 k131072 d128 q=bshd w=bshd page=64 pages=2048 causal=br klen "
+         "topk=2048 scores"),
         "indexer f16 b3 h1 q5 k7 d7 causal=-3 qlen klen totalq=11 totalkv=12 topk=3",
     };
 

@@ -31,6 +31,10 @@ static const struct {
     {"indexer f16 h1 q1 k1 d64 topk=1 totalkv=1 klen causal=tl", "indexer_cpu",
      "UNIT=vector SIMD_WIDTH=16 REGISTER_VECTORS=4 REGISTER_ROWS=6 BLOCK_PANELS=4 QUERIES=1 "
      "SPLITS=8 GROUPS=8"},
+    {"indexer f32 h9 q1 k1 d70 topk=1 causal=br qlen klen page=7 scores", "indexer_gpu",
+     "ITEMS=32 KEYS=2 SPLITS=1 GROUPS=2"},
+    {"indexer f16 h3 q1 k1 d20 topk=1 totalq=1 totalkv=1", "indexer_gpu",
+     "ITEMS=64 KEYS=1 SPLITS=4 GROUPS=4"},
 };
 enum { NUM_BASES = sizeof bases / sizeof *bases };
 

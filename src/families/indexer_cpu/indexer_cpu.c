@@ -35,10 +35,9 @@ static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 #include "families/names.h"
     const clattn_indexer_problem *x = &p->normal.indexer;
     const size_t rows = x->total_q ? x->total_q : x->batch * x->seq_q;
-    const size_t room = 2 * GROUPS * QUERIES * CANDIDATE_ROOM(x->topk, x->seq_kv);
-    const size_t parts = SPLITS > 1 ? 2 * rows * PARTS_ROOM(x->topk, x->seq_kv) : 0;
 
-    return (room + parts) * sizeof(cl_int);
+    return (GROUPS_ROOM(x->topk, x->seq_kv) + ALL_PARTS_ROOM(x->topk, x->seq_kv, rows)) *
+           sizeof(cl_int);
 }
 
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)

@@ -254,17 +254,6 @@ INLINE struct task task_of(const struct indexer_arguments *args, const long numb
     return t;
 }
 
-/* The place of a row's parts behind the groups' room: ranks, then numbers. */
-INLINE __global int *parts_of(const struct indexer_arguments *args, const struct sequence *s,
-                              const long i)
-{
-    const long topk = args->shape->topk, seq_kv = args->shape->seq_kv;
-    const long room = 2L * GROUPS * QUERIES * CANDIDATE_ROOM(topk, seq_kv);
-    const long row = s->first_row + i;
-
-    return (__global int *)args->workspace + room + row * 2 * PARTS_ROOM(topk, seq_kv);
-}
-
 /* Writes the candidates of a task's query, which are in order: its list, or a part of it. */
 INLINE void write_candidates(const struct indexer_arguments *args, const struct task *t,
                              const long i, const __global int *ranks, const __global int *numbers,

@@ -4,6 +4,9 @@
 
 #define PANEL (SIMD_WIDTH * REGISTER_VECTORS)
 #define BLOCK_KEYS (BLOCK_PANELS * PANEL)
+#define LANES SIMD_WIDTH
+#define GROUP_ROWS QUERIES
+#include "families/indexer_sizes.h"
 
 /* The operands of a packed row of q, or of a packed column of k: whole vectors. A row of q has another vector behind it, so
  * that rows lie in different sets of the cache. */
@@ -14,14 +17,6 @@
 /* Tiles have whole rows. */
 #define HEAD_ROWS (OPERAND_TILES ? ROUND_UP(HEADS, TILE) : HEADS)
 #define SUM_VECTORS ((OPERAND_TILES ? HEAD_ROWS : REGISTER_ROWS) * REGISTER_VECTORS)
-
-/* The candidates of a query that are kept at a time, before some leave; and the room for them. */
-#define CANDIDATES(topk, seq_kv) MIN((topk) + MAX(topk, 256), seq_kv)
-#define CANDIDATE_ROOM(topk, seq_kv)                                                               \
-    (ROUND_UP(CANDIDATES(topk, seq_kv) + BLOCK_KEYS, SIMD_WIDTH) + SIMD_WIDTH)
-/* The entries of a list that can be keys, and the room for those of all parts of a query's keys. */
-#define LISTED(topk, seq_kv) MIN(topk, seq_kv)
-#define PARTS_ROOM(topk, seq_kv) (ROUND_UP(SPLITS * LISTED(topk, seq_kv), SIMD_WIDTH) + SIMD_WIDTH)
 
 #define PRIVATE_BYTES                                                                              \
     ((BLOCK_PANELS * PANEL_VECTORS + SUM_VECTORS) * SIMD_WIDTH * FLOAT_BYTES +                     \

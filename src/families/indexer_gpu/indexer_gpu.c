@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Indexers on GPUs, a work-group a query; src/families/indexer_gpu/indexer_gpu.cl says how. */
+#include "base/sizes.h"
+#include "families/family_units.h"
+#include "families/indexer_gpu/indexer_gpu_sizes.h"
+#include "families/registry.h"
+
+#define TUNABLES_DEF "families/indexer_gpu/indexer_gpu.def"
+#include "families/expand.h"
+
+static struct ca_ndrange choose_ndrange(const struct ca_problem *p, const size_t *values)
+{
+    (void)p;
+    return ca_groups(values[GROUPS_INDEX], values[ITEMS_INDEX]);
+}
+
+static struct ca_ndrange merge_ndrange(const struct ca_problem *p, const size_t *values)
+{
+    const clattn_indexer_problem *x = &p->normal.indexer;
+    const size_t items = values[ITEMS_INDEX];
+
+    return (struct ca_ndrange){{values[SPLITS_INDEX] > 1 ? x->seq_q * items : 0, x->batch, 1},
+                               {items, 1, 1}};
+}
+
+static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
+{
+#include "families/names.h"
+    const clattn_indexer_problem *x = &p->normal.indexer;
+    const size_t rows = x->total_q ? x->total_q : x->batch * x->seq_q;
+
+    return (GROUPS_ROOM(x->topk, x->seq_kv) + ALL_PARTS_ROOM(x->topk, x->seq_kv, rows)) *
+           sizeof(cl_int);
+}
+
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    (void)dev;
+    return NULL;
+}
+
+/* Several groups a unit hide each other's barriers. Where queries are few, groups share their keys. */
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    enum { LEAST_KEYS = 4096, GROUPS_OF_UNIT = 4 };
+    const clattn_indexer_problem *x = &p->normal.indexer;
+    const size_t units = dev->compute_units ? dev->compute_units : 1;
+    const size_t most = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
+    const size_t queries = x->batch * x->seq_q;
+
+    while (values[ITEMS_INDEX] > 32 && values[ITEMS_INDEX] > most)
+        values[ITEMS_INDEX] /= 2;
+    while (values[SPLITS_INDEX] < 32 && queries * values[SPLITS_INDEX] < units &&
+           x->seq_kv >= 2 * LEAST_KEYS * values[SPLITS_INDEX])
+        values[SPLITS_INDEX] *= 2;
+    values[GROUPS_INDEX] = 1;
+    while (values[GROUPS_INDEX] < 1024 && values[GROUPS_INDEX] < GROUPS_OF_UNIT * units &&
+           values[GROUPS_INDEX] < queries * values[SPLITS_INDEX])
+        values[GROUPS_INDEX] *= 2;
+}
+
+#define LENGTHS                                                                                    \
+    (CA_BIT(CA_INDEXER_Q_LENGTHS) | CA_BIT(CA_INDEXER_KV_LENGTHS) | CA_BIT(CA_INDEXER_Q_STARTS) |  \
+     CA_BIT(CA_INDEXER_KV_STARTS))
+#define OUTPUTS (CA_BIT(CA_INDEXER_TOPK_INDICES) | CA_BIT(CA_INDEXER_SCORES) | CA_BIT(CA_WORKSPACE))
+
+static const struct ca_family family = {
+    CA_FAMILY("indexer_gpu"),
+    .operation = CLATTN_INDEXER,
+    .source = ca_source_indexer_gpu,
+    OWN_MEMBERS,
+    CA_STAGES({"indexer_choose",
+               CA_BIT(CA_INDEXER_Q) | CA_BIT(CA_INDEXER_K) | CA_BIT(CA_INDEXER_W) | LENGTHS |
+                   CA_BIT(CA_INDEXER_PAGE_TABLE) | OUTPUTS,
+               choose_ndrange},
+              {"indexer_merge", LENGTHS | OUTPUTS, merge_ndrange}),
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .preference = ca_item_preference,
+};
+
+const struct ca_family *const ca_indexer_gpu[] = {&family, NULL};
