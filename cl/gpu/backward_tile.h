@@ -400,7 +400,7 @@ INLINE struct pair_gradient pair_gradient_of(const struct score s, const float d
     pair.weight = weight_of(s, statistic.s0, statistic.s2);
 #if HAS_DROPOUT
     pair.ds = pair.weight * MULTIPLY_ADD(kept ? 1.0f : 0.0f, dp, statistic.s1);
-    pair.weight = kept ? pair.weight : 0.0f;
+    pair.weight *= kept ? 1.0f : 0.0f; /* a NaN that is dropped stays one */
 #else
     pair.ds = pair.weight * (dp + statistic.s1);
 #endif

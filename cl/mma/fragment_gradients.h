@@ -384,7 +384,8 @@ INLINE float gradient_of_weight(const bool kept, const float dp, const float min
 {
     const float w = *weight;
 
-    *weight = kept ? w : 0.0f;
+    if (HAS_DROPOUT)
+        *weight = w * (kept ? 1.0f : 0.0f); /* a NaN that is dropped stays one */
     return HAS_DROPOUT ? fma(*weight, dp, w * minus_delta) : w * (dp + minus_delta);
 }
 
@@ -458,7 +459,7 @@ INLINE void drop_fragments(const struct kept_pairs kept, const int first_row,
     UNROLL
     for (int m = 0; m < STREAMED_SUMS; m++) {
         const int x = sum_of_bit(m);
-        dropped[x] = is_pair_kept(true, kept, x, first_row, lane) ? p[x] : 0.0f;
+        dropped[x] = p[x] * (is_pair_kept(true, kept, x, first_row, lane) ? 1.0f : 0.0f);
     }
 }
 #endif

@@ -69,7 +69,8 @@ static int spills(const struct ca_problem *p, const size_t *values)
     const size_t slopes = p->normal.softcap == 0.0f               ? 0
                           : has_producer(values) && product <= 32 ? 7
                                                                   : 16;
-    const size_t scores = slopes + (p->normal.alibi ? few : 0) +
+    const size_t function = p->normal.score_function ? 32 : 0; /* its positions and operands */
+    const size_t scores = slopes + function + (p->normal.alibi ? few : 0) +
                           (p->normal.dropout == 0.0f ? 0
                            : has_producer(values)    ? 7
                                                      : 16);

@@ -214,7 +214,9 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
            (halve(values, M_FRAGMENTS_INDEX, 1) || fewer_bytes(values) ||
             halve(values, SUB_GROUPS_INDEX, 1)))
         ;
-    if (values[BYTES_INDEX] && values[M_FRAGMENTS_INDEX] == 1)
+    /* Some words are spilled then, which is of use where local memory has room for more groups than registers. */
+    if (values[BYTES_INDEX] && values[M_FRAGMENTS_INDEX] == 1 &&
+        4 * local_bytes(p, values) <= dev->local_memory_bytes)
         values[REGISTERS_INDEX] = 128;
     ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], block_m(values), work_items(values), values,
                      SPLIT_K_INDEX, reject);
