@@ -2,7 +2,7 @@
 /* A plan's execution on host memory in one call of ctypes, which takes as long for a function as all of this does: buffers
  * over the tensors, the execution, and results mapped so that the host sees them. The functions come as pointers: this is
  * linked to no OpenCL, nor to clattn. clattn/_torch_execute.py has the structs once more. */
-#include <CL/cl.h>
+#include <clattn/export.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef CA_BUILD_LOG_H
 #define CA_BUILD_LOG_H
 
-#include <CL/cl.h>
+#include <clattn/export.h>
 #include <stddef.h>
 
 /* The whole log; NULL if it cannot be read. The caller frees it. */

@@ -1,0 +1,177 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# sh tests/platforms.sh [--library] [TARGET...|table]: builds the library and the programs for other systems by zig, looks at
+# their symbols, links a stranger's project with them, and runs that project where this machine can.
+# Prints doc/design/platforms.md's table, in which every target keeps the row of its last run. Without a target: all of them.
+#   --library  without the programs
+#   table      prints the table of earlier runs
+# Targets: linux-x86_64 linux-aarch64 linux-riscv64 musl-x86_64 musl-aarch64 macos-arm64 macos-x86_64 windows-x86_64
+# windows-arm64. It needs zig (pip install ziglang; CLATTN_ZIG names another), and llvm's llvm-nm and llvm-readobj. Everything
+# lies in build/platforms (or CLATTN_PLATFORMS).
+# CMAKE_C_COMPILER_LAUNCHER=ccache with CCACHE_COMPILERTYPE=clang saves time. Exits with 1 if something failed, with 77 if a tool
+# is missing.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+root=$(pwd)
+work=${CLATTN_PLATFORMS:-$root/build/platforms}
+. packaging/cross.sh
+
+programs=ON
+chosen=
+for word; do
+    case $word in
+    --library) programs=OFF ;;
+    table) chosen=table ;;
+    *)
+        [ -n "$(cross_column "$word" 2)" ] || { sed -n '3,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+        chosen="$chosen $word"
+        ;;
+    esac
+done
+chosen=${chosen:-$cross_names}
+mkdir -p "$work/rows"
+
+# ---- checks of what is built --------------------------------------------------------------------------
+
+# step WHAT COMMAND...: a line on stderr, and what a command that fails has printed.
+step() {
+    what=$1
+    shift
+    if "$@" > "$folder/log" 2>&1; then
+        echo "ok    $name: $what" >&2
+    else
+        echo "FAIL  $name: $what (status $?)" >&2
+        tail -n 25 "$folder/log" | sed 's/^/      /' >&2
+        failed=1
+        return 1
+    fi
+}
+
+# The shared library of an installed copy.
+library_of() {
+    case $name in
+    windows-*) echo "$1/bin/clattn.dll" ;;
+    macos-*) echo "$1/lib/libclattn.dylib" ;;
+    *) echo "$1/lib/libclattn.so" ;;
+    esac
+}
+exported() {
+    case $name in
+    windows-*) llvm-readobj --coff-exports "$1" | sed -n 's/^ *Name: \(..*\)/\1/p' ;;
+    macos-*) llvm-nm -g --defined-only "$1" | sed 's/.* _//' | grep -vx -e __dso_handle -e _mh_dylib_header ;; # the linker's
+    *) llvm-nm -D --defined-only "$1" | sed 's/.* //' ;;
+    esac | sort
+}
+imported() {
+    case $name in
+    windows-*) llvm-readobj --coff-imports "$1" | sed -n 's/^ *Symbol: \([^ ]*\).*/\1/p' ;;
+    macos-*) llvm-nm -u "$1" | sed 's/.* _//; s/^_//' ;;
+    *) llvm-nm -D -u "$1" | sed 's/.* //' ;;
+    esac | sort
+}
+needed() {
+    case $name in
+    windows-*) llvm-readobj --coff-imports "$1" | sed -n 's/^  Name: \(.*\)/\1/p' ;;
+    macos-*) llvm-readobj --needed-libs "$1" | sed -n 's/^  \([^ ].*\)/\1/p' ;; # its own name is among them
+    *) llvm-readobj --needed-libs "$1" | sed -n 's/^ *\(lib[^ ]*\|ld-[^ ]*\)$/\1/p' ;;
+    esac | sort -u
+}
+# The library exports what its headers declare, calls nothing above OpenCL 1.2, and needs the system and OpenCL's loader alone.
+symbols() {
+    file=$1
+    cross_declared > "$folder/declared"
+    exported "$file" > "$folder/exported"
+    diff "$folder/declared" "$folder/exported" || return 1
+    sort "$folder/system/calls" > "$folder/known"
+    imported "$file" | grep '^cl[A-Z]' > "$folder/called"
+    [ -s "$folder/called" ] && ! comm -13 "$folder/known" "$folder/called" | grep . || return 1
+    needed "$file" > "$folder/needed"
+    cat "$folder/needed"
+    ! grep -viE '^(libOpenCL\.so\.1|lib(c|m|dl|pthread)\.so(\.[0-9])?|ld-linux.*|OpenCL\.dll|(KERNEL32|ADVAPI32|SHELL32|ntdll)\.dll|api-ms-win-crt-.*)$' \
+        "$folder/needed" | grep -vE '^/usr/lib/libSystem\.B\.dylib$|^/System/Library/Frameworks/OpenCL\.framework/|^@rpath/libclattn\.'
+}
+# The newest version of glibc that a file needs is no newer than the target's.
+glibc() {
+    limit=$(cross_column "$name" 2 | sed -n 's/.*-gnu\.//p')
+    newest=$(for file in "$@"; do grep -ao 'GLIBC_[0-9][0-9.]*' "$file"; done | sed 's/GLIBC_//' | sort -Vu | tail -n 1)
+    echo "newest: $newest, limit: $limit"
+    [ "$(printf '%s\n%s\n' "$newest" "$limit" | sort -V | tail -n 1)" = "$limit" ]
+}
+# What a stranger's project finds by find_package(), linked with both libraries.
+outside() {
+    rm -rf "$folder/outside"
+    cross_configure tests/install "$folder/outside" -DCMAKE_PREFIX_PATH="$folder/dist" &&
+        cmake --build "$folder/outside" --parallel "$jobs"
+}
+
+# ---- runs -----------------------------------------------------------------------------------------------
+
+# Sets $ran, what ran and where. A stranger's programs compute by the device that there is; Linux on this processor alone.
+run_target() {
+    ran=nothing
+    [ "$name" = "linux-$(uname -m)" ] && [ -e /etc/OpenCL/vendors/pocl.icd ] || return
+    ! step "a stranger's programs on PoCL" run_outside || ran="this machine, on PoCL: a stranger's programs"
+}
+run_outside() {
+    for program in outside_shared outside_static; do
+        OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd CLATTN_CACHE_DIR=none LD_LIBRARY_PATH=$folder/dist/lib \
+            "$folder/outside/$program" || return 1
+    done
+}
+unproven() {
+    case $1 in
+    linux-x86_64) echo "a system as old as glibc 2.17" ;;
+    macos-*) echo "that it starts; Apple's headers and devices" ;;
+    *) echo "that it starts" ;;
+    esac
+}
+
+target() {
+    cross_prepare "$1" || { failed=1; return; }
+    ran=nothing
+    links=no
+    compiles=no
+    built="the library"
+    [ $programs = OFF ] || built="library, programs"
+    if step "$built: built" cross_build $programs && step "installed copy" cross_install; then
+        compiles=$built
+        file=$(library_of "$folder/dist")
+        step "symbols" symbols "$file"
+        links="yes; $(grep -c . "$folder/exported") exports, $(grep -c . "$folder/called") calls of OpenCL 1.2"
+        case $name in
+        linux-*)
+            step "versions of glibc" glibc "$folder"/dist/lib/*.so.?.? $(ls "$folder"/dist/bin/* 2> /dev/null)
+            links="$links, glibc $(sed -n 's/newest: \(.*\),.*/\1/p' "$folder/log")"
+            ;;
+        esac
+        step "find_package" outside
+        [ $failed = 0 ] || links="no: see what the script said"
+        run_target
+    fi
+    printf '| %s | %s | %s | %s | %s | %s |\n' "$name" "$compiles" "$links" "$ran" "$(unproven "$name")" \
+        "$(git rev-parse --short=7 HEAD 2> /dev/null)" > "$work/rows/$name"
+}
+
+print_table() {
+    echo "| target | compiles | links | ran where | unproven | commit |"
+    echo "|---|---|---|---|---|---|"
+    for name in $cross_names; do
+        cat "$work/rows/$name" 2> /dev/null
+    done
+}
+
+if [ "$chosen" != table ]; then
+    cross_find_zig || exit 77
+    for tool in llvm-nm llvm-readobj; do
+        command -v $tool > /dev/null || { echo "skipped: there is no $tool here (llvm)"; exit 77; }
+    done
+fi
+status=0
+for one in $chosen; do
+    [ "$one" != table ] || break
+    failed=0
+    target "$one"
+    [ $failed = 0 ] || status=1
+done
+print_table
+exit $status
