@@ -14,7 +14,7 @@
  *   HAS_SCORE_FUNCTION HAS_MASK_FUNCTION  0 or 1 (cl/score/function.h)
  *   BLOCK_Q BLOCK_KV        with HAS_BLOCKS: queries and keys in a block (cl/score/blocks.h)
  *   DIAGONAL_FOLLOWS_LENGTHS  1: d = keys in use - queries in use of the batch
- *   HAS_TOPK HAS_TOPK_HEADS each query has a list of the keys that it may see; each kv head has its own (cl/common/key_lists.h)
+ *   HAS_TOPK HAS_TOPK_HEADS each query has a list of the keys that it may see; each kv head has its own (families/chosen_keys)
  *   HAS_DROPOUT             0 or 1
  *   HAS_INVARIANT           1: a query's bits depend on its own keys alone ("Batch invariance", clattn/problem.h)
  *   HAS_TOTAL_Q HAS_TOTAL_KV  sequences follow each other in one buffer (cl/common/sequence.h)

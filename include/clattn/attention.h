@@ -156,6 +156,7 @@ typedef struct clattn_backward_tensors {
     uint64_t function_version;
     /** Written; the gradients of the score function's operands, floats (clattn_problem_function_gradient()). */
     clattn_buffer dfunction;
+    clattn_buffer topk_indices; /**< Read: what forward read. */
 } clattn_backward_tensors;
 
 /**
@@ -313,6 +314,7 @@ typedef struct clattn_host_backward_tensors {
     const float *dlse; /**< Read: the gradient with respect to lse. */
     /** Written; the gradients of the score function's operands (clattn_problem_function_gradient()). */
     float *dfunction;
+    const int32_t *topk_indices; /**< Read: what forward read. */
 } clattn_host_backward_tensors;
 
 /**

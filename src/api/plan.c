@@ -4,6 +4,7 @@
 #include "base/structs.h"
 #include "context/context.h"
 #include "create/plan_create.h"
+#include "problem/chosen_keys.h"
 #include "problem/problem.h"
 #include <clattn/tuning.h>
 
@@ -30,6 +31,8 @@ clattn_status clattn_plan_supports(const clattn_context *context, const clattn_p
         return ca_refuse(CLATTN_INVALID_ARGUMENT, "context is null");
     if (read_options(&options, &own, why))
         status = ca_problem_make(problem, &made, why, sizeof why);
+    if (status == CLATTN_SUCCESS)
+        status = ca_lists_check(context, &made, why, sizeof why);
     if (status == CLATTN_SUCCESS) {
         made = ca_problem_chosen(&made);
         status = ca_choose(context, &made, options, &choices, why, sizeof why);
@@ -56,6 +59,8 @@ clattn_status clattn_plan_create(clattn_context *context, const clattn_problem *
     if (!read_options(&options, &own, reason))
         return ca_fail(&context->log, CLATTN_INVALID_ARGUMENT, "%s", reason);
     clattn_status status = ca_problem_make(problem, &made, reason, sizeof reason);
+    if (status == CLATTN_SUCCESS)
+        status = ca_lists_check(context, &made, reason, sizeof reason);
     if (status == CLATTN_SUCCESS) {
         chosen = ca_problem_chosen(&made);
         status = ca_choose(context, &chosen, options, &choices, reason, sizeof reason);

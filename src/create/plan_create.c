@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "create/plan_create.h"
+#include "base/sizes.h"
 #include "execute/plan.h"
+#include "families/chosen_keys/chosen_keys.h"
+#include "families/limits.h"
 #include "families/registry.h"
 #include "families/weight_sums/weight_sums.h"
+#include "problem/chosen_keys.h"
 #include "problem/problem.h"
 #include "program/program.h"
 #include "selfcheck/selfcheck.h"
@@ -101,6 +105,53 @@ static clattn_status add_weight_sums(clattn_context *context, const struct ca_pr
                    context->device.name);
 }
 
+clattn_status ca_lists_check(const clattn_context *context, const struct ca_problem *problem,
+                             char *reason, size_t reason_bytes)
+{
+    size_t values[CA_MAX_TUNABLES];
+    char made[CA_REASON_BYTES];
+
+    if (!ca_has_chosen_keys(&problem->normal))
+        return CLATTN_SUCCESS;
+    ca_chosen_keys_suggest(problem, &context->device, values);
+    const char *why = ca_limits_refusal(&ca_family_chosen_keys, problem, &context->device, values,
+                                        made, sizeof made);
+    return why ? ca_status_with(CLATTN_UNSUPPORTED, reason, reason_bytes,
+                                "what is made of the lists of chosen keys does not fit: %s", why)
+               : CLATTN_SUCCESS;
+}
+
+/* Makes the plan that reads lists of chosen keys before `plan`, if the problem has any; else or on failure there is none. */
+static clattn_status add_lists(clattn_context *context, const struct ca_problem *problem,
+                               clattn_plan *plan)
+{
+    struct ca_candidate candidate = {.family = &ca_family_chosen_keys};
+    cl_program program = NULL;
+    char reason[2 * CA_REASON_BYTES];
+
+    if (!ca_has_chosen_keys(&problem->normal))
+        return CLATTN_SUCCESS;
+    ca_chosen_keys_suggest(problem, &context->device, candidate.values);
+    clattn_status status = ca_lists_check(context, problem, reason, sizeof reason);
+    if (status != CLATTN_SUCCESS)
+        return ca_fail(&context->log, status, "%s", reason);
+    status = context->cl
+                 ? ca_program_get(context, &candidate, problem, ca_program_unchecked, &program)
+                 : CLATTN_SUCCESS;
+    if (program)
+        ca_program_keep(context, program);
+    if (status == CLATTN_SUCCESS)
+        status = ca_plan_make(context, &candidate, "it reads lists before attention", problem,
+                              program, 1, &plan->lists);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    ca_chosen_keys(&problem->normal, &plan->chosen);
+    plan->workspace_bytes += plan->lists->workspace_bytes;
+    plan->lists->operands[CA_WORKSPACE].span =
+        ca_divide_up(plan->workspace_bytes, sizeof(cl_float));
+    return CLATTN_SUCCESS;
+}
+
 clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *choices,
                              const struct ca_problem *problem, clattn_plan **plan)
 {
@@ -122,6 +173,8 @@ clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *c
             status = ca_plan_make(context, &choice->candidate, why, &chosen, program, 1, plan);
             if (status == CLATTN_SUCCESS)
                 status = add_weight_sums(context, problem, *plan);
+            if (status == CLATTN_SUCCESS)
+                status = add_lists(context, problem, *plan);
             if (status != CLATTN_SUCCESS) {
                 clattn_plan_release(*plan);
                 *plan = NULL;

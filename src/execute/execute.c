@@ -98,13 +98,15 @@ static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue qu
 
 cl_int ca_enqueue_bare(const clattn_plan *plan, cl_command_queue queue)
 {
-    cl_int err = CL_SUCCESS;
+    const size_t count = plan->lists ? plan->chosen.batches * plan->chosen.kv_heads : 1;
+    cl_int err = plan->lists ? ca_enqueue_bare(plan->lists, queue) : CL_SUCCESS;
 
-    for (size_t s = 0; err == CL_SUCCESS && s < plan->candidate.family->num_stages; s++)
-        if (plan->runs[s]) /* a single thread always gets the first copy */
-            err =
-                clEnqueueNDRangeKernel(queue, plan->kernels[0].stage[s], 3, NULL,
-                                       plan->range[s].global, plan->range[s].local, 0, NULL, NULL);
+    for (size_t n = 0; n < count; n++)
+        for (size_t s = 0; err == CL_SUCCESS && s < plan->candidate.family->num_stages; s++)
+            if (plan->runs[s]) /* a single thread always gets the first copy */
+                err = clEnqueueNDRangeKernel(queue, plan->kernels[0].stage[s], 3, NULL,
+                                             plan->range[s].global, plan->range[s].local, 0, NULL,
+                                             NULL);
     return err == CL_SUCCESS && plan->then ? ca_enqueue_bare(plan->then, queue) : err;
 }
 
@@ -145,7 +147,7 @@ clattn_status ca_enqueue_marker(const clattn_context *context, cl_command_queue 
     return ca_fail_cl(&context->log, err, "clEnqueueMarkerWithWaitList");
 }
 
-/* Enqueues a plan without the one behind it. */
+/* Enqueues a plan without the ones before and behind it. */
 static clattn_status enqueue_one(const clattn_plan *plan, cl_command_queue queue, int in_order,
                                  const struct ca_tensors *tensors, cl_uint num_wait,
                                  const cl_event *wait, cl_event *done)
@@ -171,12 +173,110 @@ static clattn_status enqueue_one(const clattn_plan *plan, cl_command_queue queue
     return status;
 }
 
+/* ---- lists of chosen keys ---------------------------------------------------------------------- */
+
+/* The tensors of execution (b, g) of a problem that was derived from one with lists. */
+static struct ca_tensors tensors_of_part(const clattn_plan *plan, const struct ca_tensors *given,
+                                         size_t b, size_t g)
+{
+    const clattn_problem *p = &plan->lists->problem.normal;
+    const struct ca_chosen_keys *chosen = &plan->chosen;
+    const struct ca_chosen_places places = ca_chosen_keys_places(chosen);
+    const size_t head = g * (p->heads / p->kv_heads);
+    const size_t list = (b * chosen->kv_heads + g) * chosen->problem.batch;
+    const clattn_buffer made = given->at[CA_WORKSPACE];
+    struct ca_tensors to = *given;
+    clattn_buffer *at = to.at;
+
+    at[CA_WORKSPACE].offset += plan->lists->workspace_bytes / sizeof(cl_float);
+    if (!chosen->by_rows) {
+        at[CA_MASK] = made;
+        at[CA_MASK].offset *= sizeof(cl_float);
+    } else {
+        at[CA_Q].offset += b * p->q.stride[0] + head * p->q.stride[1];
+        at[CA_O].offset += b * p->o.stride[0] + head * p->o.stride[1];
+        at[CA_K].offset += (p->page_size ? 0 : b * p->k.stride[0]) + g * p->k.stride[1];
+        at[CA_V].offset += (p->page_size ? 0 : b * p->v.stride[0]) + g * p->v.stride[1];
+        at[CA_LSE].offset += (b * p->heads + head) * ca_query_rows(p);
+        at[CA_SINKS].offset += head;
+        at[CA_KV_LENGTHS] = at[CA_PAGE_TABLE] = at[CA_Q_STARTS] = made;
+        at[CA_KV_LENGTHS].offset += places.counts + list;
+        at[CA_PAGE_TABLE].offset += places.table + list * chosen->width;
+        at[CA_Q_STARTS].offset += places.starts;
+    }
+    for (unsigned n = 0; n < CA_WORKSPACE; n++)
+        if (!plan->operands[n].present)
+            at[n] = (clattn_buffer){0};
+    return to;
+}
+
+/* Enqueues what reads the lists and then each execution of the derived problem: they share a workspace, and follow each other. */
+static clattn_status enqueue_parts(const clattn_plan *plan, cl_command_queue queue, int in_order,
+                                   const struct ca_tensors *tensors, cl_uint num_wait,
+                                   const cl_event *wait, cl_event *done)
+{
+    const size_t count = plan->chosen.batches * plan->chosen.kv_heads;
+    clattn_status status = CLATTN_SUCCESS;
+    cl_event previous = NULL;
+
+    if (!plan->lists->empty) {
+        status = enqueue_one(plan->lists, queue, in_order, tensors, num_wait, wait,
+                             in_order ? NULL : &previous);
+        num_wait = in_order ? 0 : num_wait;
+        wait = in_order ? NULL : wait;
+    }
+    for (size_t n = 0; n < count && status == CLATTN_SUCCESS; n++) {
+        const struct ca_tensors part =
+            tensors_of_part(plan, tensors, n / plan->chosen.kv_heads, n % plan->chosen.kv_heads);
+        cl_event event = NULL;
+        cl_event *wanted = n == count - 1 ? done : in_order ? NULL : &event;
+        status = enqueue_one(plan, queue, in_order, &part, previous ? 1 : num_wait,
+                             previous ? &previous : wait, wanted);
+        num_wait = in_order ? 0 : num_wait;
+        wait = in_order ? NULL : wait;
+        if (previous)
+            clReleaseEvent(previous);
+        previous = event;
+    }
+    if (previous)
+        clReleaseEvent(previous);
+    return status;
+}
+
+static clattn_status enqueue_chosen(const clattn_plan *plan, cl_command_queue queue, int in_order,
+                                    const struct ca_tensors *tensors, cl_uint num_wait,
+                                    const cl_event *wait, cl_event *done)
+{
+    struct ca_tensors with_workspace = *tensors;
+    clattn_buffer *workspace = &with_workspace.at[CA_WORKSPACE];
+    cl_int err;
+
+    if (plan->empty)
+        return ca_enqueue_marker(plan->context, queue, num_wait, wait, done);
+    if (ca_buffer_is_given(workspace) || plan->workspace_bytes == 0)
+        return enqueue_parts(plan, queue, in_order, tensors, num_wait, wait, done);
+    workspace->offset = 0;
+    workspace->buffer =
+        clCreateBuffer(plan->context->cl, CL_MEM_READ_WRITE, plan->workspace_bytes, NULL, &err);
+    if (err != CL_SUCCESS)
+        return ca_fail_cl(&plan->context->log, err, "clCreateBuffer for a workspace of %zu bytes",
+                          plan->workspace_bytes);
+    const clattn_status status =
+        enqueue_parts(plan, queue, in_order, &with_workspace, num_wait, wait, done);
+    clReleaseMemObject(workspace->buffer); /* the buffer lives until the kernels are done */
+    return status;
+}
+
+/* ---- executions ------------------------------------------------------------------------------ */
+
 clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in_order,
                          const struct ca_tensors *tensors, cl_uint num_wait, const cl_event *wait,
                          cl_event *done)
 {
     cl_event first = NULL;
 
+    if (plan->lists)
+        return enqueue_chosen(plan, queue, in_order, tensors, num_wait, wait, done);
     if (!plan->then)
         return enqueue_one(plan, queue, in_order, tensors, num_wait, wait, done);
     clattn_status status =

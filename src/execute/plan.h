@@ -6,6 +6,7 @@
 #include "context/context.h"
 #include "families/candidate.h"
 #include "families/family.h"
+#include "problem/chosen_keys.h"
 #include "problem/problem.h"
 #include <clattn/plan.h>
 
@@ -48,14 +49,17 @@ struct clattn_plan {
                                    profile stands in for a device. */
     struct ca_kept_marks *kept; /* NULL: none; has a lock of its own (execute/kept_marks.h) */
     clattn_plan *then;          /* NULL, or what runs after it on the same tensors; its own */
+    clattn_plan *
+        lists; /* NULL, or what reads lists of chosen keys before it, on the tensors as given; its own */
+    struct ca_chosen_keys chosen; /* with lists: how this plan's problem was derived */
     char *problem_text;
     char tunables_text[CA_TUNABLES_TEXT];
 };
 
-/* The plan whose operands and text are those of the problem as it was given: the last one. */
+/* The plan whose operands and text are those of the problem as it was given. */
 static inline const clattn_plan *ca_plan_whole(const clattn_plan *plan)
 {
-    return plan->then ? plan->then : plan;
+    return plan->lists ? plan->lists : plan->then ? plan->then : plan;
 }
 
 /* Makes a plan from a candidate and the program that was built for it, NULL where a profile stands in

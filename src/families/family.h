@@ -145,7 +145,6 @@ struct ca_family {
     size_t num_stages;
     /* Whether a query's bits depend on its own keys alone where the problem is invariant. */
     int keeps_invariant;
-    int takes_topk; /* whether it computes problems with lists of chosen keys */
     /* NULL if the family can compute p on dev, else why not; an invariant p only where
      * keeps_invariant is set (ca_family_unsupported()). */
     const char *(*unsupported)(const struct ca_problem *p, const clattn_device_info *dev);

@@ -31,6 +31,7 @@ extern const char *const ca_source_split_gpu_item[];
 extern const char *const ca_source_split_gpu_mma[];
 extern const char *const ca_source_unfused[];
 extern const char *const ca_source_unfused_lanes[];
+extern const char *const ca_source_chosen_keys[];
 extern const char *const ca_source_weight_sums[];
 
 extern const struct ca_family ca_fused_cpu_vector, ca_fused_cpu_pairs, ca_fused_cpu_amx,

@@ -65,8 +65,6 @@ const char *ca_family_unsupported(const struct ca_family *family, const struct c
         return "where its tiles of keys begin and end, and so the order of its sums, depends on "
                "other "
                "queries and sizes than an invariant problem allows";
-    if (p->normal.topk && !family->takes_topk)
-        return "it walks over keys in their order, not over lists of chosen ones";
     return family->unsupported(p, dev);
 }
 

@@ -301,7 +301,6 @@ static clattn_status check_outputs(const clattn_problem *p, char *reason, size_t
         {"key_sums are an output of forward only", backward && p->key_sums},
         {"key_sums and scores=mean need lse, from which weights are computed again",
          ca_has_weight_sums(p) && !p->lse},
-        {"topk is an option of forward only", p->topk && backward},
         {"topk exceeds 2^31 - 1", p->topk > INT32_MAX},
         {"topk_heads is given, but there is no topk", p->topk_heads && !p->topk},
         {"topk excludes block lists: both say which keys a query sees", p->topk && p->block_q},
@@ -528,19 +527,6 @@ clattn_status ca_problem_make(const clattn_problem *given, struct ca_problem *ma
     if (status == CLATTN_SUCCESS)
         *made = ca_problem_own(given);
     return status;
-}
-
-struct ca_problem ca_problem_chosen(const struct ca_problem *p)
-{
-    struct ca_problem chosen = *p;
-    clattn_problem *const forms[] = {&chosen.given, &chosen.normal};
-
-    for (size_t n = 0; n < 2 && ca_has_weight_sums(&p->normal); n++) {
-        forms[n]->key_sums = 0;
-        if (forms[n]->scores == CLATTN_SCORES_MEAN)
-            forms[n]->scores = CLATTN_SCORES_NONE;
-    }
-    return chosen;
 }
 
 struct ca_problem ca_problem_own(const clattn_problem *sound)

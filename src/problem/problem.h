@@ -34,9 +34,6 @@ static inline int ca_has_weight_sums(const clattn_problem *p)
     return p->key_sums || p->scores == CLATTN_SCORES_MEAN;
 }
 
-/* The problem of the program that is chosen and tuned: without what a second one computes. */
-struct ca_problem ca_problem_chosen(const struct ca_problem *p);
-
 /* Returns the problem in normal form: layouts, scale and windows are explicit, causality is
  * window_right = 0. ca_problem_own() calls it for the library. */
 clattn_problem ca_problem_normal(const clattn_problem *p);

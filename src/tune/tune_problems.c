@@ -3,6 +3,7 @@
 #include "context/context.h"
 #include "create/choose.h"
 #include "os/clock.h"
+#include "problem/chosen_keys.h"
 #include "problem/classes/problem_class.h"
 #include "problem/problem.h"
 #include "store/store.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Classes of problems: what they keep, what they round, and how far apart they are. */
+#include "problem/chosen_keys.h"
 #include "problem/function.h"
 #include "problem/problem.h"
 #include "tests/support/fixture.h"

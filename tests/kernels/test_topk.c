@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of chosen keys ("Chosen keys" in clattn/problem.h). The sweep draws them with every other option. */
+#include "context/context.h"
+#include "problem/chosen_keys.h"
 #include "tests/support/fixture.h"
 #include "tests/support/problems.h"
 #include "tests/support/unoptimised.h"
@@ -12,22 +14,87 @@
 
 TestSuite(topk, .init = unoptimised, .timeout = 240);
 
+/* Each with the problem without lists that is computed in its place: "page=1" where lists are page tables, "mask" where they
+ * become one. */
+static const struct {
+    const char *text, *without;
+} problems[] = {
+    {"fwd f32 b2 h4/2 q9 k170 d24 causal=br lse topk=20 topkheads",
+     "fwd f32 b9 h2/1 q1 k20 d24 q=864.216.24.1 k=hbsd v=hbsd o=864.216.24.1 page=1 pages=170 "
+     "scale=0.204124153 klen lse totalq=9"},
+    {"fwd f32 b2 h4/2 q9 k70 d24 causal=br lse topk=60 topkheads",
+     "fwd f32 b2 h4/2 q9 k70 d24 scale=0.204124153 causal=br window=*,0 mask=bhqk lse"},
+    {"fwd f16 b3 h8/1 q3 k200 d40/32 page=16 pages=40 klen qlen sinks lse topk=40",
+     "fwd f16 b3 h8/1 q1 k40 d40/32 k=40.640.40.1 v=32.512.32.1 page=1 pages=640 scale=0.158113882 "
+     "sinks klen lse totalq=3"},
+    {"fwd bf16 b3 h4/2 q20 k300 d32 causal=br totalq=50 totalkv=430 lse topk=17 topkheads",
+     "fwd bf16 b50 h2/1 q1 k17 d32 q=6400.1600.32.1 k=hbsd v=hbsd o=6400.1600.32.1 page=1 "
+     "pages=430 scale=0.176776692 klen lse totalq=50"},
+    {"fwd f32 b2 h4/1 q2 k190 d64 kcache=q8_0 vcache=q4_0 window=30,4 topk=33",
+     "fwd f32 b2 h4/1 q1 k33 d64 k=hbsd v=hbsd kcache=q8_0 vcache=q4_0 page=1 pages=190 "
+     "scale=0.125 klen totalq=2"},
+    {"fwd f32 b2 h2 q5 k30 d8 mask=qk bias=f32:hqk alibi dropout=0.3 topk=60",
+     "fwd f32 b2 h2 q5 k30 d8 scale=0.353553385 bias=f32:hqk mask=bhqk alibi dropout=0.300000012"},
+    {"fwd f32 h2 q3 k0 d8 lse topk=4", "fwd f32 b1 h2 q3 k0 d8 scale=0.353553385 lse"},
+    {"fwd f16 b5 h6/2 q1 k200 d32 softcap=20 lse topk=50 topkheads",
+     "fwd f16 b10 h3/1 q1 k50 d32 k=32.6400.32.1 v=32.6400.32.1 page=1 pages=2000 "
+     "scale=0.176776692 softcap=20 klen lse"},
+    {"fwd f32 b3 h6/2 q1 k200 d32 sinks lse topk=50 topkheads layout=bshd",
+     "fwd f32 b1 h3/1 q1 k50 d32 q=192.32.192.1 k=64.32.32.1 v=64.32.32.1 o=192.32.192.1 page=1 "
+     "pages=200 scale=0.176776692 sinks klen lse"},
+    {"fwd bf16 b2 h16/1 q1 k150 d64/32 k=bshd v=4800.4800.32.1 klen lse topk=70",
+     "fwd bf16 b2 h16/1 q1 k70 d64/32 v=32.4800.32.1 page=1 pages=300 scale=0.125 klen lse"},
+    {"fwd f16 b2 h8/2 q1 k150 d64 page=8 pages=50 k=bshd lse topk=70",
+     "fwd f16 b2 h8/2 q1 k150 d64 k=bshd page=8 pages=50 scale=0.125 mask=150.0.150.1 lse"},
+    {"fwd f32 b3 h4/2 q4 k90 d16 mask=bhqk maskkeys=7 klen totalq=10 lse topk=50",
+     "fwd f32 b3 h4/2 q4 k90 d16 scale=0.25 mask=bhqk klen lse totalq=10"},
+    {"bwd f32 b2 h4/2 q9 k70 d24 causal=br topk=20 topkheads",
+     "bwd f32 b2 h4/2 q9 k70 d24 scale=0.204124153 causal=br window=*,0 mask=bhqk"},
+    {"bwd bf16 b3 h4/1 q20 k60 d32 causal=br totalq=50 totalkv=130 dlse topk=17",
+     "bwd bf16 b3 h4/1 q20 k60 d32 scale=0.176776692 causal=br window=*,0 mask=bqk totalq=50 "
+     "totalkv=130 dlse"},
+    {"bwd f16 b2 h4/2 q12 k50 d16 mask=qk bias=f32:hqk alibi sinks dbias dslopes dsinks topk=30",
+     "bwd f16 b2 h4/2 q12 k50 d16 scale=0.25 bias=f32:hqk mask=bhqk alibi sinks dbias dslopes "
+     "dsinks"},
+};
+
+Test(topk, become_problems_without_lists) {
+    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
+        const clattn_problem p = fixture_problem(problems[n].text);
+        const struct ca_problem own = ca_problem_own(&p), chosen = ca_problem_chosen(&own);
+        char text[512];
+        clattn_problem_print(&chosen.given, text, sizeof text, NULL);
+        cr_expect(eq(str, text, (char *)(uintptr_t)problems[n].without));
+    }
+}
+
 /* Self-checked; guard bands, NaN in keys that no list has, and entries that are no key or stand twice. */
 Test(topk, are_right) {
-    static const char *const problems[] = {
-        "fwd f32 b2 h4/2 q9 k70 d24 causal=br lse topk=20 topkheads",
-        "fwd f16 b3 h8/1 q3 k100 d40/32 page=16 pages=30 klen qlen sinks lse topk=40",
-        "fwd bf16 b3 h4/2 q20 k60 d32 causal=br totalq=50 totalkv=130 lse topk=17 topkheads",
-        "fwd f32 b2 h4/1 q2 k90 d64 kcache=q8_0 vcache=q4_0 window=30,4 topk=33",
-        "fwd f32 b2 h2 q5 k30 d8 mask=qk bias=f32:hqk alibi dropout=0.3 topk=60",
-        "fwd f32 h2 q3 k0 d8 lse topk=4",
-    };
     struct fixture f;
 
     fixture_open_checked(&f, "");
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++)
         if (run_takes(n, 2)) {
-            struct trial t = {.problem = fixture_problem(problems[n]), .seed = n + 1};
+            struct trial t = {.problem = fixture_problem(problems[n].text), .seed = n + 1};
+            trial_pass(&f, &t);
+        }
+    fixture_close(&f);
+}
+
+/* The same where a group has many work-items, as on GPUs. */
+Test(topk, are_right_by_groups_of_items) {
+    const clattn_plan_options naive = {.struct_size = sizeof naive, .family = "naive"};
+    struct fixture f;
+
+    fixture_open_checked(&f, "");
+    if (f.context->device.max_work_group_size < 64)
+        cr_skip_test("the device has no groups of 64 work-items");
+    f.context->device.vector_width_float = 1; /* lanes are work-items then */
+    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++)
+        if (run_takes(n, 2)) {
+            struct trial t = {.problem = fixture_problem(problems[n].text), .seed = n + 1};
+            if (t.problem.operation == CLATTN_FORWARD)
+                t.family = naive.family;
             trial_pass(&f, &t);
         }
     fixture_close(&f);
@@ -35,11 +102,11 @@ Test(topk, are_right) {
 
 enum { HEADS = 4, QUERIES = 5, KEYS = 33, DIM = 16, LIST = KEYS + 3 };
 
-static void attend(struct fixture *f, const char *text, const float *x, const float *y,
-                   const int32_t *list, float *o)
+static void attend(struct fixture *f, const char *family, const char *text, const float *x,
+                   const float *y, const int32_t *list, float *o)
 {
     const clattn_problem p = fixture_problem(text);
-    const clattn_plan_options options = {.struct_size = sizeof options, .family = "naive"};
+    const clattn_plan_options options = {.struct_size = sizeof options, .family = family};
     const clattn_host_forward_tensors tensors = {
         .struct_size = sizeof tensors, .q = x, .k = y, .v = y, .o = o, .topk_indices = list};
 
@@ -63,9 +130,39 @@ Test(topk, of_all_keys_is_dense) {
         list[n] = place % 12 == 11 ? (place == 11 ? INT32_MIN : KEYS) : place - place / 12;
     }
     fixture_open(&f);
-    attend(&f, "fwd f32 h4/1 q5 k33 d16 causal=br", x, y, NULL, dense);
-    attend(&f, "fwd f32 h4/1 q5 k33 d16 causal=br topk=36", x, y, list, listed);
+    attend(&f, "naive", "fwd f32 h4/1 q5 k33 d16 causal=br", x, y, NULL, dense);
+    attend(&f, "naive", "fwd f32 h4/1 q5 k33 d16 causal=br topk=36", x, y, list,
+           listed); /* by a mask */
     cr_expect(zero(int, memcmp(dense, listed, sizeof dense)));
+    attend(&f, "naive", "fwd f32 b5 h4/1 q1 k33 d16 k=0.528.16.1 v=0.528.16.1", x, y, NULL, dense);
+    attend(&f, "naive", "fwd f32 b5 h4/1 q1 k33 d16 k=0.528.16.1 v=0.528.16.1 topk=36", x, y, list,
+           listed); /* by rows */
+    cr_expect(zero(int, memcmp(dense, listed, sizeof dense)));
+    fixture_close(&f);
+}
+
+/* The same bits for any order of a list, and for keys that stand in it twice. */
+Test(topk, have_one_result_in_any_order) {
+    static float x[HEADS * QUERIES * DIM], y[KEYS * DIM], o[3][HEADS * QUERIES * DIM];
+    static int32_t list[3][QUERIES * LIST];
+    struct fixture f;
+
+    for (size_t n = 0; n < sizeof x / sizeof *x; n++)
+        x[n] = sinf((float)n);
+    for (size_t n = 0; n < sizeof y / sizeof *y; n++)
+        y[n] = cosf((float)(3 * n));
+    for (int32_t n = 0; n < QUERIES * LIST; n++) {
+        const int32_t place = n % LIST, other = LIST - 1 - place;
+        list[0][n] = place < 20 ? place : -1;
+        list[1][n] = other < 20 ? other : -1;
+        list[2][n] = place * 7 % 20;
+    }
+    fixture_open(&f);
+    for (int n = 0; n < 3; n++)
+        attend(&f, NULL, "fwd f32 b5 h4/1 q1 k33 d16 k=0.528.16.1 v=0.528.16.1 topk=36", x, y,
+               list[n], o[n]);
+    cr_expect(zero(int, memcmp(o[0], o[1], sizeof o[0])));
+    cr_expect(zero(int, memcmp(o[0], o[2], sizeof o[0])));
     fixture_close(&f);
 }
 
@@ -74,7 +171,6 @@ Test(topk, refusals) {
     static const struct {
         const char *text, *reason;
     } cases[] = {
-        {"bwd f32 q4 k9 d8 topk=3", "topk is an option of forward only"},
         {"fwd f32 q4 k9 d8 topkheads", "there is no topk"},
         {"fwd f32 q4 k9 d8 blocks=2x2:9 topk=3", "topk excludes block lists"},
         {"fwd f32 q4 k9 d8 scores=raw topk=3", "topk excludes scores"},

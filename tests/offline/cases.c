@@ -5,9 +5,11 @@
  * the text before it in the program of a case. PROFILES is the folder of the devices' facts.
  * SAMPLES is the number of programs with random tunables for each family and target. */
 #include "families/candidate.h"
+#include "families/chosen_keys/chosen_keys.h"
 #include "families/limits.h"
 #include "families/registry.h"
 #include "families/weight_sums/weight_sums.h"
+#include "problem/chosen_keys.h"
 #include "problem/problem.h"
 #include "program/program.h"
 #include "program/program_function.h"
@@ -112,6 +114,9 @@ static const struct {
     {"weight_sums", "fwd f16 b1 h32/8 q512 k4096 d128 causal=br lse keysums"},
     {"weight_sums", "fwd bf16 b8 h32/8 q1 k4096 d128 page=16 pages=2048 klen lse keysums"},
     {"weight_sums", "fwd f32 b2 h8 q512 k512 d64 lse scores=mean"},
+    {"chosen_keys", "fwd bf16 b4 h128/1 q1 k131072 d576/512 page=64 pages=9999 klen topk=2048"},
+    {"chosen_keys",
+     "fwd f16 b4 h32/8 q512 k4096 d128 causal=br totalq=900 totalkv=9000 topk=512 topkheads"},
 };
 
 struct output {
@@ -239,21 +244,26 @@ static int is_its_turn(const struct output *out, const struct device *d, size_t 
     return (n + out->seed) % NUM_TARGETS == d->index;
 }
 
-/* The families of the registry, then the program of sums of weights; NULL behind them. */
+/* The families of the registry, then the programs that are no choice of a plan; NULL behind them. */
 static const struct ca_family *family_at(size_t f)
 {
-    const struct ca_family *family = ca_family_at(f);
+    const struct ca_family *const others[] = {&ca_weight_sums, &ca_family_chosen_keys, NULL};
+    size_t count = 0;
 
-    return family ? family : f == 0 || ca_family_at(f - 1) ? &ca_weight_sums : NULL;
+    while (ca_family_at(count))
+        count++;
+    return f < count ? ca_family_at(f) : others[f - count];
 }
 
-/* Returns whether the family is there for the problem without being forced. What computes sums of weights computes
- * nothing else. */
+/* Returns whether the family is there for the problem without being forced. What computes sums of weights, or reads lists of
+ * chosen keys, does nothing else. */
 static int is_for(const struct ca_family *family, const struct ca_problem *p,
                   const clattn_device_info *dev)
 {
     if (ca_has_weight_sums(&p->normal) || family == &ca_weight_sums)
         return ca_has_weight_sums(&p->normal) && family == &ca_weight_sums;
+    if (ca_has_chosen_keys(&p->normal) || family == &ca_family_chosen_keys)
+        return ca_has_chosen_keys(&p->normal) && family == &ca_family_chosen_keys;
     return family->preference(p, dev) != CA_ONLY_IF_FORCED;
 }
 
@@ -358,7 +368,7 @@ static void write_samples(struct output *out, const struct device *d,
     for (size_t n = 0; n < out->samples; n++) {
         struct ca_candidate c = {.family = family};
         const clattn_problem p = draw_problem(r, family, &d->info);
-        const struct ca_problem made = ca_problem_own(&p);
+        const struct ca_problem given = ca_problem_own(&p), made = ca_problem_chosen(&given);
         if (family->preference(&made, &d->info) == CA_ONLY_IF_FORCED)
             continue;
         if (draw_tunables(r, &made, &d->info, &c) &&
@@ -388,7 +398,7 @@ int main(int argc, char **argv)
         for (size_t n = 0; n < NUM_TARGETS; n++) {
             const struct device d = {n, &targets[n], read_profile(argv[2], &targets[n])};
             write_defaults(&out, &d, f);
-            if (family != &ca_weight_sums) /* whose tunables nobody tunes */
+            if (family_at(f) == ca_family_at(f)) /* nobody tunes those of the others */
                 write_samples(&out, &d, family, &r);
         }
     }

@@ -3,6 +3,7 @@
  * the host's definitions as macros, then the lists of parameters. With it a compiler reads a kernel's file by itself
  * (tests/kernels_alone.sh). FAMILY may name tunables: "fused_gpu UNIT=mma STAGES=2". */
 #include "families/candidate.h"
+#include "families/chosen_keys/chosen_keys.h"
 #include "families/registry.h"
 #include "families/weight_sums/weight_sums.h"
 #include "problem/problem.h"
@@ -40,11 +41,18 @@ static clattn_device_info device_of_groups(const clattn_device_info *at_hand)
     return device;
 }
 
-/* The family that the text names, with its tunables; or the program of sums of weights, which is no choice of a plan:
- * "weight_sums", or "weight_sums plain" with a key for each work-item. */
+/* The family that the text names, with its tunables; or a program that is no choice of a plan: "weight_sums", or
+ * "weight_sums plain" with a key for each work-item; "chosen_keys", or "chosen_keys group" with several work-items. */
 static int parse_family(const char *text, const struct ca_problem *p, const clattn_device_info *dev,
                         struct ca_candidate *candidate, char *reason, size_t reason_bytes)
 {
+    if (strncmp(text, "chosen_keys", strlen("chosen_keys")) == 0) {
+        clattn_device_info other = *dev;
+        other.vector_width_float = strstr(text, " group") ? 1 : 16; /* where lanes are work-items */
+        *candidate = (struct ca_candidate){.family = &ca_family_chosen_keys};
+        ca_chosen_keys_suggest(p, &other, candidate->values);
+        return 1;
+    }
     if (strncmp(text, "weight_sums", strlen("weight_sums")) != 0)
         return ca_candidate_parse(text, p, dev, candidate, reason, reason_bytes);
     *candidate = (struct ca_candidate){.family = &ca_weight_sums};

@@ -2,6 +2,7 @@
 #include "tests/trials/option_pairs.h"
 #include "families/registry.h"
 
+#include "problem/chosen_keys.h"
 #include "problem/problem.h"
 #include "tests/trials/random_function.h"
 #include <stdio.h>
@@ -95,7 +96,7 @@ static const struct {
     [V_CACHE] = {"cache of v", OTHER_DTYPE + 1, 1},
     [SCORES] = {"scores", 5, 1},
     [PAGES] = {"pages", 3, 1},      /* none; pages that tiles may cross; pages of whole tiles */
-    [TOPK] = {"chosen keys", 3, 1}, /* none; a list for all heads; one for each kv head */
+    [TOPK] = {"chosen keys", 3, 3}, /* none; a list for all heads; one for each kv head */
     [PACKED] = {"packed batches", 4, 3}, /* none; packed queries; packed keys; both packed */
     [SCORE_FUNCTION] = {"score function", 2, 3},
     [MASK_FUNCTION] = {"mask function", 2, 3},
@@ -237,7 +238,7 @@ static int make(const struct row *row, struct rng *r, const struct ca_family *fa
         kind->base = problem_of(row, r, family->operation);
         if (clattn_problem_check(&kind->base, NULL, 0) != CLATTN_SUCCESS)
             continue;
-        const struct ca_problem p = ca_problem_own(&kind->base);
+        const struct ca_problem given = ca_problem_own(&kind->base), p = ca_problem_chosen(&given);
         ca_family_suggest(family, &p, device, kind->values);
         if (!ca_family_refusal(family, &p, device, kind->values, reason, sizeof reason))
             return 1;

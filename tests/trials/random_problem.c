@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/trials/random_problem.h"
 #include "families/registry.h"
+#include "problem/chosen_keys.h"
 #include "problem/problem.h"
 
 #include <math.h>
@@ -51,6 +52,8 @@ static void draw_results(struct rng *r, clattn_problem *p)
         p->dslopes = p->alibi && rng_one_in(r, 2);
         p->dsinks = p->sinks && rng_one_in(r, 2);
         p->dlse = rng_one_in(r, 4);
+        p->topk = !p->block_q && rng_one_in(r, 6);
+        p->topk_heads = p->topk && rng_one_in(r, 2);
     } else {
         p->lse = rng_one_in(r, 2);
         p->k_cache = draw_cache(r, p->dim_qk);
@@ -130,7 +133,7 @@ static int takes(const struct ca_family *family, const clattn_problem *base,
 static int draw_tunables(struct rng *r, struct problem_kind *kind, const clattn_device_info *device)
 {
     const struct ca_family *family = kind->family;
-    const struct ca_problem base = drawn(&kind->base);
+    const struct ca_problem given = drawn(&kind->base), base = ca_problem_chosen(&given);
 
     for (int attempt = 0; attempt < 50; attempt++) {
         size_t values[CA_MAX_TUNABLES];
@@ -152,7 +155,7 @@ void random_tunables(struct rng *r, struct problem_kind *kind, const clattn_devi
                      const int others)
 {
     const struct ca_family *family = kind->family;
-    const struct ca_problem base = drawn(&kind->base);
+    const struct ca_problem given = drawn(&kind->base), base = ca_problem_chosen(&given);
 
     ca_tunables_default(family->tunables, family->num_tunables, kind->values);
     family->adapt(&base, device, kind->values);

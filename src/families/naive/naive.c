@@ -44,23 +44,16 @@ static struct ca_ndrange ndrange(const struct ca_problem *p, const size_t *value
     return ca_any_groups(p->normal.batch * p->normal.heads * p->normal.seq_q);
 }
 
-/* Lists of chosen keys have no other family. */
-static int preference(const struct ca_problem *p, const clattn_device_info *dev)
-{
-    return p->normal.topk ? 0 : ca_forced_preference(p, dev);
-}
-
 static const struct ca_family family = {
     CA_FAMILY("naive"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_naive,
-    CA_STAGES({"naive", CA_FUSED_ARGUMENTS | CA_BIT(CA_TOPK_INDICES), ndrange}),
-    .takes_topk = 1,
+    CA_STAGES({"naive", CA_FUSED_ARGUMENTS, ndrange}),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
     .private_bytes = private_bytes,
-    .preference = preference,
+    .preference = ca_forced_preference,
 };
 
 const struct ca_family *const ca_naive[] = {&family, NULL};

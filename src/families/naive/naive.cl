@@ -14,9 +14,7 @@
  * Parameters  PARAMETERS_naive: those of the operands that the problem has, made by the host.
  * NDRange     one-dimensional, a work-item for each (batch, head, query), rounded up.
  * Masked      A masked key is not read: a weight of 0 would not silence a NaN in its value.
- * Lists       With HAS_TOPK a query goes over its list instead of all keys, in the order of the list.
  * Tunables    none. */
-#include "common/key_lists.h"
 #include "common/key_rows.h"
 #include "common/sequence.h"
 #include "score/score.h"
@@ -48,13 +46,7 @@ __kernel void naive(PARAMETERS_naive)
 
     for (int d = 0; d < DIM_V; d++)
         sums[d] = 0.0f;
-#if HAS_TOPK
-    const __global int *const list = list_of_keys(args, b, h, i);
-    for (long n = 0; n < args->shape->topk; n++) {
-        const long j = listed_key(list, n); /* visible() hides what is no key */
-#else
     for (long j = first; j < end; j++) {
-#endif
         if (!visible(args, e, first, end, b, h, i, j))
             continue;
         if (!HAS_ROW(b, j))

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/sizes.h"
 #include "base/text.h"
+#include "problem/chosen_keys.h"
 #include "problem/classes/class_size.h"
 #include "problem/layout.h"
 #include "problem/operations.h"
@@ -130,8 +131,13 @@ clattn_problem ca_problem_representative(const clattn_problem *normal)
 
 clattn_problem ca_attention_representative(const clattn_problem *p)
 {
+    struct ca_chosen_keys chosen;
     clattn_problem r;
 
+    if (ca_has_chosen_keys(p)) { /* the problem without lists is the one that is tuned */
+        ca_chosen_keys(p, &chosen);
+        p = &chosen.problem;
+    }
     clattn_problem_init(&r);
     r.operation = p->operation;
     r.dtype = p->dtype;
@@ -153,7 +159,6 @@ clattn_problem ca_attention_representative(const clattn_problem *p)
     r.block_kv = p->block_kv;
     r.block_heads = p->block_batches || p->block_heads;
     r.mask_keys = p->mask_keys ? ca_size_rounded(p->mask_keys, MOST_SEQ) : 0;
-    r.topk = p->topk ? ca_size_rounded(p->topk, MOST_SEQ) : 0;
     r.scores = p->scores == CLATTN_SCORES_MEAN ? CLATTN_SCORES_NONE : p->scores;
     r.score_function = p->score_function;
     r.mask_function = p->mask_function;

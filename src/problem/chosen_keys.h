@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of chosen keys ("Chosen keys" in clattn/problem.h) become a problem without lists, which every family computes. A first
+ * program (src/families/chosen_keys) makes of the lists what that problem reads, in the workspace:
+ *
+ * - by rows: each list is the page table of a batch with one query, and its pages have one key each;
+ * - by a mask: lists become a mask of pairs, beside which all options stay as they are. */
+#ifndef CA_CHOSEN_KEYS_H
+#define CA_CHOSEN_KEYS_H
+
+#include "problem/problem.h"
+
+/* Returns whether a first program reads lists of chosen keys. */
+int ca_has_chosen_keys(const clattn_problem *p);
+
+struct ca_chosen_keys {
+    clattn_problem problem; /* the problem without lists, in normal form */
+    int by_rows;            /* not 0: lists are page tables; 0: they become a mask */
+    size_t lists;           /* of all queries, and of all kv heads that have their own */
+    size_t width;           /* by rows: the keys of a list that is full */
+    /* By rows: the problem is executed for each batch and each kv head, or for all at once where these are 1. A list of
+     * execution (b, g) is a batch of it; the lists of one execution follow each other. */
+    size_t batches, kv_heads;
+    int packed; /* by rows: queries are sequences of a packed batch, whose starts the first program writes */
+    /* By rows: whether rows of the table count on from batch to batch (page to page), and from kv head to kv head. */
+    int counts_batches, counts_heads;
+    size_t mask_bytes; /* by a mask: its size */
+};
+
+/* Derives the problem of a normal one with topk. Returns 0 if there are no pairs, so that no list is read: the
+ * problem without topk is the same then. */
+int ca_chosen_keys(const clattn_problem *normal, struct ca_chosen_keys *chosen);
+
+/* The bytes before the workspace of the problem without lists, a multiple of 128; SIZE_MAX if they are too many to
+ * count. bits: bytes that the first program needs besides. */
+size_t ca_chosen_keys_bytes(const struct ca_chosen_keys *chosen, size_t bits);
+
+/* Where the parts of that memory begin, in ints. */
+struct ca_chosen_places {
+    size_t counts, starts, table, bits;
+};
+struct ca_chosen_places ca_chosen_keys_places(const struct ca_chosen_keys *chosen);
+
+/* The problem of the program that is chosen and tuned: without lists, and without what a second program computes. */
+struct ca_problem ca_problem_chosen(const struct ca_problem *p);
+
+#endif
