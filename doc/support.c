@@ -50,6 +50,7 @@ static const char *const backward_options[] = {
     "score=t5",
     "visible=documents",
     "blocks=64x64:8",
+    "topk=64",
     "totalq=512 totalkv=512 klen",
     "layout=bshd",
 };

@@ -64,12 +64,19 @@
  * topk_indices, packed (batch, 1, seq_q, topk); with topk_heads each kv head has a list of its own, (batch, kv_heads,
  * seq_q, topk). With total_q the rows are those of all sequences, (1, 1 or kv_heads, total_q, topk); keys count from the
  * first of their sequence. A query sees the keys of its list that causality, windows, lengths, the mask, the bias and the
- * mask function leave visible: the list hides all others, and they are not read. So a list has the keys that an
+ * mask function leave visible: the list hides all others, as a mask does. So a list has the keys that an
  * indexer chose (DeepSeek V3.2, GLM-5). Entries stand in any order; -1 stands for none.
  * Whatever a list holds, nothing outside the keys is read: an entry that is no key of the batch counts as -1. A key that
  * stands several times is seen once, as in a mask, so that lists may be joined. A query whose list names no visible key
- * sees no key. The list of all keys gives what attention without lists gives, within rounding. Forward only, without
- * block lists, scores and key_sums. As yet the family "naive" alone computes it: a work-item a query, without tiles.
+ * sees no key. The list of all keys gives what attention without lists gives, within rounding. Forward and backward, without
+ * block lists, scores, key_sums and invariant. The order of a list changes no bit of a result.
+ *
+ * A first program turns the lists into something that each family reads, in the workspace; the plan chooses which. Forward by
+ * rows: ascending lists of rows are the page tables of pages of one key, and each query is a batch. It reads the listed
+ * keys alone, but nothing is shared between queries. It needs 4 * topk bytes for each list. By a mask of bytes (batch, 1 or heads,
+ * seq_q, seq_kv): dense attention, for gradients, for options that look at a pair's place (bias, mask, ALiBi, functions,
+ * dropout), and for prompts to which it is faster, since queries share keys. A mask that the device cannot hold at once is
+ * refused with CLATTN_UNSUPPORTED.
  *
  * Backward. Given do, the gradient of some loss with respect to o, and o and lse as forward wrote
  * them, with p' the weights after dropout and w = p' / p:
@@ -678,8 +685,8 @@ typedef struct clattn_problem {
                        total_kv) floats; see "Sums of weights". Needs lse; not backward. */
     int invariant; /**< Not 0: a query's results have the same bits whatever stands beside it; see "Batch
                         invariance". Forward only. */
-    /** Keys in each query's list of chosen ones, up to 2^31 - 1; 0: a query may see all. Forward
-     *  only; see "Chosen keys". */
+    /** Keys in each query's list of chosen ones, up to 2^31 - 1; 0: a query may see all. See
+     *  "Chosen keys". */
     size_t topk;
     int topk_heads; /**< Not 0: each kv head has lists of its own; 0: a query's heads share one. */
     size_t

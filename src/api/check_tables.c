@@ -19,7 +19,7 @@ static clattn_status read_back(const clattn_plan *plan, cl_command_queue queue,
                                struct integers *integers)
 {
     const struct ca_log *log = &plan->context->log;
-    struct ca_operand operand = plan->operands[argument];
+    struct ca_operand operand = ca_plan_whole(plan)->operands[argument];
 
     *integers = (struct integers){NULL, 0};
     if (!operand.present || operand.span == 0)
@@ -177,7 +177,7 @@ clattn_status clattn_check_tables(const clattn_plan *plan, cl_command_queue queu
         if (looked_at[n])
             status = read_back(plan, queue, (enum ca_argument)n, looked_at[n], &of[n]);
     if (status == CLATTN_SUCCESS &&
-        (status = check_all(&plan->problem.normal, of, why, sizeof why)) != CLATTN_SUCCESS)
+        (status = check_all(&ca_plan_whole(plan)->problem.normal, of, why, sizeof why)) != CLATTN_SUCCESS)
         ca_remember(&plan->context->log, "%s", why);
     for (unsigned n = 0; n < CA_WORKSPACE; n++)
         free(of[n].at);

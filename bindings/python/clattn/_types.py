@@ -54,6 +54,7 @@ class Options(TypedDict, total=False):
     mask: Optional[Array]
     mask_keys: Optional[int]
     blocks: Optional[Blocks]
+    topk_indices: Optional[Array]
     bias: Optional[Array]
     scale: Optional[float]
     softcap: Optional[float]
@@ -78,7 +79,6 @@ class ForwardOptions(Options, total=False):
     """Those of attention() alone."""
 
     invariant: bool
-    topk_indices: Optional[Array]
     page_table: Optional[Array]
     cache: Union[None, str, Tuple[Optional[str], Optional[str]]]
     check_tables: bool

@@ -133,6 +133,11 @@ def test_chosen_keys(rng):
     heads = np.stack([lists, lists[:, ::-1]], 1)
     masks = np.repeat(np.concatenate([seen, seen[:, :, ::-1]], 1), 2, 1)
     close(clattn.attention(q, k, v, causal="br", topk_indices=heads), clattn.attention(q, k, v, causal="br", mask=masks))
+    o, lse = clattn.attention(q, k, v, topk_indices=heads, return_lse=True)
+    d_o = rng.normal(size=o.shape).astype(np.float32)
+    for got, want in zip(clattn.attention_backward(d_o, q, k, v, o, lse, topk_indices=heads),
+                         clattn.attention_backward(d_o, q, k, v, o, lse, mask=masks)):
+        close(got, want)
     with pytest.raises(clattn.InvalidArgument, match="below seq_kv, 9, or -1"):
         clattn.attention(q, k, v, topk_indices=lists, check_tables=True)
     with pytest.raises(clattn.InvalidArgument, match="must be of"):
