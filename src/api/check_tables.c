@@ -176,8 +176,8 @@ clattn_status clattn_check_tables(const clattn_plan *plan, cl_command_queue queu
     for (unsigned n = 0; n < CA_WORKSPACE && status == CLATTN_SUCCESS; n++)
         if (looked_at[n])
             status = read_back(plan, queue, (enum ca_argument)n, looked_at[n], &of[n]);
-    if (status == CLATTN_SUCCESS &&
-        (status = check_all(&ca_plan_whole(plan)->problem.normal, of, why, sizeof why)) != CLATTN_SUCCESS)
+    if (status == CLATTN_SUCCESS && (status = check_all(&ca_plan_whole(plan)->problem.normal, of,
+                                                        why, sizeof why)) != CLATTN_SUCCESS)
         ca_remember(&plan->context->log, "%s", why);
     for (unsigned n = 0; n < CA_WORKSPACE; n++)
         free(of[n].at);
