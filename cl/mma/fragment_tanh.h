@@ -34,7 +34,8 @@ INLINE float within_or_nan(const float x, const float most)
 INLINE float fragment_tanh(const float x)
 {
     float denominator;
-    const float numerator = tanh_quotient(within_or_nan(x, MOST_OF_TANH_QUOTIENT), &denominator);
+    const float numerator =
+        score_tanh_quotient(within_or_nan(x, MOST_OF_TANH_QUOTIENT), &denominator);
 
     return numerator * approximate_reciprocal(denominator);
 }

@@ -7,7 +7,7 @@
 /* tanh(y) as a quotient of polynomials, those of cl/cpu/simd_math.h, of which it returns the numerator; y is within
  * MOST_OF_TANH_QUOTIENT, where tanh is 1, or a NaN. To 10 u (u = 2^-24). */
 #define MOST_OF_TANH_QUOTIENT 8.7f
-INLINE float tanh_quotient(const float y, float *denominator)
+INLINE float score_tanh_quotient(const float y, float *denominator)
 {
     const float z = fmin(y * y, MOST_OF_TANH_QUOTIENT * MOST_OF_TANH_QUOTIENT);
     float p = MULTIPLY_ADD(z, 1.39620777e-8f, 2.10437593e-5f);
@@ -26,7 +26,10 @@ INLINE float score_tanh(const float x)
 {
     const float most = MOST_OF_TANH_QUOTIENT;
     float denominator;
-    const float numerator = tanh_quotient(x > most ? most : x < -most ? -most : x, &denominator);
+    const float numerator = score_tanh_quotient(x > most    ? most
+                                                : x < -most ? -most
+                                                            : x,
+                                                &denominator);
 
     return numerator / denominator;
 }
