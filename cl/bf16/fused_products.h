@@ -13,8 +13,8 @@
  * scale (DEFERS_SCALE). */
 INLINE bool changes_scores(const struct score_tile *tile, const int n0, const int count)
 {
-    bool changes = !DEFERS_SCALE || HAS_MASK_FUNCTION || tile->scale != 1.0f ||
-                   n0 + QK_KEYS > count;
+    bool changes =
+        !DEFERS_SCALE || HAS_MASK_FUNCTION || tile->scale != 1.0f || n0 + QK_KEYS > count;
 
 #if HIDES_ANYWHERE
     changes |= tile->hides != 0;

@@ -16,8 +16,8 @@ INLINE void factors_of_words(const struct arguments *args, const words *drawn, f
 INLINE void dropout_factors(const struct arguments *args, const uint bh, const words i,
                             const words j4, factors *x)
 {
-    words counter[4] = {j4 + (uint)args->call->dropout_j4, i + (uint)args->call->dropout_i, (words)bh,
-                        (words)(uint)args->call->stream};
+    words counter[4] = {j4 + (uint)args->call->dropout_j4, i + (uint)args->call->dropout_i,
+                        (words)bh, (words)(uint)args->call->stream};
 
     philox(counter, args->call->seed);
     factors_of_words(args, counter, x);
