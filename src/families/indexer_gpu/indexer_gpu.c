@@ -60,6 +60,13 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
         values[GROUPS_INDEX] *= 2;
 }
 
+/* On CPUs it is only used if forced: PoCL takes minutes to compile its barriers. */
+static int preference(const struct ca_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return dev->type & CL_DEVICE_TYPE_GPU ? 90 : CA_ONLY_IF_FORCED;
+}
+
 #define LENGTHS                                                                                    \
     (CA_BIT(CA_INDEXER_Q_LENGTHS) | CA_BIT(CA_INDEXER_KV_LENGTHS) | CA_BIT(CA_INDEXER_Q_STARTS) |  \
      CA_BIT(CA_INDEXER_KV_STARTS))
@@ -77,7 +84,7 @@ static const struct ca_family family = {
               {"indexer_merge", LENGTHS | OUTPUTS, merge_ndrange}),
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
-    .preference = ca_item_preference,
+    .preference = preference,
 };
 
 const struct ca_family *const ca_indexer_gpu[] = {&family, NULL};

@@ -105,9 +105,8 @@ INLINE long count_from(__local struct area *area, const __global int *ranks, con
 INLINE long select_largest(__local struct area *area, __global int *ranks, __global int *numbers,
                            const long count, const long wanted, int *threshold)
 {
-    long low = (long)INT_MIN + 1, high = INT_MAX, left = 0;
-    const long all = count_from(area, ranks, count, (int)low);
-    long from_low = all;
+    /* `from_low` ranks are at least `low`, `wanted` or more if there are so many, and `above_high` are above `high`. */
+    long low = INT_MIN, high = INT_MAX, from_low = count, above_high = 0, left = 0;
 
     while (low < high && from_low > wanted) {
         const long middle = low + (high - low + 1) / 2;
@@ -117,16 +116,16 @@ INLINE long select_largest(__local struct area *area, __global int *ranks, __glo
             from_low = from;
         } else {
             high = middle - 1;
+            above_high = from;
         }
     }
     const bool ties = from_low > wanted;
-    long equals = 0; /* how many of those that equal `low` remain */
-    if (ties)
-        equals = wanted - (low < INT_MAX ? count_from(area, ranks, count, (int)low + 1) : 0);
+    long equals = ties ? wanted - above_high : 0; /* how many of those that equal `low` remain */
     for (long first = 0; first < count; first += ITEMS) {
         const long n = first + own_item();
         const int rank = n < count ? ranks[n] : NO_SCORE, number = n < count ? numbers[n] : -1;
-        const bool equal = ties && rank == low, above = rank >= low && !equal;
+        const bool equal = ties && rank == low && rank != NO_SCORE;
+        const bool above = rank >= low && rank != NO_SCORE && !(ties && rank == low);
         set_bits(area, above, equal);
         const struct counted c = count_bits(area->above), e = count_bits(area->equal);
         const long place = left + c.before + min((long)e.before, equals);
@@ -138,7 +137,7 @@ INLINE long select_largest(__local struct area *area, __global int *ranks, __glo
         equals -= min((long)e.all, equals);
         GROUP_BARRIER();
     }
-    if (all >= wanted)
+    if (low > INT_MIN)
         *threshold = (int)(ties ? low : low - 1);
     return left;
 }
@@ -249,11 +248,10 @@ INLINE void choose(const struct indexer_arguments *args, const long number, __gl
             count += c.all;
             GROUP_BARRIER();
         }
-        if (count > CANDIDATES(topk, seq_kv))
+        /* one call, since each copy of it takes PoCL long to compile */
+        if (count > (j + BLOCK_KEYS < end ? CANDIDATES(topk, seq_kv) : topk))
             count = select_largest(area, ranks, numbers, count, topk, &threshold);
     }
-    if (count > topk)
-        count = select_largest(area, ranks, numbers, count, topk, &threshold);
 #if SPLITS > 1
     const long listed = LISTED(topk, seq_kv);
     __global int *part = parts_of(args, &s, i) + split * listed;
