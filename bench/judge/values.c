@@ -166,14 +166,14 @@ static const struct block_format {
     double largest, error;
     bool has_offset, has_no_scale;
 } block_formats[] = {
-    [CLATTN_CACHE_Q8_0] = {signed_byte, 8, 128.0, 0.5 / 127.0},
-    [CLATTN_CACHE_Q4_0] = {nibble_less_8, 4, 8.0, 1.0 / 8.0},
-    [CLATTN_CACHE_Q5_0] = {five_bits_less_16, 5, 16.0, 1.0 / 16.0},
-    [CLATTN_CACHE_IQ4_NL] = {of_sixteen, 4, 127.0, 0.25},
-    [CLATTN_CACHE_Q4_1] = {as_it_is, 4, 15.0, 1.0 / 15.0, true},
-    [CLATTN_CACHE_Q5_1] = {as_it_is, 5, 31.0, 1.0 / 31.0, true},
-    [CLATTN_CACHE_E4M3] = {e4m3, 8, 448.0, 1.0 / 16.0, .has_no_scale = true},
-    [CLATTN_CACHE_E5M2] = {e5m2, 8, 57344.0, 1.0 / 8.0, .has_no_scale = true},
+    [CLATTN_CACHE_Q8_0] = {signed_byte, 8, 128.0, 0.5 / 127.0, false, false},
+    [CLATTN_CACHE_Q4_0] = {nibble_less_8, 4, 8.0, 1.0 / 8.0, false, false},
+    [CLATTN_CACHE_Q5_0] = {five_bits_less_16, 5, 16.0, 1.0 / 16.0, false, false},
+    [CLATTN_CACHE_IQ4_NL] = {of_sixteen, 4, 127.0, 0.25, false, false},
+    [CLATTN_CACHE_Q4_1] = {as_it_is, 4, 15.0, 1.0 / 15.0, true, false},
+    [CLATTN_CACHE_Q5_1] = {as_it_is, 5, 31.0, 1.0 / 31.0, true, false},
+    [CLATTN_CACHE_E4M3] = {e4m3, 8, 448.0, 1.0 / 16.0, false, true},
+    [CLATTN_CACHE_E5M2] = {e5m2, 8, 57344.0, 1.0 / 8.0, false, true},
 };
 
 bool value_in_blocks(clattn_cache cache)

@@ -55,7 +55,7 @@ Test(append_problem, members_that_are_refused) {
     REFUSED(p.kv_lengths = 1, "an append has no kv_lengths");
     REFUSED(p.heads = 2, "an append has no heads");
     REFUSED(p.append.cache_dtype = (clattn_dtype)3, "cache_dtype is 3");
-    REFUSED(p.append.v_format = (clattn_cache)9, "v_format is 9");
+    REFUSED(p.append.v_format = (clattn_cache)99, "v_format is 99");
     REFUSED(p.append.tokens = CA_MAX_SIZE + 1, "tokens is");
     REFUSED(p.append.capacity = CA_MAX_SIZE + 1, "capacity is");
     REFUSED(p.append.kv_heads = 0, "kv_heads is 0");

@@ -235,9 +235,9 @@ static clattn_problem varied(struct rng *r, clattn_problem p)
     case 9:
         p.k = p.v = (clattn_layout){{0}};
         if (p.operation == CLATTN_FORWARD && p.dim_qk % 32 == 0)
-            p.k_cache = (clattn_cache)rng_below(r, 6);
+            p.k_cache = (clattn_cache)rng_below(r, CA_NUM_CACHES);
         if (p.operation == CLATTN_FORWARD && p.dim_v % 32 == 0)
-            p.v_cache = (clattn_cache)rng_below(r, 6);
+            p.v_cache = (clattn_cache)rng_below(r, CA_NUM_CACHES);
         break;
     default:
         if (p.operation == CLATTN_FORWARD && !p.total_q && !p.total_kv)

@@ -29,12 +29,30 @@ static void expect(const char *family, const char *problem, const char *want)
     cr_expect(eq(str, text, (char *)want));
 }
 
+/* Attention has a member for each operand, absent or not. */
+#define ATTENTION_MEMBERS                                                                          \
+    "#define ARGUMENTS_MEMBERS const __global storage *q; const __global k_storage "               \
+    "*k; const __global v_storage *v; __global o_storage *o; const __global "                      \
+    "bias_storage *bias; const __global uchar *mask; const __global float *slopes; "               \
+    "const __global float *sinks; const __global int *q_lengths; const __global "                  \
+    "int *kv_lengths; const __global int *page_table; const __global int "                         \
+    "*block_offsets; const __global int *block_entries; const __global int "                       \
+    "*q_starts; const __global int *kv_starts; __global float *lse; __global float "               \
+    "*scores; __global float *key_sums; const __global int *topk_indices; const "                  \
+    "__global uchar *function_0; const __global uchar *function_1; const __global "                \
+    "uchar *function_2; const __global uchar *function_3; const __global uchar "                   \
+    "*function_4; const __global uchar *function_5; const __global storage *d_o; "                 \
+    "const __global float *dlse; __global o_storage *dq; __global o_storage *dk; "                 \
+    "__global o_storage *dv; __global bias_storage *dbias; __global float "                        \
+    "*dslopes; __global float *dsinks; __global float *dfunction; __global float "                 \
+    "*workspace;\n"
+
 /* An operand that is absent has no parameter; one that is only read is const. */
 Test(program_parameters, are_what_the_problem_has) {
     expect(
         "fused_cpu UNIT=vector", "fwd f16 q9 k9 d8 bias=f32:qk klen lse",
         "#define STRIDES_MEMBERS long q_stride[4]; long k_stride[4]; long v_stride[4]; "
-        "long o_stride[4]; long bias_stride[4];\n"
+        "long o_stride[4]; long bias_stride[4]; long mask_stride[4];\n"
         "#define OFFSETS_STRUCTS struct mark_pairs_offsets {long bias; long kv_lengths; "
         "long workspace; struct attention_call call;}; struct fused_cpu_offsets {long q; long k; "
         "long v; long o; long bias; long kv_lengths; long lse; long workspace; "
@@ -53,17 +71,15 @@ Test(program_parameters, are_what_the_problem_has) {
         "const __global float *restrict workspace\n"
         "#define ARGUMENTS_fused_cpu {&a, &at.call, .q = q + at.q, .k = k + at.k, .v = v + at.v, "
         ".o = o + at.o, .bias = bias + at.bias, .kv_lengths = kv_lengths + at.kv_lengths, "
-        ".lse = lse + at.lse, .workspace = (__global float *)workspace + at.workspace}\n"
-        "#define ARGUMENTS_MEMBERS const __global storage *q; const __global k_storage *k; "
-        "const __global v_storage *v; __global o_storage *o; const __global bias_storage *bias; "
-        "const __global int *kv_lengths; __global float *lse; __global float *workspace;\n");
+        ".lse = lse + at.lse, .workspace = (__global float *)workspace + "
+        "at.workspace}\n" ATTENTION_MEMBERS);
 }
 
 /* Quantized keys and values begin with a block. */
 Test(program_parameters, of_quantized_caches) {
     expect("naive", "fwd f16 q9 k9 d32 kcache=q8_0 vcache=q4_0",
            "#define STRIDES_MEMBERS long q_stride[4]; long k_stride[4]; long v_stride[4]; "
-           "long o_stride[4];\n"
+           "long o_stride[4]; long bias_stride[4]; long mask_stride[4];\n"
            "#define OFFSETS_STRUCTS struct naive_offsets {long q; long k; long v; long o; "
            "struct attention_call call;};\n"
            "#define PARAMETERS_naive const struct attention_shape a, const struct naive_offsets "
@@ -71,9 +87,7 @@ Test(program_parameters, of_quantized_caches) {
            "const __global k_storage *restrict k, const __global v_storage *restrict v, "
            "__global o_storage *restrict o\n"
            "#define ARGUMENTS_naive {&a, &at.call, .q = q + at.q, .k = k_place(k, at.k), "
-           ".v = v_place(v, at.v), .o = o + at.o}\n"
-           "#define ARGUMENTS_MEMBERS const __global storage *q; const __global k_storage *k; "
-           "const __global v_storage *v; __global o_storage *o; __global float *workspace;\n");
+           ".v = v_place(v, at.v), .o = o + at.o}\n" ATTENTION_MEMBERS);
 }
 
 /* Names of projections, and a workspace that one kernel writes and the other reads. */

@@ -56,7 +56,8 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
 {
     struct ca_chosen_keys chosen;
 
-    ca_chosen_keys(&p->normal, &chosen);
+    if (!ca_chosen_keys(&p->normal, &chosen)) /* a problem without keys has no bits either */
+        return;
     values[ITEMS_INDEX] = ca_fills_vectors(dev) || dev->max_work_group_size < 64 ? 1 : 64;
     values[GROUPS_INDEX] = dev->compute_units > 32 ? 256 : dev->compute_units > 4 ? 64 : 16;
     while (values[GROUPS_INDEX] > 16 && values[GROUPS_INDEX] > MOST_BITS / bits_of_group(p))
