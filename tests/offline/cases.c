@@ -104,6 +104,9 @@ static const struct {
     {NULL, "bwd f16 h16 q4096 k4096 d64 blocks=64x64:640"},
     {NULL, "merge f32 b1 h32 q512 d128 n4"},
     {NULL, "merge f16 b1 h32 q512 d128 n1 accumulate"},
+    {NULL, "indexer f16 b1 h64 q64 k8192 d128 topk=2048 causal=br"},
+    {NULL, "indexer bf16 b1 h64 q1 k32768 d128 topk=2048 klen page=64"},
+    {NULL, "indexer f32 b2 h8 q33 k700 d64 topk=32 scores"},
     {NULL, "append f16 b16 h32/8 q1 k4096 d128 klen rope=halves:128:10000 queries"},
     {NULL, "fwd f16 b1 h16 q4096 k4096 d128 score=temperature"},
     {NULL, "fwd f32 b1 h8 q4096 k4096 d64 score=t5 visible=sliding_window"},
@@ -354,11 +357,14 @@ static clattn_problem draw_problem(struct rng *r, const struct ca_family *family
         while (ca_problem_empty(&p));
         return p;
     }
-    do
-        clattn_problem_parse(problems[rng_below(r, sizeof problems / sizeof *problems)].text, &p,
-                             NULL, 0);
-    while (p.operation != family->operation);
-    return p;
+    const size_t count = sizeof problems / sizeof *problems, first = rng_below(r, count);
+    for (size_t n = 0; n < count; n++) {
+        clattn_problem_parse(problems[(first + n) % count].text, &p, NULL, 0);
+        if (p.operation == family->operation)
+            return p;
+    }
+    fprintf(stderr, "no problem of cases.c is for %s\n", family->full_name);
+    exit(1);
 }
 
 static void write_samples(struct output *out, const struct device *d,
