@@ -157,9 +157,9 @@ const struct ca_family *ca_family_of(const char *name, const char *tunables,
     return best;
 }
 
-unsigned ca_family_bit(const struct ca_family *family)
+ca_family_set ca_family_bit(const struct ca_family *family)
 {
-    unsigned bit = 1;
+    ca_family_set bit = 1;
 
     for (size_t n = 0; ca_family_at(n) != family; n++)
         bit <<= 1;

@@ -5,6 +5,7 @@
 
 #include "families/family.h"
 #include "problem/problem.h"
+#include <stdint.h>
 
 #define FAMILY(name) extern const struct ca_family *const ca_##name[];
 #include "families/families.def"
@@ -25,8 +26,10 @@ const struct ca_family *ca_family_of(const char *name, const char *tunables,
                                      const struct ca_problem *p, const clattn_device_info *dev,
                                      char *reason, size_t reason_bytes);
 
-/* 1 shifted by its ca_family_at() index, for sets of families. */
-unsigned ca_family_bit(const struct ca_family *family);
+/* A set of families: a bit for each, 1 shifted by its ca_family_at() index. */
+typedef uint64_t ca_family_set;
+
+ca_family_set ca_family_bit(const struct ca_family *family);
 
 /* Returns NULL if the family can compute p on dev with some values, else why not. */
 const char *ca_family_unsupported(const struct ca_family *family, const struct ca_problem *p,

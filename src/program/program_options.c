@@ -166,11 +166,11 @@ static void put_attention_options(struct ca_writer *writer, const clattn_problem
 #define FLAG(ID, member, word, OF, difference) CA_IF_ATTENTION(OF, {"HAS_" #ID, p->member != 0}, )
         CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
-            {"HAS_DROPOUT", p->dropout > 0.0f},
-        {"IS_BACKWARD", p->operation == CLATTN_BACKWARD},
+            {"IS_BACKWARD", p->operation == CLATTN_BACKWARD},
 #define FLAG(ID, member, word, OF, difference) CA_IF_BACKWARD(OF, {"HAS_" #ID, p->member != 0}, )
         CA_FLAGS(FLAG)
 #undef FLAG
+            {"HAS_DROPOUT", p->dropout > 0.0f},
     };
     const struct define blocks[] = {{"BLOCK_Q", p->block_q}, {"BLOCK_KV", p->block_kv}};
     const struct define backward[] = {{"UNIT_DO", p->d_o.stride[3] == 1 || p->dim_v == 1},

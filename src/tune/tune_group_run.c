@@ -209,10 +209,10 @@ static clattn_status search(struct ca_run *run, const struct ca_comparison *comp
 }
 
 /* The families to search, as bits. Without any, nothing works, and the log says so. */
-static unsigned choose_families(struct ca_run *run, struct ca_comparison *compared,
-                                struct ca_candidate *incumbents)
+static ca_family_set choose_families(struct ca_run *run, struct ca_comparison *compared,
+                                     struct ca_candidate *incumbents)
 {
-    unsigned families = run->group->renewal ? 0 : ca_run_compare(run, compared);
+    ca_family_set families = run->group->renewal ? 0 : ca_run_compare(run, compared);
 
     for (size_t n = 0; n < run->group->count; n++) {
         families |= ca_run_incumbent(run, n, &incumbents[n]);
@@ -231,7 +231,7 @@ static clattn_status tune(struct ca_run *run)
 
     if (!compared)
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a tuning");
-    const unsigned families = choose_families(run, compared, incumbents);
+    const ca_family_set families = choose_families(run, compared, incumbents);
     if (run->tuning->ended) {
         status = CLATTN_SUCCESS; /* the search has not begun */
     } else if (!families) {

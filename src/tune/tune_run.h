@@ -3,6 +3,7 @@
 #ifndef CA_TUNE_RUN_H
 #define CA_TUNE_RUN_H
 
+#include "families/registry.h"
 #include "problem/problem.h"
 #include "store/quarantine.h"
 #include "tune/tune.h"
@@ -37,10 +38,10 @@ struct ca_tuning {
     const struct ca_tune_hooks *hooks;
     struct ca_tune_result *results; /* one result for each problem */
     size_t num_problems;
-    double begin, end;  /* by ca_stopwatch_now(); end may be INFINITY */
-    size_t evaluations; /* configurations evaluated so far */
-    unsigned hopeless;  /* bits of the families that an earlier group found far too slow */
-    int ended;          /* not 0: the observer or the event hook has ended the tuning */
+    double begin, end;      /* by ca_stopwatch_now(); end may be INFINITY */
+    size_t evaluations;     /* configurations evaluated so far */
+    ca_family_set hopeless; /* bits of the families that an earlier group found far too slow */
+    int ended;              /* not 0: the observer or the event hook has ended the tuning */
     struct ca_suspect suspects[CA_SUSPECTS]; /* candidates suspected since one last worked */
     size_t num_suspects;
 };
@@ -106,14 +107,15 @@ struct ca_comparison {
 
 /* Measures the families' candidates, if there are two or more; the outcome of those that were not
  * measured is CA_NUM_OUTCOMES. The bits of those that are worth a search. */
-unsigned ca_run_compare(struct ca_run *run, struct ca_comparison *comparison);
+ca_family_set ca_run_compare(struct ca_run *run, struct ca_comparison *comparison);
 
 /* The bits of the families of what the store knows of a problem's class. */
-unsigned ca_run_known_families(const struct ca_run *run, size_t problem);
+ca_family_set ca_run_known_families(const struct ca_run *run, size_t problem);
 
 /* Finds the candidate that plans use without tuning, and returns its family's bit. Where no
  * family is left that may be used, it returns 0 and incumbent->family is NULL. */
-unsigned ca_run_incumbent(const struct ca_run *run, size_t problem, struct ca_candidate *incumbent);
+ca_family_set ca_run_incumbent(const struct ca_run *run, size_t problem,
+                               struct ca_candidate *incumbent);
 
 /* The incumbent, what facts alone suggest for its family, what the store knows of this class and
  * the nearest, the shipped portfolio. */

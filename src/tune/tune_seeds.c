@@ -38,7 +38,7 @@ static void list_families(const struct ca_run *run, struct ca_comparison *c)
         struct ca_candidate *candidate = &c->candidates[c->count];
         *candidate = (struct ca_candidate){.family = family};
         ca_family_suggest(family, &run->group->problems[c->problem], dev, candidate->values);
-        c->count += !(run->tuning->hopeless & 1u << f) &&
+        c->count += !(run->tuning->hopeless & ca_family_bit(family)) &&
                     family->preference(&run->group->problems[c->problem], dev) >= 0 &&
                     ca_tune_fits(candidate, &run->group->problems[c->problem], dev);
     }
@@ -110,10 +110,10 @@ static void announce(const struct ca_run *run, const struct ca_comparison *c)
     run->measurer.announce(run->measurer.user, next, count);
 }
 
-unsigned ca_run_compare(struct ca_run *run, struct ca_comparison *c)
+ca_family_set ca_run_compare(struct ca_run *run, struct ca_comparison *c)
 {
     double best = INFINITY;
-    unsigned worth = 0;
+    ca_family_set worth = 0;
 
     list_families(run, c);
     if (c->count == 1)
@@ -129,7 +129,7 @@ unsigned ca_run_compare(struct ca_run *run, struct ca_comparison *c)
         best = fmin(best, time_of(&c->readings[n]));
     }
     for (size_t n = 0; n < c->count; n++) {
-        const unsigned bit = ca_family_bit(c->candidates[n].family);
+        const ca_family_set bit = ca_family_bit(c->candidates[n].family);
         const double time = time_of(&c->readings[n]);
         if (isfinite(time) && time > HOPELESS * best)
             run->tuning->hopeless |= bit;
@@ -194,7 +194,8 @@ void ca_run_seeds(const struct ca_run *run, size_t problem, const struct ca_cand
         add_seed(run, &portfolio[n], 0, seeds);
 }
 
-unsigned ca_run_incumbent(const struct ca_run *run, size_t problem, struct ca_candidate *incumbent)
+ca_family_set ca_run_incumbent(const struct ca_run *run, size_t problem,
+                               struct ca_candidate *incumbent)
 {
     const clattn_plan_options untuned = {.struct_size = sizeof untuned,
                                          .flags = CLATTN_PLAN_UNTUNED};
@@ -207,10 +208,10 @@ unsigned ca_run_incumbent(const struct ca_run *run, size_t problem, struct ca_ca
     return ca_family_bit(incumbent->family);
 }
 
-unsigned ca_run_known_families(const struct ca_run *run, size_t problem)
+ca_family_set ca_run_known_families(const struct ca_run *run, size_t problem)
 {
     struct ca_choices choices;
-    unsigned families = 0;
+    ca_family_set families = 0;
 
     choose(run, problem, NULL, &choices);
     for (size_t n = 0; n < choices.count; n++)

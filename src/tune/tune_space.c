@@ -43,7 +43,7 @@ static int ascending(const void *left, const void *right)
 }
 
 /* Adds the values that the families give a tunable, ascending, each once. */
-static bool add_values(struct ca_space *space, unsigned families, const char *name)
+static bool add_values(struct ca_space *space, ca_family_set families, const char *name)
 {
     size_t values[8 * CA_MAX_CANDIDATES];
     size_t count = 0;
@@ -51,7 +51,7 @@ static bool add_values(struct ca_space *space, unsigned families, const char *na
 
     for (size_t f = 0; (family = ca_family_at(f)) != NULL; f++) {
         const struct ca_tunable *tunable = find_tunable(family, name);
-        if (!(families & 1u << f))
+        if (!(families & ca_family_bit(family)))
             continue;
         if (count + CA_MAX_CANDIDATES > sizeof values / sizeof *values)
             return false;
@@ -68,20 +68,20 @@ static bool add_values(struct ca_space *space, unsigned families, const char *na
     return true;
 }
 
-static bool add_parameters(struct ca_space *space, unsigned families)
+static bool add_parameters(struct ca_space *space, ca_family_set families)
 {
     const struct ca_family *family;
 
     if (!ca_space_add_parameter(space, "family"))
         return false;
     for (size_t f = 0; (family = ca_family_at(f)) != NULL; f++)
-        if (families & 1u << f &&
+        if (families & ca_family_bit(family) &&
             ca_parameter_find(&space->parameters[0], family->name) ==
                 space->parameters[0].num_values &&
             !ca_space_add_text(space, family->name))
             return false;
     for (size_t f = 0; (family = ca_family_at(f)) != NULL; f++)
-        for (size_t n = 0; families & 1u << f && n < family->num_tunables; n++) {
+        for (size_t n = 0; families & ca_family_bit(family) && n < family->num_tunables; n++) {
             const char *name = family->tunables[n].name;
             if (find_parameter(space, name) == space->num_parameters &&
                 (!ca_space_add_parameter(space, name) || !add_values(space, families, name)))
@@ -188,7 +188,7 @@ static bool allow_family(struct ca_space *space, const struct ca_family *family,
     return true;
 }
 
-struct ca_space *ca_tune_space_create(unsigned families, const struct ca_problem *problems,
+struct ca_space *ca_tune_space_create(ca_family_set families, const struct ca_problem *problems,
                                       size_t count, const clattn_device_info *dev)
 {
     struct ca_space *space = ca_space_create();
@@ -196,7 +196,7 @@ struct ca_space *ca_tune_space_create(unsigned families, const struct ca_problem
     bool made = space && add_parameters(space, families);
 
     for (size_t f = 0; made && (family = ca_family_at(f)) != NULL; f++)
-        if (families & 1u << f)
+        if (families & ca_family_bit(family))
             made = allow_family(space, family, problems, count, dev);
     if (made)
         return space;

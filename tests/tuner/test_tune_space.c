@@ -64,14 +64,15 @@ static size_t count_family(const struct ca_space *space, const struct ca_family 
     return allowed;
 }
 
-/* The bit of a family, as spaces take it. */
-static unsigned bit_of(const struct ca_family *family)
-{
-    unsigned n = 0;
+/* A set has a bit for each unit of each family. */
+Test(tune_space, sets_hold_all_families) {
+    ca_family_set all = 0;
 
-    while (ca_family_at(n) != family)
-        n++;
-    return 1u << n;
+    for (size_t n = 0; ca_family_at(n); n++) {
+        const ca_family_set bit = ca_family_bit(ca_family_at(n));
+        cr_assert(bit != 0 && !(all & bit), "%s", ca_family_at(n)->full_name);
+        all |= bit;
+    }
 }
 
 Test(tune_space, holds_what_fits_and_nothing_else) {
@@ -82,12 +83,13 @@ Test(tune_space, holds_what_fits_and_nothing_else) {
                            *items = ca_family_find("fused_gpu UNIT=item");
 
     for (size_t count = 1; count <= 2; count++) {
-        struct ca_space *one = ca_tune_space_create(bit_of(lanes), p, count, &dev);
+        struct ca_space *one = ca_tune_space_create(ca_family_bit(lanes), p, count, &dev);
         cr_assert(one != NULL);
         cr_assert(count_family(one, lanes, p, count, &dev) == one->count);
         ca_space_destroy(one);
     }
-    struct ca_space *two = ca_tune_space_create(bit_of(lanes) | bit_of(items), p, 1, &dev);
+    struct ca_space *two =
+        ca_tune_space_create(ca_family_bit(lanes) | ca_family_bit(items), p, 1, &dev);
     const size_t tiles = count_family(two, items, p, 1, &dev);
     cr_assert(count_family(two, lanes, p, 1, &dev) + tiles == two->count);
     ca_space_destroy(two);
