@@ -72,8 +72,9 @@ static inline float4 e5m2_scales(const float4 most)
     return 1.0f;
 }
 
-/* Rounds to nearest even, beyond 57344 to an infinity, which is where 2^16 would be. The smallest numbers have a spacing of 2^-16, as floats from 2^7 on have; of larger ones the
- * last 21 bits are rounded away, and the exponent's bias is 112 less. */
+/* Rounds to nearest even, and what lies beyond 57344 to an infinity, which is where 2^16 would be. The smallest numbers have a
+ * spacing of 2^-16, as floats from 2^7 on have. Of larger ones the last 21 bits are rounded away, and the exponent's bias is
+ * 112 less. */
 static inline int e5m2_code(const float x)
 {
     const float most = fabs(x) > 65536.0f ? 65536.0f : fabs(x);

@@ -147,30 +147,43 @@ clattn_status ca_enqueue_marker(const clattn_context *context, cl_command_queue 
     return ca_fail_cl(&context->log, err, "clEnqueueMarkerWithWaitList");
 }
 
-/* Enqueues a plan without the ones before and behind it. */
-static clattn_status enqueue_one(const clattn_plan *plan, cl_command_queue queue, int in_order,
-                                 const struct ca_tensors *tensors, cl_uint num_wait,
-                                 const cl_event *wait, cl_event *done)
+/* Enqueues some of a plan's work, whose tensors have a workspace if the plan needs one. */
+typedef clattn_status enqueue_work(const clattn_plan *plan, cl_command_queue queue, int in_order,
+                                   const struct ca_tensors *tensors, cl_uint num_wait,
+                                   const cl_event *wait, cl_event *done);
+
+/* Enqueues it with a workspace of its own, unless the caller has given one. */
+static clattn_status with_workspace(enqueue_work *enqueue, const clattn_plan *plan,
+                                    cl_command_queue queue, int in_order,
+                                    const struct ca_tensors *tensors, cl_uint num_wait,
+                                    const cl_event *wait, cl_event *done)
 {
     cl_int err;
 
     if (plan->empty)
         return ca_enqueue_marker(plan->context, queue, num_wait, wait, done);
     if (ca_buffer_is_given(&tensors->at[CA_WORKSPACE]) || plan->workspace_bytes == 0)
-        return enqueue_stages(plan, queue, in_order, tensors, num_wait, wait, done);
+        return enqueue(plan, queue, in_order, tensors, num_wait, wait, done);
 
-    struct ca_tensors with_workspace = *tensors;
-    clattn_buffer *workspace = &with_workspace.at[CA_WORKSPACE];
+    struct ca_tensors given = *tensors;
+    clattn_buffer *workspace = &given.at[CA_WORKSPACE];
     workspace->offset = 0;
     workspace->buffer =
         clCreateBuffer(plan->context->cl, CL_MEM_READ_WRITE, plan->workspace_bytes, NULL, &err);
     if (err != CL_SUCCESS)
         return ca_fail_cl(&plan->context->log, err, "clCreateBuffer for a workspace of %zu bytes",
                           plan->workspace_bytes);
-    const clattn_status status =
-        enqueue_stages(plan, queue, in_order, &with_workspace, num_wait, wait, done);
+    const clattn_status status = enqueue(plan, queue, in_order, &given, num_wait, wait, done);
     clReleaseMemObject(workspace->buffer); /* the buffer lives until the kernels are done */
     return status;
+}
+
+/* Enqueues a plan without the ones before and behind it. */
+static clattn_status enqueue_one(const clattn_plan *plan, cl_command_queue queue, int in_order,
+                                 const struct ca_tensors *tensors, cl_uint num_wait,
+                                 const cl_event *wait, cl_event *done)
+{
+    return with_workspace(enqueue_stages, plan, queue, in_order, tensors, num_wait, wait, done);
 }
 
 /* ---- lists of chosen keys ---------------------------------------------------------------------- */
@@ -243,30 +256,6 @@ static clattn_status enqueue_parts(const clattn_plan *plan, cl_command_queue que
     return status;
 }
 
-static clattn_status enqueue_chosen(const clattn_plan *plan, cl_command_queue queue, int in_order,
-                                    const struct ca_tensors *tensors, cl_uint num_wait,
-                                    const cl_event *wait, cl_event *done)
-{
-    struct ca_tensors with_workspace = *tensors;
-    clattn_buffer *workspace = &with_workspace.at[CA_WORKSPACE];
-    cl_int err;
-
-    if (plan->empty)
-        return ca_enqueue_marker(plan->context, queue, num_wait, wait, done);
-    if (ca_buffer_is_given(workspace) || plan->workspace_bytes == 0)
-        return enqueue_parts(plan, queue, in_order, tensors, num_wait, wait, done);
-    workspace->offset = 0;
-    workspace->buffer =
-        clCreateBuffer(plan->context->cl, CL_MEM_READ_WRITE, plan->workspace_bytes, NULL, &err);
-    if (err != CL_SUCCESS)
-        return ca_fail_cl(&plan->context->log, err, "clCreateBuffer for a workspace of %zu bytes",
-                          plan->workspace_bytes);
-    const clattn_status status =
-        enqueue_parts(plan, queue, in_order, &with_workspace, num_wait, wait, done);
-    clReleaseMemObject(workspace->buffer); /* the buffer lives until the kernels are done */
-    return status;
-}
-
 /* ---- executions ------------------------------------------------------------------------------ */
 
 clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in_order,
@@ -276,7 +265,7 @@ clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in
     cl_event first = NULL;
 
     if (plan->lists)
-        return enqueue_chosen(plan, queue, in_order, tensors, num_wait, wait, done);
+        return with_workspace(enqueue_parts, plan, queue, in_order, tensors, num_wait, wait, done);
     if (!plan->then)
         return enqueue_one(plan, queue, in_order, tensors, num_wait, wait, done);
     clattn_status status =
