@@ -185,17 +185,24 @@ static struct function_pair pair_of(const struct reference *r, const struct quer
     const clattn_problem *p = r->problem;
     const clattn_dropout_place *first = &r->view->dropout_place;
     const size_t heads = first->heads == 0 ? p->heads : first->heads;
-    const size_t row = first->batch * heads + first->head;
-    const size_t head = query->h + row % heads;
-    const size_t members[12] = {
-        query->b + row / heads,  head,           head / (p->heads / p->kv_heads),
-        query->i + first->query, j + first->key, (size_t)query->queries,
-        (size_t)query->keys,     query->b,       query->h,
-        query->kv_head,          query->i,       j};
-    struct function_pair pair = {
-        .own = {query->b, query->h, query->kv_head, query->i, j},
-        .sizes = {p->batch, p->heads, p->kv_heads, p->seq_q, p->seq_kv},
-    };
+    const size_t row = first->batch * heads + first->head, group = p->heads / p->kv_heads;
+    const size_t batch = query->b + row / heads, head = query->h + row % heads;
+    const size_t i = query->i + first->query, key = j + first->key;
+    const bool part = p->whole_q > 0;
+    const size_t own[5] = {query->b, query->h, query->kv_head, query->i, j};
+    const size_t of_whole[5] = {batch, head, head / group, i, key};
+    const size_t *at = part ? of_whole : own;
+    const size_t queries = !part                    ? (size_t)query->queries
+                           : r->view->whole_queries ? r->view->whole_queries
+                                                    : p->whole_q;
+    const size_t keys = !part                 ? (size_t)query->keys
+                        : r->view->whole_keys ? r->view->whole_keys
+                                              : p->whole_kv;
+    const size_t members[12] = {batch, head,  head / group, i,     key,   queries,
+                                keys,  at[0], at[1],        at[2], at[3], at[4]};
+    struct function_pair pair = {.own = {at[0], at[1], at[2], at[3], at[4]}};
+
+    tensor_function_sizes(p, pair.sizes);
 
     for (int n = 0; n < 12; n++)
         pair.members[n] = (int32_t)(uint32_t)members[n];

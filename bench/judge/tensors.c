@@ -50,30 +50,27 @@ static const struct function_operand *function_operand(const clattn_problem *p, 
     return NULL;
 }
 
-static size_t extent_of(const clattn_problem *p, const struct function_extent *extent)
+void tensor_function_sizes(const clattn_problem *p, size_t sizes[5])
 {
-    switch (extent->letter) {
-    case 'b':
-        return p->batch;
-    case 'h':
-        return p->heads;
-    case 'g':
-        return p->kv_heads;
-    case 'q':
-        return p->seq_q;
-    case 'k':
-        return p->seq_kv;
-    default:
-        return extent->number;
-    }
+    const bool part = p->whole_q > 0;
+
+    sizes[0] = part ? p->whole_batch : p->batch;
+    sizes[1] = part ? p->whole_heads : p->heads;
+    sizes[2] = sizes[1] / (p->heads / p->kv_heads);
+    sizes[3] = part ? p->whole_q : p->seq_q;
+    sizes[4] = part ? p->whole_kv : p->seq_kv;
 }
 
 static size_t elements_of(const clattn_problem *p, const struct function_operand *operand)
 {
-    size_t length = 1;
+    size_t length = 1, sizes[5];
 
-    for (size_t e = 0; e < operand->num_extents; e++)
-        length *= extent_of(p, &operand->extents[e]);
+    tensor_function_sizes(p, sizes);
+    for (size_t e = 0; e < operand->num_extents; e++) {
+        const struct function_extent *extent = &operand->extents[e];
+        length *=
+            extent->letter ? sizes[strchr("bhgqk", extent->letter) - "bhgqk"] : extent->number;
+    }
     return length;
 }
 

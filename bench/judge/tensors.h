@@ -49,6 +49,7 @@ struct tensor_view {
     uint64_t dropout_seed;
     uint32_t dropout_offset;
     clattn_dropout_place dropout_place;
+    uint32_t whole_queries, whole_keys;
     const clattn_function_values *function_values; /* NULL: those of the sources */
     /* The lists that an indexer wrote, several of which are right where scores are equal within rounding; its scores
      * are then judged as those of the keys that are listed. NULL: right are the lists of double precision. */
@@ -68,6 +69,9 @@ size_t tensor_index(const struct tensor_shape *s, size_t b, size_t h, size_t i, 
  * of the sizes; where the tensor has one element for all along an axis, at that. */
 size_t tensor_count(const struct tensor_shape *s);
 size_t tensor_packed(const struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d);
+
+/* Batches, heads, kv heads, queries and keys that the functions' operands are of: those of the whole where the problem is a part. */
+void tensor_function_sizes(const clattn_problem *p, size_t sizes[5]);
 
 /* The elements of dfunction before those of operand n of the score function; of all, if there are not so many. */
 size_t tensor_function_gradient(const clattn_problem *p, size_t n);

@@ -42,12 +42,13 @@ struct attention_shape {
  * element, in elements: struct NAME_offsets of kernel NAME. */
 struct attention_call {
     ca_ulong seed, stream; /* these choose dropout's random numbers; a stream has 32 bits */
-    /* in a sharded attention: the numbers of the call's first query, and of its first key / 4 */
-    ca_uint dropout_i, dropout_j4;
+    /* in a sharded attention: the numbers of the call's first query and of its first key */
+    ca_uint dropout_i, dropout_j;
     /* in a sharded attention: the number of the call's first head, and the heads of a batch */
     ca_ulong dropout_bh, dropout_heads;
     ca_int function_ints[4]; /* the values of functions' parameters (clattn/function.h) */
     ca_float function_floats[4];
+    ca_int whole_queries, whole_keys; /* in use in the whole; valid with WHOLE_Q */
 };
 
 /* The structs of all kernels' offsets. */

@@ -16,7 +16,7 @@ INLINE void factors_of_words(const struct arguments *args, const words *drawn, f
 INLINE void dropout_factors(const struct arguments *args, const uint bh, const words i,
                             const words j4, factors *x)
 {
-    words counter[4] = {j4 + (uint)args->call->dropout_j4, i + (uint)args->call->dropout_i,
+    words counter[4] = {j4 + (uint)args->call->dropout_j / 4, i + (uint)args->call->dropout_i,
                         (words)bh, (words)(uint)args->call->stream};
 
     philox(counter, args->call->seed);
@@ -29,7 +29,7 @@ INLINE void dropout_factors_of_key(const struct arguments *args, const uint bh, 
 {
     words counter[4];
 
-    philox_of_row(j4 + (uint)args->call->dropout_j4, i + (uint)args->call->dropout_i, bh,
+    philox_of_row(j4 + (uint)args->call->dropout_j / 4, i + (uint)args->call->dropout_i, bh,
                   (uint)args->call->stream, args->call->seed, counter);
     factors_of_words(args, counter, x);
 }

@@ -46,8 +46,9 @@ INLINE void draw_counters(const struct arguments *args, const uint bh, const uin
 #endif
 #pragma unroll
     for (int x = 0; x < DRAWN_AT_ONCE; x++)
-        philox_begin_row(j4[x] + (uint)args->call->dropout_j4, i[x] + (uint)args->call->dropout_i,
-                         bh, (uint)args->call->stream, seed, drawn[x]);
+        philox_begin_row(j4[x] + (uint)args->call->dropout_j / 4,
+                         i[x] + (uint)args->call->dropout_i, bh, (uint)args->call->stream, seed,
+                         drawn[x]);
 #pragma unroll
     for (int round = PHILOX_ROUNDS_OF_ROW; round < 10; round++)
 #pragma unroll

@@ -106,7 +106,7 @@ INLINE bool mask_function(const struct function_pair p, const struct mask_functi
 #endif
 
 /* The pair of query i and key j of head h of batch b. Its position is that in the whole attention
- * (clattn_dropout_place). */
+ * (clattn_dropout_place), and so are its places in operands of the whole. */
 INLINE struct function_pair function_pair_within(const struct arguments *args,
                                                  const struct extent e, const long b, const long h,
                                                  const long i, const long j)
@@ -114,18 +114,18 @@ INLINE struct function_pair function_pair_within(const struct arguments *args,
     const long place_bh = (long)args->call->dropout_bh, heads = (long)args->call->dropout_heads;
     struct function_pair p;
 
-    p.own_batch = (int)b;
-    p.own_head = (int)h;
-    p.own_kv_head = (int)(h / args->shape->group);
-    p.own_query = (int)i;
-    p.own_key = (int)j;
     p.batch = (int)(b + place_bh / heads);
     p.head = (int)(h + place_bh % heads);
     p.kv_head = (int)(p.head / args->shape->group);
     p.query = (int)(i + (long)args->call->dropout_i);
-    p.key = (int)(j + 4 * (long)args->call->dropout_j4);
-    p.queries = (int)e.queries;
-    p.keys = (int)e.keys;
+    p.key = (int)(j + (long)args->call->dropout_j);
+    p.queries = HAS_WHOLE_Q ? args->call->whole_queries : (int)e.queries;
+    p.keys = HAS_WHOLE_Q ? args->call->whole_keys : (int)e.keys;
+    p.own_batch = HAS_WHOLE_Q ? p.batch : (int)b;
+    p.own_head = HAS_WHOLE_Q ? p.head : (int)h;
+    p.own_kv_head = (int)(p.own_head / args->shape->group);
+    p.own_query = HAS_WHOLE_Q ? p.query : (int)i;
+    p.own_key = HAS_WHOLE_Q ? p.key : (int)j;
     return p;
 }
 

@@ -41,7 +41,7 @@ typedef struct clattn_buffer {
  * dropout, which counts places in the whole (clattn/dropout.h): parts that are computed apart, on
  * several devices or one after the other, drop what the whole would. All 0: they are the whole. The
  * weight of (b, h, i, j) counts as that of (batch + b, head + h, query + i, key + j), all modulo 2^32.
- * Without dropout it changes nothing, but is checked all the same. What else depends on places has
+ * Functions of the caller's see the same places (clattn/function.h). Without either it changes nothing. What else depends on places has
  * options of its own: causality, windows and ALiBi the diagonal, which for a part is CLATTN_OFFSET with
  * diagonal_offset = d + query - key, d being that of the whole.
  *
@@ -49,7 +49,8 @@ typedef struct clattn_buffer {
  */
 typedef struct clattn_dropout_place {
     uint32_t query; /**< Place of the first query; in packed batches, of each sequence's first. */
-    uint32_t key; /**< Place of the first key; a multiple of 4, since four keys share a counter. */
+    uint32_t
+        key; /**< Place of the first key; with dropout a multiple of 4, since four keys share a counter. */
     uint32_t batch; /**< Place of the first batch. */
     uint32_t head;  /**< Place of the first query head. */
     uint32_t heads; /**< Query heads of the whole, at least head and the problem's heads; 0: the
@@ -107,6 +108,10 @@ typedef struct clattn_forward_tensors {
     /** Read; int32_t, (batch, 1 or kv_heads, seq_q, topk) or (1 or kv_heads, total_q, topk): keys
      *  that each query may see. Any value may stand there. */
     clattn_buffer topk_indices;
+    /** With whole_q in the problem: the queries and keys in use in the whole, which its functions see; 0: whole_q and
+     *  whole_kv. Else 0. */
+    uint32_t whole_queries;
+    uint32_t whole_keys; /**< The keys in use. */
 } clattn_forward_tensors;
 
 /** The tensors of a backward execution. Fields of options that the problem lacks must be NULL. */
@@ -157,6 +162,10 @@ typedef struct clattn_backward_tensors {
     /** Written; the gradients of the score function's operands, floats (clattn_problem_function_gradient()). */
     clattn_buffer dfunction;
     clattn_buffer topk_indices; /**< Read: what forward read. */
+    /** With whole_q in the problem: the queries and keys in use in the whole, which its functions see; 0: whole_q and
+     *  whole_kv. Else 0. */
+    uint32_t whole_queries;
+    uint32_t whole_keys; /**< The keys in use. */
 } clattn_backward_tensors;
 
 /**
@@ -269,6 +278,10 @@ typedef struct clattn_host_forward_tensors {
     const clattn_function_values *function_values;
     float *key_sums;             /**< Written; (batch, kv_heads, seq_kv) or (kv_heads, total_kv). */
     const int32_t *topk_indices; /**< Read; as in clattn_forward_tensors. */
+    /** With whole_q in the problem: the queries and keys in use in the whole, which its functions see; 0: whole_q and
+     *  whole_kv. Else 0. */
+    uint32_t whole_queries;
+    uint32_t whole_keys; /**< The keys in use. */
 } clattn_host_forward_tensors;
 
 /** The tensors of a backward execution in host memory, as in clattn_backward_tensors. Elements of what is
@@ -315,6 +328,10 @@ typedef struct clattn_host_backward_tensors {
     /** Written; the gradients of the score function's operands (clattn_problem_function_gradient()). */
     float *dfunction;
     const int32_t *topk_indices; /**< Read: what forward read. */
+    /** With whole_q in the problem: the queries and keys in use in the whole, which its functions see; 0: whole_q and
+     *  whole_kv. Else 0. */
+    uint32_t whole_queries;
+    uint32_t whole_keys; /**< The keys in use. */
 } clattn_host_backward_tensors;
 
 /**

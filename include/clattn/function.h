@@ -59,17 +59,23 @@
  * source that takes an operand's sizes from parameters cannot promise that; NAME_place() knows them.
  *
  * Forward and backward find the tiles that a mask function leaves empty or full, in a first pass over all pairs, where there
- * are at least 32 queries and 128 keys, and no block lists, pages, packed batches, window to the left, or mask of the last
+ * are at least 32 queries and 128 keys, and no block lists, window to the left, or mask of the last
  * keys. Heads and batches share the pass unless the source or an extent names head, kv_head or batch, or batches have
- * lengths. Its results lie in the workspace. A plan keeps copies of the last four, of at most a byte for each 8 pairs, for
+ * lengths or are packed. Families that divide the keys, which decoding takes, call the function for a tile just before they
+ * would read it instead, and skip it if it is empty. Its results lie in the workspace. A plan keeps copies of the last four, of at most a byte for each 8 pairs, for
  * executions on any queue with the same values of the function's parameters and the same dropout_place. If the mask function
- * has operands, or the problem lengths, then also with the same function_version (clattn_forward_tensors), not 0, and the
+ * has operands, or the problem lengths or packed batches, then also with the same function_version (clattn_forward_tensors), not 0, and the
  * same memories, of which buffers over one host memory are one: by an equal number the caller says that these have the same
  * contents. The plan does not notice if they have not; tiles may then be skipped that should not be. Nothing is kept where
  * the workspace is a pointer, with a mask or a bias besides, by the functions on host memory, or if there is no memory for it:
  * then each execution makes the pass.
  *
- * In attention of several ranks (clattn/mpi.h) positions are those of the whole, and so are operands.
+ * Parts. A call may compute a part of a larger attention, such as the queries and keys of one device. clattn_dropout_place says
+ * where the part begins. With whole_batch, whole_heads, whole_q and whole_kv in the problem operands, and dfunction, are
+ * those of the whole: letters of extents are its sizes, own_batch and the rest are its places, and queries and keys are
+ * whole_queries and whole_keys of the call. The places of the part must lie in the whole, which is not checked. A part's
+ * dfunction has zeros for what its pairs do not load, and the whole's is the sum of those of its parts. In attention of
+ * several ranks (clattn/mpi.h) each rank gives the whole's operands.
  *
  * Names of a source's own helpers must not be those of OpenCL C or of clattn's kernels; a prefix avoids that. A source
  * may not include files.

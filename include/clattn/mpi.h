@@ -166,9 +166,7 @@ typedef struct clattn_mpi_prediction {
  *                                  options or library versions differ.
  * @retval CLATTN_INVALID_PROBLEM   As clattn_problem_check().
  * @retval CLATTN_UNSUPPORTED       An operation other than these two; paged or quantized caches, block
- *                                  lists, mask_keys, scores that are handed out, dbias, dfunction; functions in
- *                                  packed batches, or that ask for p.queries or p.keys, or with an operand of
- *                                  which a part's elements are no range; bias or mask
+ *                                  lists, mask_keys, scores that are handed out, dbias; bias or mask
  *                                  where heads are exchanged or batches are packed; dropout of packed
  *                                  batches; an innermost stride that is not 1, or a longer one that
  *                                  the rows do not divide; kv_heads that CLATTN_MPI_HEADS cannot divide;
@@ -302,8 +300,8 @@ CLATTN_API clattn_status clattn_mpi_forward(clattn_mpi_plan *plan, cl_command_qu
                                             const clattn_forward_tensors *tensors);
 
 /**
- * Computes dq, dk and dv, and dslopes and dsinks if the problem asks for them, of this rank's shard;
- * collective. dslopes and dsinks are the whole's, on every rank.
+ * Computes dq, dk and dv, and dslopes, dsinks and dfunction if the problem asks for them, of this rank's shard;
+ * collective. dslopes, dsinks and dfunction are the whole's, on every rank.
  *
  * Gradients with respect to a shard are sums over parts and ranks, in f32 whatever the dtype, and rounded to it
  * once.

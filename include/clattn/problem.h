@@ -689,8 +689,15 @@ typedef struct clattn_problem {
      *  "Chosen keys". */
     size_t topk;
     int topk_heads; /**< Not 0: each kv head has lists of its own; 0: a query's heads share one. */
+    /** 0, or the batches of the attention that this problem is a part of, whose operands its functions are given: see
+     *  "Parts" in clattn/function.h. All four of these, or none. */
+    size_t whole_batch;
     size_t
-        reserved[26]; /**< Zeros: room for members of attention in later versions, of which 0 means
+        whole_heads; /**< The heads of the whole: whole_heads / heads times kv_heads are those of keys. */
+    size_t whole_q;  /**< Its seq_q. */
+    size_t whole_kv; /**< Its seq_kv. */
+    size_t
+        reserved[22]; /**< Zeros: room for members of attention in later versions, of which 0 means
                               none. */
     union {
         clattn_projection_problem projection; /**< The problem of CLATTN_PROJECTION. */
@@ -838,6 +845,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     maskkeys=N             mask_keys, where not 0
  *     totalq=N totalkv=N     total_q and total_kv, where not 0
  *     topk=N topkheads       topk, where not 0; topk_heads
+ *     wholeb=N wholeh=N wholeq=N wholek=N    whole_batch, whole_heads, whole_q and whole_kv, where not 0
  *     scores=raw|softcap|bias|weights
  *     score=F visible=F      score_function and mask_function: one of the library, such as t5, a file, or "NAME:HASH" as
  *                            clattn_function_name() has it, of a function that this process has made or that

@@ -7,7 +7,8 @@
 /* Members of struct ca_tensors that are no buffers, from the public struct t. */
 #define CALL_VALUES                                                                                \
     .seed = t->dropout_seed, .stream = t->dropout_offset, .place = t->dropout_place,               \
-    .function_values = t->function_values
+    .function_values = t->function_values, .whole_queries = t->whole_queries,                      \
+    .whole_keys = t->whole_keys
 
 clattn_status clattn_attention_forward(const clattn_plan *plan, cl_command_queue queue,
                                        const clattn_forward_tensors *tensors, cl_uint num_wait,

@@ -282,7 +282,7 @@ clattn_status ca_enqueue(const clattn_plan *plan, cl_command_queue queue, int in
  * counter. */
 static clattn_status check_place(const clattn_plan *plan, const clattn_dropout_place *place)
 {
-    if (place->key % 4 != 0)
+    if (plan->problem.normal.dropout > 0.0f && place->key % 4 != 0)
         return ca_fail(&plan->context->log, CLATTN_INVALID_ARGUMENT,
                        "dropout_place.key is %u, not a multiple of 4: four keys share a counter",
                        place->key);

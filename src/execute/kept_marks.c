@@ -6,21 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT = 4, READ = CLATTN_FUNCTION_OPERANDS + 2 };
+enum { KEPT = 4, READ = CLATTN_FUNCTION_OPERANDS + 4 };
 
 /* All that marks depend on, but for the problem. It has no gaps: keys are compared by bytes. */
 struct key {
     uint64_t version;
     struct {
         uint64_t memory, offset;
-    } read[READ]; /* the mask function's operands and the lengths */
+    } read[READ]; /* the mask function's operands, the lengths and the starts */
     clattn_function_values values;
     clattn_dropout_place place;
-    uint32_t zero;
+    uint32_t whole_queries, whole_keys, zero;
 };
 _Static_assert(sizeof(struct key) == sizeof(uint64_t) * (1 + 2 * READ) +
                                          sizeof(clattn_function_values) +
-                                         sizeof(clattn_dropout_place) + sizeof(uint32_t),
+                                         sizeof(clattn_dropout_place) + 3 * sizeof(uint32_t),
                "a key has no gaps");
 
 struct entry {
@@ -61,8 +61,8 @@ struct ca_kept_marks *ca_kept_marks_make(cl_context opencl, const struct ca_cand
     kept->problem = p;
     kept->begin = begin;
     kept->bytes = workspace_bytes - begin;
-    kept->needs_version =
-        p->mask_function->num_operands > 0 || p->q_lengths != 0 || p->kv_lengths != 0;
+    kept->needs_version = p->mask_function->num_operands > 0 || p->q_lengths || p->kv_lengths ||
+                          p->total_q || p->total_kv;
     return kept;
 }
 
@@ -120,9 +120,12 @@ static struct key key_of(const clattn_problem *p, const struct ca_tensors *tenso
     key.version = tensors->function_version;
     key.values = ca_mask_function_values(p, tensors->function_values);
     key.place = tensors->place;
+    key.whole_queries = tensors->whole_queries;
+    key.whole_keys = tensors->whole_keys;
     for (unsigned n = 0; n < CA_WORKSPACE; n++) {
         const clattn_buffer *at = &tensors->at[n];
-        if (n != CA_Q_LENGTHS && n != CA_KV_LENGTHS && (n < first || n > CA_FUNCTION_5))
+        if (n != CA_Q_LENGTHS && n != CA_KV_LENGTHS && n != CA_Q_STARTS && n != CA_KV_STARTS &&
+            (n < first || n > CA_FUNCTION_5))
             continue;
         key.read[count].memory = memory_of(at);
         key.read[count++].offset = at->offset;

@@ -224,9 +224,11 @@ static size_t attention_offsets_of(const clattn_problem *p, uint64_t taken,
         .seed = tensors->seed,
         .stream = tensors->stream,
         .dropout_i = place->query,
-        .dropout_j4 = place->key / 4,
+        .dropout_j = place->key,
         .dropout_bh = place->batch * heads + place->head,
         .dropout_heads = heads,
+        .whole_queries = (cl_int)(tensors->whole_queries ? tensors->whole_queries : p->whole_q),
+        .whole_keys = (cl_int)(tensors->whole_keys ? tensors->whole_keys : p->whole_kv),
     };
     size_t count = 0;
 

@@ -21,6 +21,7 @@ struct ca_tensors {
     clattn_dropout_place place;
     const clattn_function_values *function_values; /* NULL: those of the sources */
     uint64_t function_version;                     /* as in clattn_forward_tensors */
+    uint32_t whole_queries, whole_keys;            /* as in clattn_forward_tensors */
 };
 
 /* Attention's begin with the strides and with the offsets of the tensors that a program has. */

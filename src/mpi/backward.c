@@ -15,8 +15,33 @@ static struct tensor wide_o(clattn_mpi_plan *plan, const struct backward_task *t
                                 place_queries(plan), plan->whole.dim_v, sizeof(float));
 }
 
+size_t function_gradients(const clattn_mpi_plan *plan)
+{
+    return plan->whole.dfunction
+               ? clattn_problem_function_gradient(&plan->whole, CLATTN_FUNCTION_OPERANDS)
+               : 0;
+}
+
+/* A part's gradients of a list, such as dslopes, floats even in f16; and their sum, which lies before them. */
+static clattn_buffer part_list(clattn_mpi_plan *plan, const enum pool_id id, const size_t count)
+{
+    return (clattn_buffer){.buffer = pool_take(plan, id, 2 * count * sizeof(float)),
+                           .offset = count};
+}
+
+static void add_list(clattn_mpi_plan *plan, const enum pool_id id, const size_t count)
+{
+    const clattn_buffer list = part_list(plan, id, count);
+    const struct tensor sum = tensor_packed_at(list.buffer, 0, 1, count, 1);
+    const struct tensor part = tensor_packed_at(list.buffer, count, 1, count, 1);
+
+    device_move(plan, KERNEL_ADD_FLOATS, (size_t[]){1, 1, count, 1}, part, sum);
+}
+
 void backward_begin(clattn_mpi_plan *plan, const struct backward_task *task)
 {
+    const size_t functions = function_gradients(plan);
+
     if (plan->whole.dtype != CLATTN_F32)
         device_move(
             plan, KERNEL_WIDEN_ROWS,
@@ -26,8 +51,9 @@ void backward_begin(clattn_mpi_plan *plan, const struct backward_task *task)
     plan->has_dq = false;
     (void)place_sums(plan, plan->whole.dim_qk);
     if (plan->whole.dslopes)
-        device_fill(plan, pool_take(plan, POOL_SLOPES, 2 * plan->heads * sizeof(float)),
-                    2 * plan->heads, 0.0f);
+        device_fill(plan, part_list(plan, POOL_SLOPES, plan->heads).buffer, plan->heads, 0.0f);
+    if (functions > 0)
+        device_fill(plan, part_list(plan, POOL_FUNCTION, functions).buffer, functions, 0.0f);
 }
 
 /* dq begins as zero, unless the first piece writes all of it. */
@@ -112,22 +138,6 @@ static void clear_gradients(clattn_mpi_plan *plan, const struct piece *piece,
     device_fill(plan, g->dv.buffer, keys * plan->whole.dim_v, 0.0f);
 }
 
-/* A part's dslopes, floats even in f16, and their sum, which lies before them. */
-static clattn_buffer part_slopes(clattn_mpi_plan *plan)
-{
-    return (clattn_buffer){.buffer = pool_take(plan, POOL_SLOPES, 2 * plan->heads * sizeof(float)),
-                           .offset = plan->heads};
-}
-
-static void add_slopes(clattn_mpi_plan *plan)
-{
-    const clattn_buffer slopes = part_slopes(plan);
-    const struct tensor sum = tensor_packed_at(slopes.buffer, 0, 1, 1, plan->heads);
-    const struct tensor part = tensor_packed_at(slopes.buffer, plan->heads, 1, 1, plan->heads);
-
-    device_move(plan, KERNEL_ADD_FLOATS, (size_t[]){1, 1, 1, plan->heads}, part, sum);
-}
-
 static void backward_piece(clattn_mpi_plan *plan, const struct backward_task *task,
                            struct block *block, const struct piece *piece)
 {
@@ -138,6 +148,7 @@ static void backward_piece(clattn_mpi_plan *plan, const struct backward_task *ta
     const struct tensor o = piece_queries(piece, wide_o(plan, task));
     const struct tensor d_o = piece_queries(piece, task->d_o);
     const struct tensor k = piece_keys(piece, block->k), v = piece_keys(piece, block->v);
+    const size_t functions = function_gradients(plan);
     clattn_problem p = part_problem(plan, part);
     struct part_ints ints;
 
@@ -153,19 +164,22 @@ static void backward_piece(clattn_mpi_plan *plan, const struct backward_task *ta
     part_ints_make(plan, &task->lengths, part, &p, &ints);
     if (part->packed)
         clear_gradients(plan, piece, &g);
-    const clattn_backward_tensors tensors = {.struct_size = sizeof tensors,
-                                             .q = buffer_of(q),
-                                             .k = buffer_of(k),
-                                             .v = buffer_of(v),
-                                             .o = buffer_of(o),
-                                             .lse = buffer_of(g.lse),
-                                             .d_o = buffer_of(d_o),
-                                             .dq = buffer_of(g.dq),
-                                             .dk = buffer_of(g.dk),
-                                             .dv = buffer_of(g.dv),
-                                             .dslopes = p.dslopes ? part_slopes(plan)
-                                                                  : (clattn_buffer){.buffer = NULL},
-                                             PIECE_OPERANDS(plan, piece, of, p, ints, made)};
+    const clattn_backward_tensors tensors = {
+        .struct_size = sizeof tensors,
+        .q = buffer_of(q),
+        .k = buffer_of(k),
+        .v = buffer_of(v),
+        .o = buffer_of(o),
+        .lse = buffer_of(g.lse),
+        .d_o = buffer_of(d_o),
+        .dq = buffer_of(g.dq),
+        .dk = buffer_of(g.dk),
+        .dv = buffer_of(g.dv),
+        .dslopes =
+            p.dslopes ? part_list(plan, POOL_SLOPES, plan->heads) : (clattn_buffer){.buffer = NULL},
+        .dfunction = functions > 0 ? part_list(plan, POOL_FUNCTION, functions)
+                                   : (clattn_buffer){.buffer = NULL},
+        PIECE_OPERANDS(plan, piece, of, p, ints, made)};
     if (!plan->dry && fault_none(&plan->fault))
         fault_call(&plan->fault,
                    clattn_attention_backward(made, plan->queue, &tensors, 0, NULL, NULL),
@@ -174,7 +188,9 @@ static void backward_piece(clattn_mpi_plan *plan, const struct backward_task *ta
     add_gradients(plan, block, piece, &g);
     block->begun = true;
     if (p.dslopes)
-        add_slopes(plan);
+        add_list(plan, POOL_SLOPES, plan->heads);
+    if (functions > 0)
+        add_list(plan, POOL_FUNCTION, functions);
     plan->times.parts++;
 }
 
@@ -239,10 +255,9 @@ static void sum_sinks(clattn_mpi_plan *plan, const struct backward_task *task, f
     }
 }
 
-void backward_end(clattn_mpi_plan *plan, const struct backward_task *task, float *dslopes,
-                  float *dsinks)
+void backward_end(clattn_mpi_plan *plan, const struct backward_task *task)
 {
-    const size_t dim = plan->whole.dim_qk;
+    const size_t dim = plan->whole.dim_qk, functions = function_gradients(plan);
     struct span rows;
 
     begin_dq(plan, false);
@@ -252,8 +267,12 @@ void backward_end(clattn_mpi_plan *plan, const struct backward_task *task, float
             plan, KERNEL_STORE_ROWS, (size_t[]){place_batches(plan), plan->heads, rows.count, dim},
             tensor_rows(place_sums(plan, dim), rows.first), tensor_rows(task->dq, rows.first));
     if (plan->whole.dslopes)
-        device_read(plan, part_slopes(plan).buffer, 0, dslopes, plan->heads * sizeof(float));
+        device_read(plan, part_list(plan, POOL_SLOPES, plan->heads).buffer, 0,
+                    plan->list_sums + plan->first_head, plan->heads * sizeof(float));
     if (plan->whole.dsinks)
-        sum_sinks(plan, task, dsinks);
+        sum_sinks(plan, task, plan->list_sums + plan->whole.heads + plan->first_head);
+    if (functions > 0)
+        device_read(plan, part_list(plan, POOL_FUNCTION, functions).buffer, 0,
+                    plan->list_sums + 2 * plan->whole.heads, functions * sizeof(float));
     device_finish(plan, NULL);
 }

@@ -115,11 +115,13 @@ void state_merge(clattn_mpi_plan *plan, const void *state, bool first);
 void store_key_gradients(clattn_mpi_plan *plan, const struct backward_task *task, struct span rows,
                          const struct tensor sums[2]);
 
-/* Likewise for gradients; dslopes and dsinks are sums of this rank's, to be added up over ranks. */
+/* Likewise for gradients; plan->list_sums are sums of this rank's, to be added up over ranks. */
 void backward_begin(clattn_mpi_plan *plan, const struct backward_task *task);
 void backward_block(clattn_mpi_plan *plan, const struct backward_task *task, int chunk,
                     struct block *block);
-void backward_end(clattn_mpi_plan *plan, const struct backward_task *task, float *dslopes,
-                  float *dsinks);
+void backward_end(clattn_mpi_plan *plan, const struct backward_task *task);
+
+/* How many elements dfunction has, of the whole; 0 if it is not wanted. */
+size_t function_gradients(const clattn_mpi_plan *plan);
 
 #endif

@@ -287,18 +287,27 @@ static struct backward_task backward_tensors(clattn_mpi_plan *plan,
                                   .lengths = plan->lengths};
 }
 
-/* Sums dslopes and dsinks over ranks, of which each has its own heads' shares, and stores them. */
+/* Sums dslopes, dsinks and dfunction over ranks, of which each has shares of its own heads and queries, and stores them. */
 static void sum_lists(clattn_mpi_plan *plan, const clattn_backward_tensors *tensors)
 {
-    const clattn_buffer *const to[2] = {&tensors->dslopes, &tensors->dsinks};
     const size_t heads = plan->whole.heads;
+    const struct {
+        const clattn_buffer *to;
+        int wanted;
+        size_t count;
+    } lists[] = {{&tensors->dslopes, plan->whole.dslopes, heads},
+                 {&tensors->dsinks, plan->whole.dsinks, heads},
+                 {&tensors->dfunction, plan->whole.dfunction, function_gradients(plan)}};
+    float *all = plan->list_sums;
 
-    for (size_t n = 0; n < 2; n++) {
-        float *const all = plan->head_sums + n * heads;
-        MPI_Allreduce(MPI_IN_PLACE, all, (int)heads, MPI_FLOAT, MPI_SUM, plan->communicator);
-        if (n == 0 ? plan->whole.dslopes : plan->whole.dsinks)
-            device_write(plan, to[n]->buffer, to[n]->offset * sizeof *all, all,
-                         heads * sizeof *all);
+    for (size_t n = 0; n < sizeof lists / sizeof *lists; n++) {
+        const size_t count = lists[n].count;
+        if (lists[n].wanted) {
+            MPI_Allreduce(MPI_IN_PLACE, all, (int)count, MPI_FLOAT, MPI_SUM, plan->communicator);
+            device_write(plan, lists[n].to->buffer, lists[n].to->offset * sizeof *all, all,
+                         count * sizeof *all);
+        }
+        all += count;
     }
 }
 
@@ -317,9 +326,9 @@ void run_backward(clattn_mpi_plan *plan, const clattn_backward_tensors *tensors)
     task.dq = place_tensor(plan, POOL_HEADS_DQ, &of.q, own.dq);
     task.dk = place_tensor(plan, POOL_HEADS_DK, &of.k, own.dk);
     task.dv = place_tensor(plan, POOL_HEADS_DV, &of.v, own.dv);
-    memset(plan->head_sums, 0, 2 * plan->whole.heads * sizeof *plan->head_sums);
-    shards_backward(plan, &task, plan->head_sums + plan->first_head,
-                    plan->head_sums + plan->whole.heads + plan->first_head);
+    memset(plan->list_sums, 0,
+           (2 * plan->whole.heads + function_gradients(plan)) * sizeof *plan->list_sums);
+    shards_backward(plan, &task);
     bring_out(plan, &of.q, own.dq, task.dq);
     bring_out(plan, &of.k, own.dk, task.dk);
     bring_out(plan, &of.v, own.dv, task.dv);
@@ -343,13 +352,16 @@ clattn_status clattn_mpi_backward(clattn_mpi_plan *plan, cl_command_queue queue,
         (void)backward_tensors(plan, tensors);
         check_list(plan, "dslopes", plan->whole.dslopes, &tensors->dslopes, plan->whole.heads);
         check_list(plan, "dsinks", plan->whole.dsinks, &tensors->dsinks, plan->whole.heads);
+        check_list(plan, "dfunction", plan->whole.dfunction, &tensors->dfunction,
+                   function_gradients(plan));
     }
     const struct lists lists = LISTS_OF(tensors);
     if (!begin_call(plan, queue, &lists, &status))
         return status;
     run_backward(plan, tensors);
     status = end_call(plan);
-    if (status == CLATTN_SUCCESS && (plan->whole.dslopes || plan->whole.dsinks)) {
+    if (status == CLATTN_SUCCESS &&
+        (plan->whole.dslopes || plan->whole.dsinks || plan->whole.dfunction)) {
         sum_lists(plan, tensors);
         status = end_call(plan);
     }

@@ -113,6 +113,7 @@ enum pool_id {
     POOL_PART_DK,
     POOL_PART_DV,
     POOL_SLOPES,
+    POOL_FUNCTION,
     POOL_SINKS,
     POOL_WORKSPACE,
     POOL_KEYS, /* two blocks of keys and values that were received */
@@ -177,7 +178,7 @@ struct clattn_mpi_plan {
     struct pool pools[POOLS];
     struct staging stagings[STAGINGS];
     cl_int *ints;           /* lengths or starts of a part */
-    float *head_sums;       /* dslopes and dsinks of all heads */
+    float *list_sums;       /* dslopes and dsinks of all heads, and dfunction */
     struct lengths lengths; /* the execution's sequence lengths */
     struct tensor state_o;  /* forward: running output of the place's queries, f32 */
     bool begun[CHUNKS];     /* by chunk of queries: a part has written to their state or gradient */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/options.h"
-#include "mpi/functions.h"
 
 static bool layout_is_packed(const clattn_layout *layout)
 {
@@ -16,8 +15,8 @@ static const char *refusal_of(const clattn_problem *p, const int members)
         return "only forward and backward are distributed";
     if (p->page_size || p->k_cache != CLATTN_CACHE_PLAIN || p->v_cache != CLATTN_CACHE_PLAIN)
         return "caches that are paged, quantized or of another dtype are not distributed";
-    if (functions_refusal(p, members))
-        return functions_refusal(p, members);
+    if (p->whole_q)
+        return "a part of a larger attention is not distributed";
     if (p->block_q || p->mask_keys)
         return "block lists and mask_keys are not distributed";
     if (p->scores != CLATTN_SCORES_NONE)

@@ -49,8 +49,8 @@ clattn_dropout_place piece_dropout_place(const clattn_mpi_plan *plan, const stru
 
     if (whole->dropout <= 0.0f && !whole->score_function && !whole->mask_function)
         return (clattn_dropout_place){0};
-    return (clattn_dropout_place){.query = (cl_uint)part->q.first,
-                                  .key = (cl_uint)part->kv.first,
+    return (clattn_dropout_place){.query = (cl_uint)part->query,
+                                  .key = (cl_uint)part->key,
                                   .batch = (cl_uint)part->batch,
                                   .head = (cl_uint)plan->first_head,
                                   .heads = (cl_uint)plan->whole.heads};

@@ -4,7 +4,6 @@
 #ifndef MPI_PIECES_H
 #define MPI_PIECES_H
 
-#include "mpi/functions.h"
 #include "mpi/part_plan.h"
 #include "mpi/rows.h"
 
@@ -77,15 +76,14 @@ bool next_rows(const clattn_mpi_plan *plan, const struct lengths *lengths, const
     .slopes = own_heads(plan, (of)->slopes), .q_lengths.buffer = (ints).at[0],                     \
     .kv_lengths.buffer = (ints).at[1], .q_starts.buffer = (ints).at[2],                            \
     .kv_starts.buffer = (ints).at[3], .workspace = part_workspace(plan, made),                     \
-    .function_0 = function_operand(plan, (piece)->part, 0, (of)->function_0),                      \
-    .function_1 = function_operand(plan, (piece)->part, 1, (of)->function_1),                      \
-    .function_2 = function_operand(plan, (piece)->part, 2, (of)->function_2),                      \
-    .function_3 = function_operand(plan, (piece)->part, 3, (of)->function_3),                      \
-    .function_4 = function_operand(plan, (piece)->part, 4, (of)->function_4),                      \
-    .function_5 = function_operand(plan, (piece)->part, 5, (of)->function_5),                      \
+    .function_0 = (of)->function_0, .function_1 = (of)->function_1,                                \
+    .function_2 = (of)->function_2, .function_3 = (of)->function_3,                                \
+    .function_4 = (of)->function_4, .function_5 = (of)->function_5,                                \
     .function_values = (of)->function_values, .function_version = (of)->function_version,          \
     .dropout_seed = (of)->dropout_seed, .dropout_offset = (of)->dropout_offset,                    \
-    .dropout_place = piece_dropout_place(plan, (piece)->part)
+    .dropout_place = piece_dropout_place(plan, (piece)->part),                                     \
+    .whole_queries = (p).whole_q ? (cl_uint)(piece)->part->queries : 0,                            \
+    .whole_keys = (p).whole_q ? (cl_uint)(piece)->part->keys : 0
 
 /* Returns whether the piece is the first of its queries in this execution. Its result then needs
  * no merge with another. */

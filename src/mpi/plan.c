@@ -139,9 +139,10 @@ static void make_memory(clattn_mpi_plan *plan)
     plan->messages = calloc(16 * places, sizeof *plan->messages);
     plan->member_messages = calloc(4 * members, sizeof *plan->member_messages);
     plan->ints = calloc(batch + 1, sizeof *plan->ints);
-    plan->head_sums = calloc(2 * plan->whole.heads, sizeof *plan->head_sums);
+    plan->list_sums =
+        calloc(2 * plan->whole.heads + function_gradients(plan), sizeof *plan->list_sums);
     bool ok =
-        plan->parts && plan->messages && plan->member_messages && plan->ints && plan->head_sums;
+        plan->parts && plan->messages && plan->member_messages && plan->ints && plan->list_sums;
     cl_int **const lists[] = {plan->whole.q_lengths ? &lengths->q_lengths : NULL,
                               plan->whole.kv_lengths ? &lengths->kv_lengths : NULL,
                               plan->whole.total_q ? &lengths->q_starts : NULL,
@@ -303,7 +304,7 @@ void clattn_mpi_plan_release(clattn_mpi_plan *plan)
     free(plan->messages);
     free(plan->member_messages);
     free(plan->ints);
-    free(plan->head_sums);
+    free(plan->list_sums);
     free(plan->lengths.q_lengths);
     free(plan->lengths.kv_lengths);
     free(plan->lengths.q_starts);

@@ -71,13 +71,12 @@ void shards_forward(clattn_mpi_plan *plan, const struct forward_task *task)
     forward_end(plan, task);
 }
 
-void shards_backward(clattn_mpi_plan *plan, const struct backward_task *task, float *dslopes,
-                     float *dsinks)
+void shards_backward(clattn_mpi_plan *plan, const struct backward_task *task)
 {
     backward_begin(plan, task);
     if (plan->mode == CLATTN_MPI_ALL_GATHER)
         gather_backward(plan, task);
     else
         ring_backward(plan, task);
-    backward_end(plan, task, dslopes, dsinks);
+    backward_end(plan, task);
 }

@@ -9,9 +9,8 @@
 /* Computes in the plan's mode; collective in plan->ring. A rank that has failed still takes part in
  * all messages, so that no other rank waits for it. */
 void shards_forward(clattn_mpi_plan *plan, const struct forward_task *task);
-/* dslopes and dsinks: this rank's heads', summed over this rank's queries. */
-void shards_backward(clattn_mpi_plan *plan, const struct backward_task *task, float *dslopes,
-                     float *dsinks);
+/* Leaves sums over this rank's queries in plan->list_sums. */
+void shards_backward(clattn_mpi_plan *plan, const struct backward_task *task);
 
 void ring_forward(clattn_mpi_plan *plan, const struct forward_task *task);
 void ring_backward(clattn_mpi_plan *plan, const struct backward_task *task);

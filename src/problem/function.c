@@ -101,17 +101,19 @@ const struct ca_function_operand *ca_function_slot(const clattn_problem *p, size
 
 static size_t extent_of(const clattn_problem *p, const struct ca_function_extent *extent)
 {
+    const int part = p->whole_q != 0; /* whose operands are the whole's */
+
     switch (extent->letter) {
     case 'b':
-        return p->batch;
+        return part ? p->whole_batch : p->batch;
     case 'h':
-        return p->heads;
+        return part ? p->whole_heads : p->heads;
     case 'g':
-        return p->kv_heads;
+        return part ? p->whole_heads / (p->heads / p->kv_heads) : p->kv_heads;
     case 'q':
-        return p->seq_q;
+        return part ? p->whole_q : p->seq_q;
     case 'k':
-        return p->seq_kv;
+        return part ? p->whole_kv : p->seq_kv;
     default:
         return extent->number;
     }
@@ -196,10 +198,36 @@ int ca_function_asks_for(const clattn_function *f, int dimension)
     return strstr(f->compiled, dimension ? "head" : "batch") != NULL;
 }
 
+/* The rules of parts of a larger attention. */
+static clattn_status check_whole(const clattn_problem *p, char *reason, size_t reason_bytes)
+{
+    const size_t own[] = {p->batch, p->heads, p->seq_q, p->seq_kv};
+    const size_t whole[] = {p->whole_batch, p->whole_heads, p->whole_q, p->whole_kv};
+    int some = 0, fits = p->whole_heads % (p->heads / p->kv_heads) == 0;
+
+    for (size_t n = 0; n < sizeof own / sizeof *own; n++) {
+        some = some || whole[n];
+        fits = fits && whole[n] > 0 && whole[n] >= own[n] && whole[n] <= INT32_MAX;
+    }
+    if (some && !p->score_function && !p->mask_function)
+        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
+                              "whole_q is given, but there is no function that sees it");
+    if (some && !fits)
+        return ca_status_with(
+            CLATTN_INVALID_PROBLEM, reason, reason_bytes,
+            "whole_batch, whole_heads, whole_q and whole_kv are %zu, %zu, %zu and %zu, which this "
+            "problem is no part of",
+            whole[0], whole[1], whole[2], whole[3]);
+    return CLATTN_SUCCESS;
+}
+
 clattn_status ca_functions_check(const clattn_problem *p, char *reason, size_t reason_bytes)
 {
     const clattn_function *s = p->score_function, *m = p->mask_function;
+    const clattn_status status = check_whole(p, reason, reason_bytes);
 
+    if (status != CLATTN_SUCCESS)
+        return status;
     if (!s && !m)
         return check_gradients(p, reason, reason_bytes);
     if ((s && s->kind != CLATTN_SCORE_FUNCTION) || (m && m->kind != CLATTN_MASK_FUNCTION))

@@ -338,9 +338,9 @@ clattn_status ca_attention_check(const clattn_problem *p, char *reason, size_t b
         (status = check_options(p, reason, bytes)) != CLATTN_SUCCESS ||
         (status = check_blocks(p, reason, bytes)) != CLATTN_SUCCESS)
         return status;
-    if ((status = ca_functions_check(p, reason, bytes)) != CLATTN_SUCCESS)
+    if ((status = check_outputs(p, reason, bytes)) != CLATTN_SUCCESS)
         return status;
-    return check_outputs(p, reason, bytes);
+    return ca_functions_check(p, reason, bytes);
 }
 
 /* ---- members of other operations ------------------------------------------------------------- */

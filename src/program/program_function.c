@@ -96,13 +96,15 @@ static void put_operands(struct ca_writer *w, const char *kind, const clattn_fun
 
 /* Writes the initial values of a function's operands. The numbers are those of its first operand
  * and parameters. */
-static void put_initial_values(struct ca_writer *w, const char *macro, const clattn_function *f,
-                               size_t operand, size_t ints, size_t floats)
+static void put_initial_values(struct ca_writer *w, const clattn_problem *p, const char *macro,
+                               const clattn_function *f, size_t operand, size_t ints, size_t floats)
 {
-    ca_put(w,
-           "#define %s(args) {args->shape->batch, args->shape->heads, args->shape->kv_heads, "
-           "args->shape->longest_q, args->shape->longest_kv",
-           macro);
+    ca_put(w, "#define %s(args) {%s", macro,
+           p->whole_q ? "args->shape->whole_batch, args->shape->whole_heads, "
+                        "args->shape->whole_heads / args->shape->group, args->shape->whole_q, "
+                        "args->shape->whole_kv"
+                      : "args->shape->batch, args->shape->heads, args->shape->kv_heads, "
+                        "args->shape->longest_q, args->shape->longest_kv");
     for (size_t n = 0; n < f->num_operands; n++)
         ca_put(w, ", args->function_%zu", operand + n);
     for (size_t n = 0; n < f->num_parameters; n++)
@@ -197,7 +199,7 @@ static void put_functions(struct ca_writer *w, const clattn_problem *p)
         if (!f)
             continue;
         put_operands(w, kinds[n], f);
-        put_initial_values(w, macros[n], f, operand, ints, floats);
+        put_initial_values(w, p, macros[n], f, operand, ints, floats);
         put_source(w, kinds[n], f, p->dfunction);
         if (p->dfunction && n == CLATTN_SCORE_FUNCTION)
             put_loads(w, f);

@@ -73,6 +73,12 @@ static clattn_problem shrink(const clattn_problem *real, size_t n)
     if (p.mask_keys) /* the hidden key has a column */
         p.mask_keys = p.seq_kv - p.seq_kv / 3;
     ca_layout_spread(15, (size_t[]){p.batch, p.heads, p.seq_q, ca_mask_keys(&p)}, &p.mask_layout);
+    if (p.whole_q) { /* whose operands have steps of their own */
+        p.whole_batch = p.batch + 1;
+        p.whole_heads = p.heads + 2 * (p.heads / p.kv_heads);
+        p.whole_q = p.seq_q + 3;
+        p.whole_kv = p.seq_kv + 5;
+    }
     if (p.page_size) /* one page more than needed, for entries that must not be read */
         p.pages = p.batch * ca_table_pages(&p) + 1;
     if (p.total_q) /* the last sequence is shorter */

@@ -186,6 +186,22 @@ Test(function, refused_problems) {
     cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM &&
                   strstr(reason, "2^31 - 1"),
               "%s", reason);
+    p = fixture_problem("fwd f32 b1 h2 q3 k4 d8 score=t5 wholeb=1 wholeh=2 wholeq=3 wholek=4");
+    p.score_function = NULL;
+    cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM &&
+                  strstr(reason, "no function that sees it"),
+              "%s", reason);
+    p.score_function = score;
+    cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_SUCCESS, "%s", reason);
+    size_t *const whole[] = {&p.whole_batch, &p.whole_heads, &p.whole_q, &p.whole_kv};
+    for (size_t n = 0; n < sizeof whole / sizeof *whole; n++) {
+        const size_t before = *whole[n];
+        *whole[n] = n == 2 ? 0 : before - 1;
+        cr_expect(clattn_problem_check(&p, reason, sizeof reason) == CLATTN_INVALID_PROBLEM &&
+                      strstr(reason, "no part of"),
+                  "%zu: %s", n, reason);
+        *whole[n] = before;
+    }
 }
 
 /* Conditions of a problem for gradients of operands. */

@@ -54,6 +54,8 @@ static int same(const clattn_problem *a, const clattn_problem *b)
            x.v_cache == y.v_cache && a->mask_keys == b->mask_keys && a->page_size == b->page_size &&
            a->pages == b->pages && a->total_q == b->total_q && a->total_kv == b->total_kv &&
            a->topk == b->topk && a->topk_heads == b->topk_heads &&
+           a->whole_batch == b->whole_batch && a->whole_heads == b->whole_heads &&
+           a->whole_q == b->whole_q && a->whole_kv == b->whole_kv &&
            a->score_function == b->score_function && a->mask_function == b->mask_function;
 }
 
@@ -76,6 +78,7 @@ Test(problem_text, what_is_printed) {
         "bwd f16 b1 h3 q5 k7 d64 strict",
         "fwd bf16 b1 h3 q5 k7 d64 invariant lse strict",
         "fwd f16 b2 h8/2 q4 k4096 d128 mask=bqk klen lse maskkeys=4",
+        "fwd f32 b2 h4/2 q3 k5 d8 wholeb=3 wholeh=8 wholeq=9 wholek=7 score=t5",
         "fwd f32 b2 h3 q5 k7 d3 diagonal=17 window=*,0 bias=f32:0.0.0.0 mask=bhqk scores=weights",
     };
 

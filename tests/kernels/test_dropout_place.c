@@ -218,7 +218,7 @@ DeviceTest(dropout_place, refused)
                  {{.head = 3, .heads = 4}, "2 heads from head 3 on are not among 4"},
                  {{.head = 5, .heads = 4}, "2 heads from head 5 on are not among 4"},
                  {{.head = UINT32_MAX, .heads = 1}, "are not among 1"}};
-    const clattn_problem p = fixture_problem("fwd f32 h2 q2 k3 d4");
+    const clattn_problem p = fixture_problem("fwd f32 h2 q2 k3 d4 dropout=0.5");
     float x[2 * 3 * 4] = {0}, o[2 * 2 * 4];
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {

@@ -49,6 +49,9 @@ static const char *const cases[] = {
     "bf16 h4/2 q120 k120 d16 window=40,* alibi sinks",
     "f32 b2 h4/2 q90 k110 d16 causal=br klen score=t5 visible=dilated lse",
     "f32 q70 k90 d8 score=sam",
+    "f32 b3 h4/2 q60 k80 d8 causal=br qlen klen score=tests/mpi/rows.cl",
+    "f32 b3 h4/2 q80 k100 d8 causal=br totalq=150 totalkv=210 score=tests/mpi/rows.cl lse",
+    "f32 b4 h4/2 q80 k80 d16 causal=tl totalq=200 totalkv=200 score=t5 visible=dilated",
 };
 
 /* Options that need more than the order of rows, so that a ring may not join the chunks of a
@@ -132,6 +135,8 @@ static int open_whole(struct whole *whole, const char *text, const clattn_operat
         strcat(line, " dslopes");
     if (operation == CLATTN_BACKWARD && strstr(text, "sinks"))
         strcat(line, " dsinks");
+    if (operation == CLATTN_BACKWARD && strstr(text, "score="))
+        strcat(line, " dfunction");
     if (clattn_problem_parse(line, &whole->problem, reason, sizeof reason) != CLATTN_SUCCESS) {
         printf("%s: %s\n", line, reason);
         return 0;
@@ -202,7 +207,7 @@ static struct tensor_shape local_shape(const struct whole *whole, const struct l
 {
     clattn_problem p = local->problem;
 
-    if (id >= TENSOR_FUNCTION_0 && id <= TENSOR_FUNCTION_5)
+    if ((id >= TENSOR_FUNCTION_0 && id <= TENSOR_FUNCTION_5) || id == TENSOR_DFUNCTION)
         p = whole->problem;
     if (id == TENSOR_BIAS || id == TENSOR_MASK)
         p.seq_kv = whole->problem.seq_kv;

@@ -277,6 +277,12 @@ clattn_problem random_shape(struct rng *r, const struct problem_kind *kind)
     draw_sizes(r, kind, &p);
     if (p.page_size > 0) /* as many as there are entries, or fewer, or more */
         p.pages = 1 + rng_below(r, p.batch * (p.seq_kv / p.page_size + 1) + 2);
+    if (p.whole_q) {
+        p.whole_batch = p.batch + WHOLE_MORE;
+        p.whole_heads = (p.kv_heads + WHOLE_MORE) * (p.heads / p.kv_heads);
+        p.whole_q = p.seq_q + WHOLE_MORE;
+        p.whole_kv = p.seq_kv + WHOLE_MORE;
+    }
     p.total_q = p.total_q ? draw_total(r, p.batch, p.seq_q) : 0;
     p.total_kv = p.total_kv ? draw_total(r, p.batch, p.seq_kv) : 0;
     const size_t q[4] = {ca_query_batch(&p), p.heads, ca_query_rows(&p), p.dim_qk};

@@ -30,6 +30,9 @@ void random_block_sizes(struct rng *r, int large, clattn_problem *p);
 
 /* Draws sizes, layouts, diagonal and windows. The work is bounded, so that the double-precision
  * reference takes a fraction of a second. */
+/* Of a part of a larger attention the whole is so much larger. */
+enum { WHOLE_MORE = 7 };
+
 clattn_problem random_shape(struct rng *r, const struct problem_kind *kind);
 
 /* A problem of any kind, for tests that run nothing. */

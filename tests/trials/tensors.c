@@ -34,12 +34,16 @@ static clattn_status attend(const clattn_operation operation, const clattn_plan 
                                       .dropout_seed = tensors->dropout_seed,
                                       .dropout_offset = tensors->dropout_offset,
                                       .dropout_place = tensors->dropout_place,
+                                      .whole_queries = tensors->whole_queries,
+                                      .whole_keys = tensors->whole_keys,
                                       .function_values = tensors->function_values};
     clattn_backward_tensors backward = {.struct_size = sizeof backward,
                                         .workspace = tensors->workspace,
                                         .dropout_seed = tensors->dropout_seed,
                                         .dropout_offset = tensors->dropout_offset,
                                         .dropout_place = tensors->dropout_place,
+                                        .whole_queries = tensors->whole_queries,
+                                        .whole_keys = tensors->whole_keys,
                                         .function_values = tensors->function_values};
 
     for (int id = 0; id < NUM_TENSORS; id++) {
@@ -111,6 +115,8 @@ static clattn_host_forward_tensors tensor_host_forward(const struct tensor_view 
             .dropout_seed = view->dropout_seed,
         .dropout_offset = view->dropout_offset,
         .dropout_place = view->dropout_place,
+        .whole_queries = view->whole_queries,
+        .whole_keys = view->whole_keys,
         .function_values = view->function_values,
     };
 }
@@ -126,6 +132,8 @@ static clattn_host_backward_tensors tensor_host_backward(const struct tensor_vie
             .dropout_seed = view->dropout_seed,
         .dropout_offset = view->dropout_offset,
         .dropout_place = view->dropout_place,
+        .whole_queries = view->whole_queries,
+        .whole_keys = view->whole_keys,
         .function_values = view->function_values,
     };
 }

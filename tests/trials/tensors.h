@@ -13,6 +13,7 @@ struct tensor_arguments {
     uint64_t dropout_seed;
     uint32_t dropout_offset;
     clattn_dropout_place dropout_place;
+    uint32_t whole_queries, whole_keys;
     const clattn_function_values *function_values; /* NULL: those of the sources */
 };
 

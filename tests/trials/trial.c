@@ -103,6 +103,8 @@ static struct tensor_arguments send(struct fixture *f, const struct trial *t, bo
     struct tensor_arguments tensors = {.dropout_seed = sent.dropout_seed,
                                        .dropout_offset = sent.dropout_offset,
                                        .dropout_place = sent.dropout_place,
+                                       .whole_queries = sent.whole_queries,
+                                       .whole_keys = sent.whole_keys,
                                        .function_values = sent.function_values};
 
     for (int id = 0; id < NUM_TENSORS; id++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tensors of a trial in host memory. Nothing here needs a device or Criterion. */
+#include "tests/trials/random_problem.h"
 #include "tests/trials/trial.h"
 
 #include "tests/support/rng.h"
@@ -86,7 +87,9 @@ static uint32_t trial_dropout_offset(const struct trial *t)
 static clattn_dropout_place trial_dropout_place(const struct trial *t)
 {
     struct rng r = {t->seed + 3};
-    const uint32_t most = has_functions(&t->problem) ? 63 : UINT32_MAX;
+    const uint32_t most = t->problem.whole_q           ? WHOLE_MORE
+                          : has_functions(&t->problem) ? 63
+                                                       : UINT32_MAX;
 
     if (rng_one_in(&r, 2))
         return (clattn_dropout_place){.heads = 0};
@@ -103,6 +106,8 @@ struct tensor_view trial_sent(const struct trial *t)
     struct tensor_view view = {.dropout_seed = trial_dropout_seed(t),
                                .dropout_offset = trial_dropout_offset(t),
                                .dropout_place = trial_dropout_place(t),
+                               .whole_queries = (uint32_t)(t->problem.whole_q + 1) / 2,
+                               .whole_keys = (uint32_t)(t->problem.whole_kv + 1) / 2,
                                .function_values = t->valued ? &t->values : NULL};
 
     for (int id = 0; id < NUM_TENSORS; id++) {

@@ -1,12 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/partition/parts.h"
 
+#include <clattn/function.h>
+#include <string.h>
+
 /* Returns whether masking depends on the positions of queries and keys; else the diagonal is 0 for
  * all parts. */
 static bool depends_on_places(const clattn_problem *whole)
 {
     return whole->causal || whole->alibi || whole->window_left != CLATTN_UNLIMITED ||
            whole->window_right != CLATTN_UNLIMITED;
+}
+
+/* Returns whether functions may tell sequences of other lengths: their sources have the word. */
+static bool depends_on_lengths(const clattn_problem *whole)
+{
+    const clattn_function *functions[] = {whole->score_function, whole->mask_function};
+    bool depends = false;
+
+    for (size_t n = 0; n < sizeof functions / sizeof *functions; n++)
+        if (functions[n])
+            depends = depends || strstr(clattn_function_source(functions[n]), "queries") ||
+                      strstr(clattn_function_source(functions[n]), "keys");
+    return depends;
 }
 
 static size_t at_most(const size_t x, const size_t limit)
@@ -83,12 +99,13 @@ static bool part_of(const clattn_problem *whole, const struct lengths *lengths, 
         part->kv = used_kv;
     if (used_q.count == 0 || used_kv.count == 0)
         return false;
+    part->query = part->q.first - queries.first;
+    part->key = part->kv.first - keys.first;
+    part->queries = queries.count;
+    part->keys = keys.count;
     if (!depends_on_places(whole))
         return true;
-    /* The first query and key of the part, counted in the sequence. */
-    const int64_t i0 = (int64_t)(part->q.first - queries.first);
-    const int64_t j0 = (int64_t)(part->kv.first - keys.first);
-    part->diagonal = diagonal_of(whole, queries, keys) + i0 - j0;
+    part->diagonal = diagonal_of(whole, queries, keys) + (int64_t)part->query - (int64_t)part->key;
 
     const int64_t last_i = (int64_t)(span_end(used_q) - part->q.first) - 1;
     const int64_t last_j = (int64_t)(span_end(used_kv) - part->kv.first) - 1;
@@ -110,15 +127,18 @@ static size_t packed_together(const clattn_problem *whole, const struct lengths 
                               const struct span q, const struct span kv, struct part *parts,
                               const size_t count)
 {
+    const bool functions = whole->score_function || whole->mask_function;
+
     if (count < 2 || !whole->total_q || !whole->total_kv || lengths->q_lengths ||
-        lengths->kv_lengths)
+        lengths->kv_lengths || depends_on_lengths(whole))
         return count;
     for (size_t b = 0; b < whole->batch; b++) {
         const struct span queries = sequence_queries(whole, lengths, b);
         const struct span keys = sequence_keys(whole, lengths, b);
         struct part part;
         (void)part_of(whole, lengths, b, q, kv, &part);
-        if (part.q.count > 0 && part.kv.count > 0 && part.diagonal != parts[0].diagonal)
+        if (part.q.count > 0 && part.kv.count > 0 &&
+            (part.diagonal != parts[0].diagonal || (functions && (part.query || part.key))))
             return count;
         /* Starts that decrease, leave rows out or have too long a sequence. */
         if (lengths->q_starts[b] != (cl_int)queries.first ||
@@ -140,6 +160,7 @@ size_t parts_of(const clattn_problem *whole, const struct lengths *lengths, cons
                 const struct span kv, struct part *parts)
 {
     const bool packed = whole->total_q || whole->total_kv;
+    const bool by_lengths = depends_on_lengths(whole);
     size_t count = 0;
 
     if (q.count == 0 || kv.count == 0)
@@ -149,7 +170,10 @@ size_t parts_of(const clattn_problem *whole, const struct lengths *lengths, cons
         if (!part_of(whole, lengths, b, q, kv, &part))
             continue;
         struct part *last = count ? &parts[count - 1] : NULL;
-        if (!packed && last && last->batch + last->batches == b && last->diagonal == part.diagonal)
+        const bool alike =
+            last && last->diagonal == part.diagonal &&
+            (!by_lengths || (last->queries == part.queries && last->keys == part.keys));
+        if (!packed && alike && last->batch + last->batches == b)
             last->batches++;
         else
             parts[count++] = part;
@@ -266,6 +290,12 @@ clattn_problem part_shape(const clattn_problem *whole, const size_t heads, const
     p.diagonal = depends_on_places(whole) ? CLATTN_OFFSET : CLATTN_TOP_LEFT;
     p.diagonal_offset = p.diagonal == CLATTN_OFFSET ? part->diagonal : 0;
     p.sinks = p.dsinks = 0; /* these count once, at the end */
+    if (whole->score_function || whole->mask_function) {
+        p.whole_batch = whole->batch;
+        p.whole_heads = whole->heads;
+        p.whole_q = whole->seq_q;
+        p.whole_kv = whole->seq_kv;
+    }
     return p;
 }
 

@@ -18,6 +18,9 @@ struct part {
     struct span q, kv;     /* Rows in the tensors of the whole problem. */
     int64_t diagonal;      /* The diagonal of the part's own problem. */
     bool packed;           /* The part has several sequences, each with rows in both ranges. */
+    size_t query, key;     /* Its first ones, counted in the sequence. */
+    size_t queries,
+        keys; /* Those in use in the sequence; of several sequences, as functions may see them. */
 };
 
 /* Rows in use of sequence b: queries or keys of the whole's tensors. Unpacked: from 0 on. */
