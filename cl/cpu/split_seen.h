@@ -1,15 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tiles of keys that split_cpu visits. It skips tiles that block lists, or else a mask or bias,
- * hide from all rows of a block. The pairs of a mask or a bias are read just before the tile,
+/* The tiles of keys that split_cpu visits. It skips tiles that block lists, or else a mask, a bias or a mask function,
+ * hide from all rows of a block. The pairs of a mask or a bias are read, and the function is called, just before the tile,
  * up to the first visible one. Needs BLOCK_N, split_rows.h, key_lanes.h. */
 #pragma once
 #include "cpu/split_rows.h"
 #include "score/blocks.h"
 
-#define MARKS_TILES (!HAS_BLOCKS && (HAS_MASK || HAS_BIAS))
+#define MARKS_TILES (!HAS_BLOCKS && (HAS_MASK || HAS_BIAS || HAS_MASK_FUNCTION))
 #define SKIPS_TILES (HAS_BLOCKS || MARKS_TILES)
 
-/* Returns whether mask and bias leave one of count keys from key j on visible to row r. A mask with
+/* Returns whether the mask function leaves one of count keys from key j on visible to row r. */
+INLINE bool may_see_by_function(const struct arguments *args, const struct row_block *block,
+                                const int r, const long j, const int count)
+{
+    const struct mask_function_operands o = mask_operands(args);
+    const struct function_pair first =
+        function_pair_within(args, block->e, block->b, block->head[r], block->query[r], j);
+    int sees = !HAS_MASK_FUNCTION;
+
+    for (int n = 0; n < count && !sees; n += SIMD_WIDTH) {
+        EACH_LANE
+        for (int c = 0; c < SIMD_WIDTH; c++)
+            sees |= mask_function(function_pair_after(first, 0, min(n + c, count - 1)), o);
+    }
+    return sees;
+}
+
+/* Returns whether mask, bias and mask function leave one of count keys from key j on visible to row r. A mask with
  * fewer columns than keys must cover all of these. */
 INLINE bool may_see(const struct arguments *args, const struct row_block *block, const int r,
                     const long j, const int count)
@@ -28,23 +45,26 @@ INLINE bool may_see(const struct arguments *args, const struct row_block *block,
         sees = p[n * args->shape->mask_stride[3]] != 0;
     for (int n = 0; n < count && sees && !finds; n++)
         finds = load1_of(BIAS_DTYPE, biases, n * args->shape->bias_stride[3]) != -INFINITY;
-    return sees && finds;
+    return sees && finds && may_see_by_function(args, block, r, j, count);
 }
 
-/* Returns whether rows r - 1 and r have the same mask and bias. */
+/* Returns whether rows r - 1 and r have the same mask and bias, and one answer of the mask function. */
 INLINE bool looks_alike(const struct arguments *args, const struct row_block *block, const int r)
 {
     const long heads = block->head[r] - block->head[r - 1];
     const long queries = block->query[r] - block->query[r - 1];
 
+    if (HAS_MASK_FUNCTION && (MASK_FUNCTION_OF_HEADS || queries != 0))
+        return false;
     return heads * args->shape->mask_stride[1] + queries * args->shape->mask_stride[2] == 0 &&
            heads * args->shape->bias_stride[1] + queries * args->shape->bias_stride[2] == 0;
 }
 
-/* Returns whether all heads have the same mask and bias. */
+/* Returns whether all heads have the same mask, bias and answers of the mask function. */
 INLINE bool shares_pairs(const struct arguments *args)
 {
-    return args->shape->mask_stride[1] == 0 && args->shape->bias_stride[1] == 0;
+    return (args->shape->mask_stride[1] | args->shape->bias_stride[1] | MASK_FUNCTION_OF_HEADS) ==
+           0;
 }
 
 /* Returns whether a key of [j, end) is visible to a row. */
@@ -77,7 +97,7 @@ INLINE long next_seen_tile(const struct arguments *args, const struct row_block 
 }
 
 /* Like next_seen_tile(), for rows of several kv heads: a tile counts if one head sees it. If all
- * heads share mask and bias, only the first head is tested. */
+ * heads share them, only the first head is tested. */
 INLINE long next_tile_of_heads(const struct arguments *args, const struct row_block *blocks,
                                const int heads, const long begin, const long j, const long end)
 {

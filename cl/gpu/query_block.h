@@ -86,10 +86,12 @@ INLINE long next_listed_tile(const struct query_block block, const long j0)
                              block.end, BLOCK_N);
 }
 
-/* Returns the mark of the tile from key j0 on. */
+/* Returns the mark of the tile from key j0 on. With pages it may begin within one that has a mark, and end in the next. */
 INLINE int mark_at(const struct query_block block, const long j0)
 {
-    return block.marks ? block.marks[j0 / BLOCK_N] : 0;
+    const long last = PAGE_SIZE ? (min(j0 + BLOCK_N, block.end) - 1) / BLOCK_N : j0 / BLOCK_N;
+
+    return block.marks ? block.marks[j0 / BLOCK_N] & block.marks[last] : 0;
 }
 
 /* Returns whether some pair of the tile may be masked, but for windows and lengths. */

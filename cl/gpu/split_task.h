@@ -87,8 +87,8 @@ INLINE struct task find_range_task(const struct arguments *args)
 
 /* ---- tiles of keys that some row sees -------------------------------------------------------- */
 
-/* Tiles that block lists, or else a mask and a bias, hide from all rows are skipped. Block lists
- * have bits of columns. For masks and biases, each range keeps at most SEEN_WORDS words of bits in
+/* Tiles that block lists, or else a mask, a bias and a mask function, hide from all rows are skipped. Block lists
+ * have bits of columns. For the others, each range keeps at most SEEN_WORDS words of bits in
  * local memory; each bit stands for enough tiles to cover the range. */
 #define SKIPS_TILES (HAS_BLOCKS || MARKS_TILES)
 

@@ -8,7 +8,7 @@
  * Kernels say MARK_M and MARK_N, queries and keys of what has a mark, and marks_begin(args), where marks begin in the
  * workspace, in floats. */
 #pragma once
-#include "common/common.h"
+#include "common/sequence.h"
 #include "score/function.h"
 
 #ifdef PARAMETERS_mark_pairs
@@ -36,6 +36,8 @@ INLINE long mark_maps(const struct arguments *args, const int dimension)
     if (HAS_MASK_FUNCTION)
         own = own || (dimension ? MASK_FUNCTION_OF_HEADS
                                 : MASK_FUNCTION_OF_BATCHES || HAS_Q_LENGTHS || HAS_KV_LENGTHS);
+    if (HAS_TOTAL_Q || HAS_TOTAL_KV) /* sequences of other lengths */
+        own = own || dimension == 0;
     return !own ? 1 : dimension ? args->shape->heads : args->shape->batch;
 }
 
@@ -49,14 +51,14 @@ INLINE bool are_marked(const struct arguments *args)
     pairs = HAS_MASK_FUNCTION ||
             (pairs && (args->shape->heads * args->shape->batch >=
                            MARK_SHARERS * mark_maps(args, 0) * mark_maps(args, 1) ||
-                       args->shape->seq_q * args->shape->seq_kv <= FEW_MARKED_PAIRS));
-    return pairs && args->shape->seq_q >= LEAST_MARKED_QUERIES &&
-           args->shape->seq_kv >= LEAST_MARKED_KEYS;
+                       longest_q(args) * longest_kv(args) <= FEW_MARKED_PAIRS));
+    return pairs && longest_q(args) >= LEAST_MARKED_QUERIES &&
+           longest_kv(args) >= LEAST_MARKED_KEYS;
 }
 
 INLINE long marked_tiles(const struct arguments *args)
 {
-    return (args->shape->seq_kv + MARK_N - 1) / MARK_N;
+    return (longest_kv(args) + MARK_N - 1) / MARK_N;
 }
 
 /* The first mark of the block that query i is in. */
@@ -65,7 +67,7 @@ INLINE long marks_of_block(const struct arguments *args, const long b, const lon
     const long heads = mark_maps(args, 1);
     const long map = (mark_maps(args, 0) > 1 ? b * heads : 0) + (heads > 1 ? h : 0);
 
-    return (map * ((args->shape->seq_q + MARK_M - 1) / MARK_M) + i / MARK_M) * marked_tiles(args);
+    return (map * ((longest_q(args) + MARK_M - 1) / MARK_M) + i / MARK_M) * marked_tiles(args);
 }
 
 /* The begin of all marks; null if none are made. */
@@ -200,16 +202,17 @@ INLINE int mark_of_rows(const struct arguments *args, const long b, const long h
 /* The global range is (blocks of queries, heads, batches). */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void mark_pairs(PARAMETERS_mark_pairs)
 {
-    const struct arguments arguments = ARGUMENTS_mark_pairs, *const args = &arguments;
+    struct arguments arguments = ARGUMENTS_mark_pairs;
+    ENTER_SEQUENCE(args, &arguments, get_global_id(2));
     const long i = get_global_id(0) * MARK_M, h = get_global_id(1), b = get_global_id(2);
-    const int rows = (int)min(args->shape->seq_q - i, (long)MARK_M);
+    const int rows = (int)clamp(args->shape->seq_q - i, 0L, (long)MARK_M);
     __global uchar *marks =
         (__global uchar *)(args->workspace + marks_begin(args)) + marks_of_block(args, b, h, i);
 
     for (long tile = 0; tile < marked_tiles(args); tile++) {
         const long j = tile * MARK_N;
         marks[tile] = (uchar)mark_of_rows(args, b, h, i, j, rows,
-                                          (int)min(args->shape->seq_kv - j, (long)MARK_N));
+                                          (int)clamp(args->shape->seq_kv - j, 0L, (long)MARK_N));
     }
 }
 #else
@@ -217,12 +220,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void mark_pairs(PARAMETE
  * takes a row of the tile. */
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void mark_pairs(PARAMETERS_mark_pairs)
 {
-    const struct arguments arguments = ARGUMENTS_mark_pairs, *const args = &arguments;
+    struct arguments arguments = ARGUMENTS_mark_pairs;
+    ENTER_SEQUENCE(args, &arguments, get_group_id(2));
     __local int not_of_all; /* the bits that some row's mark lacks */
     const long tiles = marked_tiles(args), tile = get_group_id(0) % tiles, j = tile * MARK_N;
     const long i = get_group_id(0) / tiles * MARK_M, h = get_group_id(1), b = get_group_id(2);
-    const int rows = (int)min(args->shape->seq_q - i, (long)MARK_M);
-    const int keys = (int)min(args->shape->seq_kv - j, (long)MARK_N);
+    const int rows = (int)clamp(args->shape->seq_q - i, 0L, (long)MARK_M);
+    const int keys = (int)clamp(args->shape->seq_kv - j, 0L, (long)MARK_N);
     int mark = MARK_EMPTY | MARK_FULL;
 
     if (get_local_id(0) == 0)

@@ -14,16 +14,18 @@ static size_t maps(const struct ca_problem *p, int dimension)
         return dimension ? p->normal.heads : p->normal.batch;
     if (p->normal.mask_function && dimension == 0 && (p->normal.q_lengths || p->normal.kv_lengths))
         return p->normal.batch;
+    if (dimension == 0 &&
+        (p->normal.total_q || p->normal.total_kv)) /* sequences of other lengths */
+        return p->normal.batch;
     return !own ? 1 : dimension ? p->normal.heads : p->normal.batch;
 }
 
 /* Is true for all sizes and broadcasts, since a program serves all of them. In these problems tiles
- * begin at multiples of their length. */
+ * begin at multiples of their length, but with pages. */
 int ca_has_pair_marks(const struct ca_problem *p)
 {
     return (p->normal.mask || p->normal.bias || p->normal.mask_function) && !p->normal.block_q &&
-           !p->normal.page_size && !p->normal.mask_keys && !p->normal.total_q &&
-           !p->normal.total_kv && p->normal.window_left == CLATTN_UNLIMITED;
+           !p->normal.mask_keys && p->normal.window_left == CLATTN_UNLIMITED;
 }
 
 /* The rule is that of cl/score/mark_pairs.h. */

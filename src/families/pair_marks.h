@@ -24,7 +24,7 @@ struct ca_ndrange ca_pair_marks_group_ndrange(const struct ca_problem *p, size_t
     {                                                                                              \
         "mark_pairs",                                                                              \
             CA_BIT(CA_BIAS) | CA_BIT(CA_MASK) | CA_FUNCTION_BITS | CA_BIT(CA_Q_LENGTHS) |          \
-                CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_WORKSPACE) | CA_OF_MARKS,                        \
+                CA_BIT(CA_KV_LENGTHS) | CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_OF_MARKS,            \
             ndrange                                                                                \
     }
 

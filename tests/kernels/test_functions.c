@@ -47,6 +47,7 @@ static struct problem_kind draw_kind(struct rng *r, const struct ca_family *fami
     kind.base.dfunction =
         kind.base.operation == CLATTN_BACKWARD && kind.base.score_function && !rng_one_in(r, 3);
     random_functions(r, &kind.base);
+    kind.base.whole_q = rng_one_in(r, 3);
     return kind;
 }
 
@@ -76,6 +77,27 @@ ParameterizedTest(size_t *number, functions, family) {
         cr_assert(passed > 0, "%s took no problem", family->full_name);
     }
     fixture_close(&f);
+}
+
+/* Sequences of unlike lengths, and tiles that begin anywhere, where tiles are marked. */
+DeviceTest(functions, marked_sequences_and_pages)
+{
+    static const char near[] = "bool visible(pair p, operands o)\n"
+                               "{ return p.key <= p.query + 90 && p.query + 90 - p.key < 56; }\n";
+    static const char *const problems[] = {
+        "fwd f32 b3 h2 q150 k300 d8 totalq=300 totalkv=500",
+        "fwd f32 b2 h2 q150 k300 d8 page=7 pages=90",
+    };
+    static const char *const families[] = {"fused_cpu UNIT=vector", "fused_gpu UNIT=item"};
+
+    for (size_t n = 0; n < 4; n++) {
+        struct trial t = {.problem = fixture_problem(problems[n / 2]),
+                          .family = families[n % 2],
+                          .seed = run_seed() + n};
+        cr_assert(clattn_function_create("near", near, &t.problem.mask_function, NULL, 0) ==
+                  CLATTN_SUCCESS);
+        trial_pass(f, &t);
+    }
 }
 
 /* ---- gradients of operands ------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Marks of a mask's tiles, or of a mask function that reads the mask: the bits that come out without them. Forward makes none
  * of the copies of a mask that heads have; backward none where a window could hide keys, here of more keys than there are. The sweep draws masks and biases with tiles that nobody sees with every other option. */
+#include "families/pair_marks.h"
+#include "problem/problem.h"
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
 #include "tests/support/unoptimised.h"
@@ -216,4 +218,27 @@ ParameterizedTest(size_t *family, marks, shared_pairs_have_the_bits_of_copies) {
                   "%s: a row that sees nothing", cases[n].text);
     }
     fixture_close(&f);
+}
+
+/* Problems in whose first pass tiles are marked, of those with a mask function. */
+Test(marks, of_which_problems) {
+    static const struct {
+        const char *text;
+        int marked;
+    } problems[] = {
+        {"fwd f32 h2 q32 k128 d8 visible=dilated", 1},
+        {"fwd f32 b2 h2 q32 k128 d8 visible=documents totalq=40 totalkv=140", 1},
+        {"bwd f32 b2 h2 q32 k128 d8 visible=dilated totalq=40 totalkv=140", 1},
+        {"fwd f32 b2 h2 q32 k128 d8 visible=dilated page=16 pages=20 klen", 1},
+        {"fwd f32 h2 q31 k128 d8 visible=dilated", 0},
+        {"fwd f32 h2 q32 k127 d8 visible=dilated", 0},
+        {"fwd f32 h2 q32 k128 d8 visible=dilated window=9,*", 0},
+        {"fwd f32 h2 q32 k128 d8 visible=dilated mask=qk maskkeys=40", 0},
+    };
+
+    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
+        const clattn_problem p = fixture_problem(problems[n].text);
+        const struct ca_problem own = ca_problem_own(&p);
+        cr_expect(ca_marks_pairs(&own) == problems[n].marked, "%s", problems[n].text);
+    }
 }

@@ -212,7 +212,7 @@ INLINE struct key_range shown_keys(const struct arguments *args, const struct qu
     const __global uchar *upper = lower + (block.queries > MARK_M ? marked_tiles(args) : 0);
     while (shown.begin < shown.end &&
            lower[shown.begin / MARK_N] & upper[shown.begin / MARK_N] & MARK_EMPTY)
-        shown.begin += MARK_N;
+        shown.begin = (shown.begin / MARK_N + 1) * MARK_N;
     while (shown.begin < shown.end &&
            lower[(shown.end - 1) / MARK_N] & upper[(shown.end - 1) / MARK_N] & MARK_EMPTY)
         shown.end = (shown.end - 1) / MARK_N * MARK_N;

@@ -4,8 +4,8 @@
 #define CLATTN_SPLIT_GPU_SIZES_H
 #include "families/sizes.h"
 
-/* Bits in local memory mark tiles of keys that a mask and a bias hide from all rows. */
-#define MARKS_TILES (!HAS_BLOCKS && (HAS_MASK || HAS_BIAS))
+/* Bits in local memory mark tiles of keys that a mask, a bias and a mask function hide from all rows. */
+#define MARKS_TILES (!HAS_BLOCKS && (HAS_MASK || HAS_BIAS || HAS_MASK_FUNCTION))
 #define SEEN_WORDS (MARKS_TILES ? 32 : 1)
 
 /* The combine kernel has a maximum, a sum and a factor of each range, and a sum for each of
