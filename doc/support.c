@@ -55,10 +55,11 @@ static const char *const backward_options[] = {
     "layout=bshd",
 };
 /* What an option of options.def needs beside it. */
-static const char *const needs[][2] = {{"symmetric", "alibi"},    {"keysums", "lse"},
-                                       {"topkheads", "topk=64"},  {"dbias", "bias=f32:qk"},
-                                       {"dslopes", "alibi"},      {"dsinks", "sinks"},
-                                       {"dfunction", "score=t5"}, {NULL, NULL}};
+static const char *const needs[][2] = {{"symmetric", "alibi"},     {"keysums", "lse"},
+                                       {"topkheads", "topk=64"},   {"dbias", "bias=f32:qk"},
+                                       {"dslopes", "alibi"},       {"dsinks", "sinks"},
+                                       {"dfunction", "score=t5"},  {"kscales", "kcache=e4m3"},
+                                       {"vscales", "vcache=e4m3"}, {NULL, NULL}};
 /* Columns of a table: families, whose units have a column each, of CPUs or of GPUs. */
 static const struct table {
     clattn_operation operation;

@@ -46,16 +46,23 @@ struct denominator {
     size_t visible;
 };
 
-/* Key j of k or v; zeros for one that is in no page. */
+/* Key j of k or v, times its scale; zeros for one that is in no page. */
 static void load_key(const struct reference *r, enum tensor_id id, const struct query *query,
                      size_t j, double *values)
 {
+    const enum tensor_id scales = id == TENSOR_K ? TENSOR_K_SCALES : TENSOR_V_SCALES;
+    const struct tensor_shape *shape = &r->shape[scales];
+    const size_t dim = r->shape[id].size[3];
     size_t block, row;
 
-    if (tensor_locate_key(r->problem, r->view, query->b, j, &block, &row))
-        tensor_load_row(&r->shape[id], r->view->at[id], block, query->kv_head, row, values);
-    else
-        memset(values, 0, r->shape[id].size[3] * sizeof *values);
+    if (!tensor_locate_key(r->problem, r->view, query->b, j, &block, &row)) {
+        memset(values, 0, dim * sizeof *values);
+        return;
+    }
+    tensor_load_row(&r->shape[id], r->view->at[id], block, query->kv_head, row, values);
+    for (size_t d = 0; shape->present && d < dim; d++)
+        values[d] *= tensor_load(shape, r->view->at[scales],
+                                 tensor_index(shape, block, query->kv_head, row, 0));
 }
 
 /* Finds the row's visible keys, and the scores that are wanted before the softmax. */

@@ -190,6 +190,18 @@ static void set_cached(struct tensor_shape *s, const clattn_problem *p, size_t d
     set_layout(s, layout, true);
 }
 
+/* A scale for each row of a cache, or fewer. */
+static void set_scales(struct tensor_shape *s, const clattn_problem *p, const clattn_layout *layout)
+{
+    if (p->page_size > 0)
+        set_sizes(s, p->pages, p->kv_heads, p->page_size, 1);
+    else if (p->total_kv > 0)
+        set_sizes(s, 1, p->kv_heads, p->total_kv, 1);
+    else
+        set_sizes(s, p->batch, p->kv_heads, p->seq_kv, 1);
+    set_layout(s, layout, false);
+}
+
 /* Where the bias broadcasts, even over nothing, its gradient has one element. */
 static void set_bias(struct tensor_shape *s, const clattn_problem *p, bool is_gradient)
 {

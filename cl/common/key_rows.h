@@ -39,6 +39,36 @@ INLINE long key_row(const struct arguments *args, const long b, const long j, co
 
 #define KEY_ROW(b, j, stride) key_row(args, b, j, (stride)[0], (stride)[2])
 
+/* The scales of a kv head's keys or values from key j on; `has` is a constant. A key in no page has none. */
+struct row_scales {
+    const struct arguments *args;
+    const __global float *first;
+    const long *stride;
+    long b, j;
+    bool has;
+};
+
+INLINE struct row_scales row_scales_of(const struct arguments *args, const bool has,
+                                       const __global float *all, const long *stride, const long b,
+                                       const long kv_head, const long j)
+{
+    const struct row_scales scales = {
+        args, all + head_offset(stride, CACHE_BATCH(b), kv_head), stride, b, j, has};
+
+    return scales;
+}
+
+#define K_SCALES_FROM(b, kv_head, j)                                                               \
+    row_scales_of(args, HAS_K_SCALES, args->k_scales, args->shape->k_scales_stride, b, kv_head, j)
+#define V_SCALES_FROM(b, kv_head, j)                                                               \
+    row_scales_of(args, HAS_V_SCALES, args->v_scales, args->shape->v_scales_stride, b, kv_head, j)
+
+/* The scale of the n-th key; 1 without scales. */
+INLINE float scale_of_row(const struct row_scales s, const long n)
+{
+    return s.has ? s.first[key_row(s.args, s.b, s.j + n, s.stride[0], s.stride[2])] : 1.0f;
+}
+
 /* Returns whether key j of batch b, below seq_kv, is in a page. */
 #define HAS_ROW(b, j) (!PAGE_SIZE || page_of(args, b, j) >= 0)
 

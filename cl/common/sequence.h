@@ -80,6 +80,8 @@ INLINE const struct arguments *enter_sequence(struct arguments *args, struct att
                      &shape->seq_kv);
         args->k = k_place(args->k, first * shape->k_stride[2]);
         args->v = v_place(args->v, first * shape->v_stride[2]);
+        args->k_scales += first * shape->k_scales_stride[2];
+        args->v_scales += first * shape->v_scales_stride[2];
 #if IS_BACKWARD
         args->dk += first * shape->dk_stride[2];
         args->dv += first * shape->dv_stride[2];

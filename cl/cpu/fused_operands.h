@@ -58,10 +58,10 @@ INLINE float value_of(source v, const int n, const int d, const long v_row, cons
 #endif
 
 #if STAGED
-/* Stages keys and values j .. j + count - 1 of a batch. */
-INLINE void stage_tile(const struct arguments *args, const long b, const long j, const int count,
-                       const __global k_storage *k, const __global v_storage *v, operand *k_staged,
-                       operand *v_staged)
+/* Stages keys and values j .. j + count - 1 of a batch and kv head, whose rows begin at k and v. */
+INLINE void stage_tile(const struct arguments *args, const long b, const long kv_head, const long j,
+                       const int count, const __global k_storage *k, const __global v_storage *v,
+                       operand *k_staged, operand *v_staged)
 {
     const long *k_stride = args->shape->k_stride, *v_stride = args->shape->v_stride;
 
@@ -80,8 +80,10 @@ INLINE void stage_tile(const struct arguments *args, const long b, const long j,
                           n + 1 < count ? v + KEY_ROW(b, j + n + 1, v_stride) : 0, v_step(args));
 #else
     for (int n = 0; n < count; n++) {
-        stage_key(k_staged + n * DIM_QK, k_place(k, KEY_ROW(b, j + n, k_stride)), k_step(args));
-        stage_value(v_staged + n * DIM_V, v_place(v, KEY_ROW(b, j + n, v_stride)), v_step(args));
+        stage_key(k_staged + n * DIM_QK, k_place(k, KEY_ROW(b, j + n, k_stride)), k_step(args),
+                  scale_of_row(K_SCALES_FROM(b, kv_head, j), n));
+        stage_value(v_staged + n * DIM_V, v_place(v, KEY_ROW(b, j + n, v_stride)), v_step(args),
+                    scale_of_row(V_SCALES_FROM(b, kv_head, j), n));
     }
 #endif
 }

@@ -32,7 +32,9 @@ INLINE lanes scaled_lanes(const int cache, const lanes numbers, const float scal
 }
 
 #if STAGED
-INLINE void stage_quantized(const int cache, float *to, const __global uchar *row, const int dim)
+/* row_scale: of all values of the row, where row_scaled (constant). */
+INLINE void stage_quantized(const int cache, float *to, const __global uchar *row, const int dim,
+                            const bool row_scaled, const float row_scale)
 {
     for (int d = 0; d < dim; d += BLOCK_VALUES) {
         const __global uchar *block = row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
@@ -40,25 +42,26 @@ INLINE void stage_quantized(const int cache, float *to, const __global uchar *ro
         UNROLL
         for (int c = 0; c < BLOCK_VALUES; c += SIMD_WIDTH) {
             const lanes x = scaled_lanes(cache, quantized_lanes(cache, row, d + c), scale, offset);
-            VECTOR(vstore)(x, 0, to + d + c);
+            VECTOR(vstore)(row_scaled ? x * row_scale : x, 0, to + d + c);
         }
     }
 }
 
-/* Loads a row of k or v as f32. */
-INLINE void stage_key(float *to, const __global k_storage *row, const long step)
+/* Loads a row of k or v as f32, with its scale. */
+INLINE void stage_key(float *to, const __global k_storage *row, const long step, const float scale)
 {
 #if K_CACHE
-    stage_quantized(K_CACHE, to, row, DIM_QK);
+    stage_quantized(K_CACHE, to, row, DIM_QK, HAS_K_SCALES, scale);
 #else
     stage_key_row(to, row, step, DIM_QK);
 #endif
 }
 
-INLINE void stage_value(float *to, const __global v_storage *row, const long step)
+INLINE void stage_value(float *to, const __global v_storage *row, const long step,
+                        const float scale)
 {
 #if V_CACHE
-    stage_quantized(V_CACHE, to, row, DIM_V);
+    stage_quantized(V_CACHE, to, row, DIM_V, HAS_V_SCALES, scale);
 #else
     stage_value_row(to, row, step, DIM_V);
 #endif

@@ -4,7 +4,9 @@
 #pragma once
 #include "cpu/simd_storage.h"
 #include "cpu/prefetch.h"
+#include "common/key_rows.h"
 #include "cpu/quantized_simd.h"
+#include "cpu/split_rows.h"
 
 /* Bytes of a row's columns, which start and end with a format block. */
 #define BYTES(cache, type, columns)                                                                \
@@ -172,9 +174,11 @@ INLINE lanes value_columns(const struct arguments *args, const struct key_range 
                            const int c)
 {
 #if V_CACHE
-    return columns_of_numbers(V_CACHE, DIM_V,
-                              quantized_lanes(V_CACHE, V_ROW(keys, n), c * SIMD_WIDTH),
-                              keys.v_scales, n, c);
+    const lanes numbers = quantized_lanes(V_CACHE, V_ROW(keys, n), c * SIMD_WIDTH);
+
+    if (HAS_V_SCALES)
+        return numbers * keys.v_scales[n];
+    return columns_of_numbers(V_CACHE, DIM_V, numbers, keys.v_scales, n, c);
 #else
     return load_value_columns(V_ROW(keys, n), v_step(args), DIM_V, c);
 #endif
@@ -184,13 +188,32 @@ INLINE lanes value_columns(const struct arguments *args, const struct key_range 
 INLINE lanes unscaled_columns(const struct arguments *args, const struct key_range keys,
                               const int n, const int c)
 {
-    if (CA_ONLY_SCALED(V_CACHE))
+    if (SCALES_WEIGHTS)
         return quantized_lanes(V_CACHE, (const __global uchar *)V_ROW(keys, n), c * SIMD_WIDTH);
     return value_columns(args, keys, n, c);
 }
 
-INLINE void load_value_scales(const struct key_range keys, const int count)
+/* Loads the scales of count keys, with the last one repeated up to a whole vector. */
+INLINE void load_row_scales(const struct row_scales from, const int count, float *scales)
 {
+    int together;
+
+    for (int n = 0; n < count; n += together) {
+        together = PAGE_SIZE ? (int)rows_in_page(count - n, from.j + n) : count;
+        const __global float *row =
+            from.first + key_row(from.args, from.b, from.j + n, from.stride[0], from.stride[2]);
+        for (int r = 0; r < together; r++)
+            scales[n + r] = row[r * from.stride[2]];
+    }
+    for (int n = count; n % SIMD_WIDTH; n++)
+        scales[n] = scales[count - 1];
+}
+
+INLINE void load_value_scales(const struct arguments *args, const struct row_block *block,
+                              const long j, const struct key_range keys, const int count)
+{
+    if (HAS_V_SCALES)
+        load_row_scales(V_SCALES_FROM(block->b, block->kv_head, j), count, keys.v_scales);
 #if V_CACHE
     load_factors(V_CACHE, keys.v, keys.v_row, V_LIST(keys), count, BLOCKS(DIM_V), BLOCK_N,
                  keys.v_scales);

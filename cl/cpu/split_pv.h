@@ -12,7 +12,7 @@
 /* The number of register tiles in a tile of values. */
 #define PV_TILES (BLOCK_M / PV_ROWS * ((VECTORS(DIM_V) + PV_VECTORS - 1) / PV_VECTORS))
 /* The index of the weights of row r for vector c0 + c of the values: if blocks of v have a scale and no offset, there is
- * a copy for each block, times its scale. */
+ * a copy for each block, times its scale; if rows of v have scales, one copy. */
 #define WEIGHTS_OF(r, c0, c) (((r)*WEIGHT_BLOCKS + BLOCK_OF(c0, c)) * BLOCK_N)
 /* The block of vector c0 + c, written so that compilers see it as the block of c0 plus a constant.
  * */
@@ -111,8 +111,8 @@ INLINE void add_columns_of_rows(const int vectors, const struct arguments *args,
                          p + WEIGHTS_OF(r, 0, 0), staged, o + r * VECTORS(DIM_V));
 }
 
-#if CA_ONLY_SCALED(V_CACHE)
-/* Computes WEIGHTS_OF(): the weights p of a row times the scales of each block of the values. */
+#if SCALES_WEIGHTS
+/* Computes WEIGHTS_OF(): the weights p of a row times the scales of each block of the values, or of each value. */
 INLINE void scale_weights(const int count, const lanes *p, const lanes *scales, lanes *scaled)
 {
     for (int n = 0; n < (count + SIMD_WIDTH - 1) / SIMD_WIDTH; n++) {
@@ -131,7 +131,7 @@ NOINLINE void multiply_pv(const struct arguments *restrict args, const struct ke
 {
     const int rest = VECTORS(DIM_V) % PV_VECTORS, whole = VECTORS(DIM_V) - rest;
 
-#if CA_ONLY_SCALED(V_CACHE)
+#if SCALES_WEIGHTS
     for (int r = 0; r < rows; r++)
         scale_weights(count, (const lanes *)(p + r * BLOCK_N), (const lanes *)keys.v_scales,
                       scaled + WEIGHTS_OF(r, 0, 0) / SIMD_WIDTH);

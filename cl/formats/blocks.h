@@ -47,17 +47,18 @@ struct block_layout {
     int bits;                        /* of a code, without its fifth */
     int scale, offset, fifth, codes; /* where they begin */
     int fits;                        /* 1: the stored scale is fitted to the codes */
+    float largest;                   /* the largest magnitude of a number */
 };
 
 #define RETURN_LAYOUT(ID, number, name, bits, scale, offset, fifth, codes, bytes, fits, largest,   \
                       error, format)                                                               \
     if (format == number)                                                                          \
-        return (struct block_layout){bits, scale, offset, fifth, codes, fits};
+        return (struct block_layout){bits, scale, offset, fifth, codes, fits, largest};
 
 static inline struct block_layout layout_of(const int format)
 {
     CA_BLOCK_FORMATS(RETURN_LAYOUT, format)
-    return (struct block_layout){0, -1, 0, 0, 0, 0};
+    return (struct block_layout){0, -1, 0, 0, 0, 0, 0.0f};
 }
 
 static inline int bits_of_codes(const int format)

@@ -117,33 +117,33 @@ INLINE float weight_scale_of(const float weight_exponent)
 #endif
 
 /* These fill a tile of K with a part's columns (`dim` are left), or of V with a part's keys; if
- * `finite`, Infs and NaNs become 0. matrix: the first of these columns or keys. They are macros:
+ * `finite`, Infs and NaNs become 0. matrix: the first of these columns or keys; scales: of the tile's rows. They are macros:
  * in functions the fill loops would be unrolled before inlining, and the addresses of all their
  * loads would stay in registers. */
 #if K_CACHE
-#define FILL_KEYS(tile, factors, matrix, row_step, places, rows, dim, aligned)                     \
+#define FILL_KEYS(tile, factors, matrix, row_step, places, rows, dim, aligned, scales)             \
     fill_quantized_rows(K_CACHE, tile, K_STRIDE, BLOCK_N, PART_COLUMNS, factors, matrix, row_step, \
-                        places, rows, dim, false)
+                        places, rows, dim, false, scales)
 #else
-#define FILL_KEYS(tile, factors, matrix, row_step, places, rows, dim, aligned)                     \
+#define FILL_KEYS(tile, factors, matrix, row_step, places, rows, dim, aligned, scales)             \
     fill_rows(tile, K_STRIDE, BLOCK_N, PART_COLUMNS, matrix, row_step, places,                     \
               FILL_STEP(k_step(args)), rows, FILL_DIM(dim), FILL_WIDTH(UNIT_K, DIM_QK), aligned,   \
               false)
 #endif
 #if V_CACHE && PACKED_VALUES
-#define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
+#define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite, scales)        \
     fill_quantized_packed(V_CACHE, tile, PART_KEYS, DIMS, factors, matrix, row_step, places, rows, \
-                          DIM_V, finite)
+                          DIM_V, finite, scales)
 #elif V_CACHE
-#define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
+#define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite, scales)        \
     fill_quantized_rows(V_CACHE, tile, V_STRIDE, PART_KEYS, DIMS, factors, matrix, row_step,       \
-                        places, rows, DIM_V, finite)
+                        places, rows, DIM_V, finite, scales)
 #elif PACKED_VALUES
-#define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
+#define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite, scales)        \
     fill_packed(tile, PART_KEYS, DIMS, matrix, row_step, places, FILL_STEP(v_step(args)), rows,    \
                 FILL_DIM(DIM_V), FILL_WIDTH(UNIT_V, DIM_V), aligned, finite)
 #else
-#define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite)                \
+#define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite, scales)        \
     fill_rows(tile, V_STRIDE, PART_KEYS, DIMS, matrix, row_step, places, FILL_STEP(v_step(args)),  \
               rows, FILL_DIM(DIM_V), FILL_WIDTH(UNIT_V, DIM_V), aligned, finite)
 #endif

@@ -336,12 +336,20 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
 }
 
 #if K_CACHE || V_CACHE
+#include "common/key_rows.h"
 #define MOST_POWER 0x1p5f
 
 static inline struct element_form element_form_of(const int format)
 {
     CA_BLOCK_FORMATS(RETURN_OF, form(DTYPE == DTYPE_F16))
     return (struct element_form){0};
+}
+
+/* The power of two that elements of f16 take of a scale, at least `least`: large numbers have no room for more. */
+static inline float power_of_scale(const int format, const float scale, const float least)
+{
+    return clamp(as_float(as_uint(scale) & 0x7f800000u), least,
+                 layout_of(format).largest > 1024.0f ? 1.0f : MOST_POWER);
 }
 
 /* Decodes two codes, times a power of two, to elements without rounding. */
@@ -362,8 +370,7 @@ INLINE ushort4 quantized_elements(const int cache, const float scale, const usho
 {
     const float4 numbers = numbers4_of_words(cache, words, fifth, d);
 #if DTYPE == DTYPE_F16
-    const float power = clamp(as_float(as_uint(scale) & 0x7f800000u),
-                              element_form_of(cache).least_power, MOST_POWER);
+    const float power = power_of_scale(cache, scale, element_form_of(cache).least_power);
     const float4 x = numbers * power;
 
     *factor = scale * as_float((254u << 23) - as_uint(power));
@@ -387,7 +394,7 @@ INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int 
                                const int tile_rows, const int columns, __local float *factors,
                                const __global uchar *matrix, const long row_step,
                                const __local long *places, const int rows, const int dim,
-                               const bool finite)
+                               const bool finite, const struct row_scales of_rows)
 {
     const int wide = ROW_PADDING, chunks = columns / wide, all = tile_rows * chunks;
     const int at_once = loads_at_once(all);
@@ -408,7 +415,7 @@ INLINE int fill_quantized_rows(const int cache, __local ushort *tile, const int 
                 cache, element_at(cache, DTYPE, matrix, row_place(places, row, rows, row_step)),
                 column);
             const __global ushort *const from = words_at(cache, block, column);
-            scales[n] = block_scale(cache, block);
+            scales[n] = block_scale(cache, block) * scale_of_row(of_rows, min(row, rows - 1));
             fifth[n] = fifth_bits(cache, block);
             UNROLL
             for (int w = 0; w < wide / 2; w++)
@@ -513,7 +520,7 @@ INLINE int fill_quantized_packed(const int cache, __local ushort *tile, const in
                                  const int dims, __local float *factors,
                                  const __global uchar *matrix, const long row_step,
                                  const __local long *places, const int rows, const int dim,
-                                 const bool finite)
+                                 const bool finite, const struct row_scales of_rows)
 {
     int nonfinite = 0, first = get_local_id(0);
 
@@ -528,7 +535,8 @@ INLINE int fill_quantized_packed(const int cache, __local ushort *tile, const in
                 cache, element_at(cache, DTYPE, matrix, row_place(places, key, rows, row_step)),
                 min(to.d, dim - 4));
             const __global ushort *const from = words_at(cache, block, to.d);
-            const float scale = block_scale(cache, block);
+            const float scale =
+                block_scale(cache, block) * scale_of_row(of_rows, min(key, rows - 1));
             const ushort2 words = (ushort2)(from[0], from[1]);
             float factor = 0.0f;
             x[n] = key < rows && to.d < dim

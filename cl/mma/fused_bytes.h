@@ -28,8 +28,9 @@ INLINE void attend_bytes(const struct arguments *args, const struct query_block 
 
         copies_wait();
         LOCAL_BARRIER(); /* bytes are complete, K and V may be overwritten */
-        CONVERT_KEYS(K_TILE(0), k_factors, keys);
-        CONVERT_VALUES(V_TILE(0), v_factors, keys, finite, v_nonfinite);
+        CONVERT_KEYS(K_TILE(0), k_factors, keys, block.b, block.h / args->shape->group);
+        CONVERT_VALUES(V_TILE(0), v_factors, keys, block.b, block.h / args->shape->group, finite,
+                       v_nonfinite);
         next = find_keys(args, block, after_keys(keys));
         LIST_PLACES(block.b, next, 1 - number);
         LOCAL_BARRIER(); /* K, V and the next addresses are complete, bytes may be overwritten */

@@ -55,10 +55,10 @@ INLINE __local ushort *plane_at(__local ushort *q_tile, const struct use u)
 
 #define STAGE_K_PLANE(keys, plane, u)                                                              \
     FILL_KEYS(plane_at(q_tile, u), 0, STAGED_K(t, plane, (keys).j0), K_ROW_STEP,                   \
-              (const __local long *)0, (keys).count, DIM_QK, true)
+              (const __local long *)0, (keys).count, DIM_QK, true, 0)
 #define STAGE_V_PLANE(keys, plane, u, finite, nonfinite)                                           \
     if (FILL_VALUES(plane_at(q_tile, u), 0, STAGED_V(t, plane, (keys).j0), V_ROW_STEP,             \
-                    (const __local long *)0, (keys).count, true, finite))                          \
+                    (const __local long *)0, (keys).count, true, finite, 0))                       \
     atomic_or(nonfinite, 1)
 
 #if !EMULATE

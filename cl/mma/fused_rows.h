@@ -64,12 +64,14 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
     for (int plane = 0; plane < OPERAND_PARTS; plane++)                                            \
     FILL_KEYS(K_TILE(number) + plane * BLOCK_N * K_STRIDE, k_factors,                              \
               STAGED_K(t, plane, (keys).j0), K_ROW_STEP, KV_PLACES(places, number, 0),             \
-              (keys).count, DIM_QK, t.k_aligned)
+              (keys).count, DIM_QK, t.k_aligned,                                                   \
+              K_SCALES_FROM(t.block.b, t.block.h / args->shape->group, (keys).j0))
 #define STAGE_VALUES(keys, number, finite, nonfinite)                                              \
     for (int plane = 0; plane < OPERAND_PARTS; plane++)                                            \
         if (FILL_VALUES(V_TILE(number) + plane * BLOCK_N * V_STRIDE, v_factors,                    \
                         STAGED_V(t, plane, (keys).j0), V_ROW_STEP, KV_PLACES(places, number, 1),   \
-                        (keys).count, t.v_aligned, finite))                                        \
+                        (keys).count, t.v_aligned, finite,                                         \
+                        V_SCALES_FROM(t.block.b, t.block.h / args->shape->group, (keys).j0)))      \
     atomic_or(nonfinite, 1)
 
 #if OPERAND_PARTS > 1

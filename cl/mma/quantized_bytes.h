@@ -200,7 +200,7 @@ INLINE void convert_half(const int cache, __local ushort *to, const __local ucha
 INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
                         const int tile_rows, const int columns, __local float *factors,
                         const __local uchar *bytes, const int rows, const int dim,
-                        const bool scaled, const bool finite)
+                        const bool scaled, const bool finite, const struct row_scales of_rows)
 {
     /* Two work-items decode a block of a row; groups of them decode blocks that follow each
      * other. */
@@ -227,12 +227,12 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
         const int stored = columns > dim ? min(block, dim / BLOCK_VALUES - 1) : block;
         const int at = row * row_bytes + stored * BLOCK_BYTES(cache);
         const bool inside = row < rows && block * BLOCK_VALUES < dim;
-        const float scale = block_scale_at(cache, bytes, at);
+        const float scale =
+            block_scale_at(cache, bytes, at) * (inside ? scale_of_row(of_rows, row) : 1.0f);
         float factor = inside ? scale : 0.0f;
         uint power = form.power, less = form.less;
         if (DTYPE == DTYPE_F16 && scaled) {
-            const float x =
-                clamp(as_float(as_uint(scale) & 0x7f800000u), form.least_power, MOST_POWER);
+            const float x = power_of_scale(cache, scale, form.least_power);
             factor *= as_float((254u << 23) - as_uint(x));
             power = pack_pair(x * form.unit, x * form.unit);
             less = fma_pair(power, less, 0);
@@ -278,12 +278,12 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
                v_place((m).v, FROM_KEY((keys).j0, args->shape->v_stride)),                         \
                args->shape->v_stride[2], KV_PLACES(places, number, 1), (keys).count, V_ROW_BYTES,  \
                (m).v_aligned, THREADS, get_local_id(0))
-#define CONVERT_KEYS(tile, factors, keys)                                                          \
+#define CONVERT_KEYS(tile, factors, keys, b, kv_head)                                              \
     convert_rows(K_CACHE, tile, K_STRIDE, BLOCK_N, PART_COLUMNS, factors, k_bytes, (keys).count,   \
-                 DIM_QK, false, false)
-#define CONVERT_VALUES(tile, factors, keys, finite, nonfinite)                                     \
+                 DIM_QK, false, false, K_SCALES_FROM(b, kv_head, (keys).j0))
+#define CONVERT_VALUES(tile, factors, keys, b, kv_head, finite, nonfinite)                         \
     if (convert_rows(V_CACHE, tile, V_STRIDE, BLOCK_N, DIMS, factors, v_bytes, (keys).count,       \
-                     DIM_V, true, finite))                                                         \
+                     DIM_V, true, finite, V_SCALES_FROM(b, kv_head, (keys).j0)))                   \
     atomic_or(nonfinite, 1)
 /* Marks whether pieces of rows can be copied. */
 #define MARK_ALIGNED(m)                                                                            \

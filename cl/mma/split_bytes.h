@@ -30,7 +30,7 @@ INLINE void attend_tiles_of_bytes(const struct arguments *args, const struct tas
 
         COPIES_WAIT_BUT_SETS(1);
         LOCAL_BARRIER(); /* the keys' bytes are complete, values may be overwritten */
-        CONVERT_KEYS(l.k_tile, l.k_factors, keys);
+        CONVERT_KEYS(l.k_tile, l.k_factors, keys, task.b, task.kv_head);
         next = find_tile_of_keys(args, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles);
         LIST_PLACES(task.b, next, next.number);
         LOCAL_BARRIER(); /* K and the next places are complete, the keys' bytes may be overwritten */
@@ -44,7 +44,7 @@ INLINE void attend_tiles_of_bytes(const struct arguments *args, const struct tas
         store_statistics(&l, highest, lane);
         COPIES_WAIT_BUT_SETS(1);
         LOCAL_BARRIER(); /* maxima and the values' bytes are complete, K may be overwritten */
-        CONVERT_VALUES(l.v_tile, l.v_factors, keys, again, v_nonfinite);
+        CONVERT_VALUES(l.v_tile, l.v_factors, keys, task.b, task.kv_head, again, v_nonfinite);
         /* softmax */
         weigh_tile(args, &l, rows, s, state, weight_exponent, lane);
         LOCAL_BARRIER(); /* V and weights are complete, the values' bytes may be overwritten */

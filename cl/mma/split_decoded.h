@@ -118,7 +118,7 @@ INLINE void copy_own(const int cache, __local uchar *to, const struct keys *keys
 /* Reads the scales of keys, 0 beyond the last: for each block those of all keys in the order of
  * tiles. */
 INLINE void prepare_keys(const __local uchar *bytes, __local float *factors, const int count,
-                         const int lane)
+                         const struct row_scales of_rows, const int lane)
 {
     UNROLL
     for (int first = 0; first < K_BLOCKS * TILE_KEYS; first += FRAGMENT_LANES) {
@@ -128,7 +128,7 @@ INLINE void prepare_keys(const __local uchar *bytes, __local float *factors, con
         const int key = key_of_order(n % TILE_KEYS);
         const float scale = block_scale_at(K_CACHE, bytes + key * K_WORDS * 4,
                                            n / TILE_KEYS * BLOCK_BYTES(K_CACHE));
-        factors[n] = key < count ? scale : 0.0f;
+        factors[n] = key < count ? scale * scale_of_row(of_rows, key) : 0.0f;
     }
     sub_group_barrier(); /* the keys' factors are complete */
 }
@@ -147,7 +147,8 @@ INLINE struct value_factor value_factor_of(const float scale, const bool inside,
 
     if (DTYPE == DTYPE_F16) {
         /* A sixteenth of the least power, for codes in high halves, is an exact element as well. */
-        const float x = clamp(as_float(as_uint(scale) & 0x7f800000u), 0x1p-20f, MOST_POWER);
+        const float x =
+            power_of_scale(V_CACHE, scale, CA_SCALE_AT(V_CACHE) < 0 ? form.least_power : 0x1p-20f);
         f.factor *= as_float((254u << 23) - as_uint(x));
         f.power = pack_pair(x * form.unit, x * form.unit);
     }
@@ -161,7 +162,7 @@ INLINE struct value_factor value_factor_of(const float scale, const bool inside,
 /* Of each block of values, for two neighbours among a lane's keys: their factors, and the powers of both with what
  * pair_of_codes() takes. Returns whether a scale is an Inf or NaN, if `finite`. */
 INLINE int prepare_values(const __local uchar *bytes, __local uint4 *factors, const int count,
-                          const bool finite, const int lane)
+                          const struct row_scales of_rows, const bool finite, const int lane)
 {
     const uint one_less = element_form_of(V_CACHE).less;
     int nonfinite = 0;
@@ -178,7 +179,8 @@ INLINE int prepare_values(const __local uchar *bytes, __local uint4 *factors, co
         for (int k = 0; k < 2; k++) {
             const int key = key_of_order(2 * pair + k);
             f[k] = value_factor_of(
-                block_scale_at(V_CACHE, bytes + key * V_WORDS * 4, block * BLOCK_BYTES(V_CACHE)),
+                block_scale_at(V_CACHE, bytes + key * V_WORDS * 4, block * BLOCK_BYTES(V_CACHE)) *
+                    (key < count ? scale_of_row(of_rows, key) : 1.0f),
                 key < count, finite, &nonfinite);
         }
         const uint power = permute_bytes(f[0].power, f[1].power, 0x5410);
@@ -385,7 +387,8 @@ INLINE void attend_own_keys(const struct arguments *args, const struct task task
 
         COPIES_WAIT_BUT_SETS(1);
         sub_group_barrier(); /* the keys' bytes are complete, factors may be overwritten */
-        prepare_keys(own.k_bytes, (__local float *)own.factors, own_count(&keys), lane);
+        prepare_keys(own.k_bytes, (__local float *)own.factors, own_count(&keys),
+                     K_SCALES_FROM(task.b, task.kv_head, keys.j0 + FIRST_KEY), lane);
         multiply_own_keys(&own, q_operands, s[0], lane, exchange);
         next = find_tile_of_keys(args, &task, keys.j0 + keys.count, 0, seen_tiles);
         sub_group_barrier(); /* the keys' bytes and factors may be overwritten */
@@ -407,7 +410,8 @@ INLINE void attend_own_keys(const struct arguments *args, const struct task task
         }
         COPIES_WAIT_BUT_SETS(1);
         sub_group_barrier(); /* the values' bytes are complete */
-        if (prepare_values(own.v_bytes, own.factors, own_count(&keys), again, lane))
+        if (prepare_values(own.v_bytes, own.factors, own_count(&keys),
+                           V_SCALES_FROM(task.b, task.kv_head, keys.j0 + FIRST_KEY), again, lane))
             atomic_or(v_nonfinite, 1);
         if (multiply_own_values(&own, s[0], state->out, again, lane, exchange))
             atomic_or(v_nonfinite, 1);

@@ -38,6 +38,12 @@ INLINE float score_of_key(const struct arguments *args, const struct row_window 
 #endif
 }
 
+/* The scale of key j where the row sees it; 1 elsewhere. */
+INLINE float scale_of_key(const struct row_window row, const struct row_scales scales, const long j)
+{
+    return j >= row.first && j < row.end ? scale_of_row(scales, j) : 1.0f;
+}
+
 /* Computes the weights of row r and thread group thread_n for the tile from key j0 on from the sum
  * of all its threads' products; masked keys get -0. *row_max and *row_sum cover the group's keys so
  * far. Returns the factor that rescales earlier weights. */
@@ -46,6 +52,9 @@ INLINE float weigh_keys(const struct arguments *args, const struct row_window ro
                         __local float4 *weights, float *row_max, float *row_sum)
 {
     const float old = *row_max, scale = score_scale(args, row.h);
+    const long kv_head = row.h / args->shape->group;
+    const struct row_scales k_scales = K_SCALES_FROM(row.b, kv_head, 0);
+    const struct row_scales v_scales = V_SCALES_FROM(row.b, kv_head, 0);
     float s[THREAD_N], new = old, sum = 0.0f;
 
 #pragma unroll
@@ -53,6 +62,11 @@ INLINE float weigh_keys(const struct arguments *args, const struct row_window ro
         float4 x = 0.0f;
         for (int thread_d = 0; thread_d < THREADS_D; thread_d++)
             x += products[thread_d * THREAD_STRIDE + QUAD_AT(r, quad, thread_n)];
+        if (HAS_K_SCALES) {
+            const long j = j0 + KEY_OF(thread_n, 4 * quad);
+            x *= (float4)(scale_of_key(row, k_scales, j), scale_of_key(row, k_scales, j + 1),
+                          scale_of_key(row, k_scales, j + 2), scale_of_key(row, k_scales, j + 3));
+        }
         const float4 scaled = SOFTCAPPED(scale * x);
         vstore4(scaled, quad, s);
     }
@@ -66,6 +80,8 @@ INLINE float weigh_keys(const struct arguments *args, const struct row_window ro
     for (int n = 0; n < THREAD_N; n++) {
         s[n] = s[n] == -INFINITY ? -0.0f : EXP2((s[n] - FINITE(new)) * LOG2E);
         sum += s[n];
+        if (HAS_V_SCALES && as_int(s[n]) != as_int(-0.0f))
+            s[n] *= scale_of_key(row, v_scales, j0 + KEY_OF(thread_n, n));
     }
     *row_max = new;
     *row_sum = *row_sum * rescale + sum;

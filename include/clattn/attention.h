@@ -111,7 +111,9 @@ typedef struct clattn_forward_tensors {
     /** With whole_q in the problem: the queries and keys in use in the whole, which its functions see; 0: whole_q and
      *  whole_kv. Else 0. */
     uint32_t whole_queries;
-    uint32_t whole_keys; /**< The keys in use. */
+    uint32_t whole_keys;    /**< The keys in use. */
+    clattn_buffer k_scales; /**< Read; floats (clattn_problem.k_scales_layout). */
+    clattn_buffer v_scales; /**< Read; floats (clattn_problem.v_scales_layout). */
 } clattn_forward_tensors;
 
 /** The tensors of a backward execution. Fields of options that the problem lacks must be NULL. */
@@ -281,7 +283,9 @@ typedef struct clattn_host_forward_tensors {
     /** With whole_q in the problem: the queries and keys in use in the whole, which its functions see; 0: whole_q and
      *  whole_kv. Else 0. */
     uint32_t whole_queries;
-    uint32_t whole_keys; /**< The keys in use. */
+    uint32_t whole_keys;   /**< The keys in use. */
+    const float *k_scales; /**< Read; as in clattn_forward_tensors. */
+    const float *v_scales; /**< Read; as in clattn_forward_tensors. */
 } clattn_host_forward_tensors;
 
 /** The tensors of a backward execution in host memory, as in clattn_backward_tensors. Elements of what is

@@ -78,6 +78,13 @@
  * dropout), and for prompts to which it is faster, since queries share keys. A mask that the device cannot hold at once is
  * refused with CLATTN_UNSUPPORTED.
  *
+ * Scales. Formats of bytes alone (e4m3 and e5m2) may have scales of f32: with k_scales the key that is multiplied is
+ * k[j] times k_scales[b, g, j], for kv head g, and with v_scales the value is v[j] times v_scales[b, g, j]. Strides of 0
+ * say what shares a scale: the whole tensor, a kv head, or nothing, so that each key of each kv head has its own, as
+ * vLLM's caches of fp8 have them. In pages scales lie as the keys do. Any float may stand there; one that belongs to
+ * no visible key changes nothing. A scale is multiplied in f32. In f16 matrix units of GPUs take magnitudes up to 2^15
+ * alone; with larger ones elements of o may be infinite or NaN.
+ *
  * Backward. Given do, the gradient of some loss with respect to o, and o and lse as forward wrote
  * them, with p' the weights after dropout and w = p' / p:
  *
@@ -696,8 +703,14 @@ typedef struct clattn_problem {
         whole_heads; /**< The heads of the whole: whole_heads / heads times kv_heads are those of keys. */
     size_t whole_q;  /**< Its seq_q. */
     size_t whole_kv; /**< Its seq_kv. */
+    int k_scales; /**< Not 0: k, of a format of bytes, has scales of f32; see "Scales". Forward only. */
+    int v_scales; /**< Likewise v. */
+    clattn_layout
+        k_scales_layout; /**< Of (batch, kv_heads, seq_kv, 1), paged (pages, kv_heads, page_size, 1),
+                                        packed batches (1, kv_heads, total_kv, 1). Zeros broadcast. */
+    clattn_layout v_scales_layout; /**< Likewise of v's scales. */
     size_t
-        reserved[22]; /**< Zeros: room for members of attention in later versions, of which 0 means
+        reserved[13]; /**< Zeros: room for members of attention in later versions, of which 0 means
                               none. */
     union {
         clattn_projection_problem projection; /**< The problem of CLATTN_PROJECTION. */
@@ -846,6 +859,8 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     totalq=N totalkv=N     total_q and total_kv, where not 0
  *     topk=N topkheads       topk, where not 0; topk_heads
  *     wholeb=N wholeh=N wholeq=N wholek=N    whole_batch, whole_heads, whole_q and whole_kv, where not 0
+ *     kscales vscales        k_scales and v_scales: one of the tensor; kscales=L: L the dimensions that do not broadcast,
+ *                            packed: h, bh, k or bhk (b: pages in a paged cache), or four strides
  *     scores=raw|softcap|bias|weights
  *     score=F visible=F      score_function and mask_function: one of the library, such as t5, a file, or "NAME:HASH" as
  *                            clattn_function_name() has it, of a function that this process has made or that

@@ -210,6 +210,12 @@ static struct ca_tensors tensors_of_part(const clattn_plan *plan, const struct c
         at[CA_O].offset += b * p->o.stride[0] + head * p->o.stride[1];
         at[CA_K].offset += (p->page_size ? 0 : b * p->k.stride[0]) + g * p->k.stride[1];
         at[CA_V].offset += (p->page_size ? 0 : b * p->v.stride[0]) + g * p->v.stride[1];
+        if (p->k_scales)
+            at[CA_K_SCALES].offset += (p->page_size ? 0 : b * p->k_scales_layout.stride[0]) +
+                                      g * p->k_scales_layout.stride[1];
+        if (p->v_scales)
+            at[CA_V_SCALES].offset += (p->page_size ? 0 : b * p->v_scales_layout.stride[0]) +
+                                      g * p->v_scales_layout.stride[1];
         at[CA_LSE].offset += (b * p->heads + head) * ca_query_rows(p);
         at[CA_SINKS].offset += head;
         at[CA_KV_LENGTHS] = at[CA_PAGE_TABLE] = at[CA_Q_STARTS] = made;

@@ -25,26 +25,29 @@ enum { CA_MAX_STAGES = 10, CA_ONLY_IF_FORCED = -1 };
 #define CA_SCORE_ARGUMENTS (CA_SCORE_OPERANDS | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS))
 /* The tables of sequence starts in a packed batch. */
 #define CA_STARTS (CA_BIT(CA_Q_STARTS) | CA_BIT(CA_KV_STARTS))
+/* Keys and values with their scales. */
+#define CA_SCALED_K (CA_BIT(CA_K) | CA_BIT(CA_K_SCALES))
+#define CA_SCALED_V (CA_BIT(CA_V) | CA_BIT(CA_V_SCALES))
 #define CA_FUSED_ARGUMENTS                                                                         \
-    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O) | CA_SCORE_ARGUMENTS |              \
+    (CA_BIT(CA_Q) | CA_SCALED_K | CA_SCALED_V | CA_BIT(CA_O) | CA_SCORE_ARGUMENTS |                \
      CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_BIT(CA_PAGE_TABLE) | CA_STARTS)
 /* The arguments of split-K: of the kernel that divides the keys, and of the one that combines. */
 #define CA_SPLIT_ARGUMENTS                                                                         \
-    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) |     \
+    (CA_BIT(CA_Q) | CA_SCALED_K | CA_SCALED_V | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) |       \
      CA_STARTS | CA_BIT(CA_WORKSPACE))
 #define CA_COMBINE_ARGUMENTS                                                                       \
     (CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_STARTS | CA_BIT(CA_WORKSPACE) |         \
      CA_READ_ONLY)
 /* The arguments of three kernels with scores in memory. */
 #define CA_UNFUSED_SCORES_ARGUMENTS                                                                \
-    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) |                    \
-     CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
+    (CA_BIT(CA_Q) | CA_SCALED_K | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) | CA_BIT(CA_SCORES) | \
+     CA_BIT(CA_WORKSPACE))
 #define CA_UNFUSED_SOFTMAX_ARGUMENTS                                                               \
     (CA_BIT(CA_SINKS) | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_LSE) |            \
      CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
 #define CA_UNFUSED_VALUES_ARGUMENTS                                                                \
-    (CA_BIT(CA_V) | CA_BIT(CA_O) | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) |                    \
-     CA_BIT(CA_SCORES) | CA_BIT(CA_WORKSPACE))
+    (CA_SCALED_V | CA_BIT(CA_O) | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) | CA_BIT(CA_SCORES) | \
+     CA_BIT(CA_WORKSPACE))
 /* Operands from which gradients recompute the scores. */
 #define CA_BACKWARD_ARGUMENTS                                                                      \
     (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_SCORE_ARGUMENTS | CA_BIT(CA_DO) | CA_STARTS | \

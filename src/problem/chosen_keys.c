@@ -35,11 +35,13 @@ static struct numbering numbering_of(const clattn_layout *layout, const int coun
     return n;
 }
 
-/* Numbers the rows of k and v alike, as pages of one key. Returns 0 if they cannot be, or if an int cannot hold the
- * numbers. */
+/* Numbers the rows of k, v and their scales alike, as pages of one key. Returns 0 if they cannot be, or if an int cannot
+ * hold the numbers. */
 static int number_rows(const clattn_problem *p, const int counted[3], clattn_problem *to)
 {
     const struct numbering k = numbering_of(&p->k, counted), v = numbering_of(&p->v, counted);
+    const clattn_layout *const scales[] = {&p->k_scales_layout, &p->v_scales_layout};
+    clattn_layout *const to_scales[] = {&to->k_scales_layout, &to->v_scales_layout};
     const size_t sizes[3] = {ca_cache_batch(p), p->kv_heads, ca_cache_rows(p)};
     size_t last = 0;
 
@@ -50,6 +52,13 @@ static int number_rows(const clattn_problem *p, const int counted[3], clattn_pro
         if (!ca_multiply(k.step[axis], sizes[axis] - 1, &reach) || reach > INT32_MAX - 1 - last)
             return 0;
         last += reach;
+    }
+    for (int n = 0; n < 2; n++) {
+        const struct numbering own = numbering_of(scales[n], counted);
+        for (int axis = 0; axis < 3 && own.unit; axis++) /* else all rows share a scale */
+            if (own.step[axis] != k.step[axis])
+                return 0;
+        *to_scales[n] = (clattn_layout){{own.unit, scales[n]->stride[1], 0, 0}};
     }
     to->page_size = 1;
     to->pages = last + 1;

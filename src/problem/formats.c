@@ -244,6 +244,11 @@ unsigned ca_block_code(const struct ca_format *format, const unsigned char *bloc
                              : (codes[n % half] >> (n < half ? 0 : 4) & 15u) | fifth << 4;
 }
 
+int ca_has_scales(clattn_cache cache)
+{
+    return ca_format_of(cache)->is_blocks && ca_format_of(cache)->scale < 0;
+}
+
 void ca_block_formats_print(char *text, size_t bytes)
 {
     struct ca_writer writer = {text, bytes, 0};

@@ -57,6 +57,9 @@ extern const clattn_cache ca_block_caches[CA_NUM_BLOCK_FORMATS];
 /* The code of value n of a block. */
 unsigned ca_block_code(const struct ca_format *format, const unsigned char *block, size_t n);
 
+/* Returns whether values of the cache may have scales of f32: blocks have none. */
+int ca_has_scales(clattn_cache cache);
+
 /* The names of the formats of blocks with their numbers, as a sentence lists them: "a (1), b (2) or c (6)". */
 void ca_block_formats_print(char *text, size_t bytes);
 

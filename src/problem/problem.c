@@ -88,6 +88,10 @@ void ca_problem_simplify(clattn_problem *p)
     p->v_cache = ca_cache_normal(p->v_cache, p->dtype);
     p->o_f32 = p->o_f32 && p->dtype != CLATTN_F32;
     p->strict = p->strict && p->dtype != CLATTN_F32;
+    if (!p->k_scales)
+        p->k_scales_layout = (clattn_layout){{0}};
+    if (!p->v_scales)
+        p->v_scales_layout = (clattn_layout){{0}};
 }
 
 clattn_problem ca_problem_normal(const clattn_problem *p)
@@ -307,6 +311,10 @@ static clattn_status check_outputs(const clattn_problem *p, char *reason, size_t
         {"topk excludes scores and key_sums, which are of all keys",
          p->topk && (p->scores != CLATTN_SCORES_NONE || p->key_sums)},
         {"topk excludes invariant: no tile of a list is one of the cache", p->topk && p->invariant},
+        {"k_scales are of keys in a format of bytes: k_cache must be e4m3 or e5m2",
+         p->k_scales && !ca_has_scales(p->k_cache)},
+        {"v_scales are of values in a format of bytes: v_cache must be e4m3 or e5m2",
+         p->v_scales && !ca_has_scales(p->v_cache)},
         {"dbias is wanted, but there is no bias", p->dbias && !p->bias},
         {"dslopes is wanted, but there is no alibi", p->dslopes && !p->alibi},
         {"alibi_symmetric is given, but there is no alibi", p->alibi_symmetric && !p->alibi},
@@ -359,16 +367,17 @@ static const struct {
                     MEMBER(scores) MEMBER(dropout) MEMBER(k_cache) MEMBER(v_cache) MEMBER(page_size)
                         MEMBER(pages) MEMBER(block_q) MEMBER(block_kv) MEMBER(max_blocks)
                             MEMBER(block_batches) MEMBER(block_heads) MEMBER(score_function)
-                                MEMBER(mask_function)
+                                MEMBER(mask_function) MEMBER(k_scales_layout)
+                                    MEMBER(v_scales_layout)
 #define FLAG(ID, member, word, OF, difference) MEMBER(member)
-                                    CA_FLAGS(FLAG) CA_SIZES(FLAG)
+                                        CA_FLAGS(FLAG) CA_SIZES(FLAG)
 #undef FLAG
 #define LAYOUT_STRIDED(member) MEMBER(member)
 #define LAYOUT_BROADCAST(member)
 #define LAYOUT_OF_BIAS(member)
 #define LAYOUT_PACKED(member)
 #define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, ...) LAYOUT_##LAYOUT(layout)
-                                        CA_OPERANDS(OPERAND)
+                                            CA_OPERANDS(OPERAND)
 #undef OPERAND
 #undef MEMBER
 };

@@ -109,9 +109,7 @@ static void weigh_values(const struct ca_trust_case *c, struct ca_trust_row *row
         const double error = weight * (row->slack[j] + gather + dropout + share) + tiny;
         size_t block, place;
         ca_trust_locate_key(c, row->b, j, &block, &place);
-        ca_cache_load(ca_trust_elements(c, CA_V), ca_problem_cache(p, CA_V),
-                      ca_problem_dtype(p, CA_V), ca_trust_position(&p->v, block, g, place, 0),
-                      p->v.stride[3], p->dim_v, row->values);
+        ca_trust_load_key(c, CA_V, &p->v, block, g, place, p->dim_v, row->values);
         for (size_t d = 0; d < p->dim_v; d++) {
             o[d].value += weight * row->values[d];
             row->errors[d] += error * fabs(row->values[d]);

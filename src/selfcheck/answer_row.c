@@ -256,6 +256,22 @@ double ca_trust_distance(const clattn_problem *p, const struct ca_trust_row *row
     return p->alibi_symmetric ? -fabs(distance) : distance;
 }
 
+void ca_trust_load_key(const struct ca_trust_case *c, unsigned argument,
+                       const clattn_layout *layout, size_t block, size_t head, size_t place,
+                       size_t dim, double *values)
+{
+    const clattn_problem *p = &c->problem;
+    const clattn_layout *scales = argument == CA_K ? &p->k_scales_layout : &p->v_scales_layout;
+    const unsigned char *given = ca_trust_elements(c, argument == CA_K ? CA_K_SCALES : CA_V_SCALES);
+
+    ca_cache_load(ca_trust_elements(c, argument), ca_problem_cache(p, argument),
+                  ca_problem_dtype(p, argument), ca_trust_position(layout, block, head, place, 0),
+                  layout->stride[3], dim, values);
+    for (size_t d = 0; given && d < dim; d++)
+        values[d] *=
+            ca_value_load(given, CLATTN_F32, ca_trust_position(scales, block, head, place, 0));
+}
+
 /* The final score of key j, and its value at the point that the problem hands out, if that lies
  * before the masks; each with the error that it may have. */
 struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_trust_row *row,
@@ -268,9 +284,7 @@ struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_tr
     size_t block, place;
 
     ca_trust_locate_key(c, row->b, j, &block, &place);
-    ca_cache_load(ca_trust_elements(c, CA_K), ca_problem_cache(p, CA_K), ca_problem_dtype(p, CA_K),
-                  ca_trust_position(&p->k, block, g, place, 0), p->k.stride[3], p->dim_qk,
-                  row->values);
+    ca_trust_load_key(c, CA_K, &p->k, block, g, place, p->dim_qk, row->values);
     for (size_t d = 0; d < p->dim_qk; d++) {
         dot += row->q[d] * row->values[d];
         magnitude += fabs(row->q[d] * row->values[d]);

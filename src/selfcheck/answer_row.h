@@ -63,6 +63,11 @@ void ca_trust_row_locate(const struct ca_trust_case *c, size_t index, struct ca_
 /* The distance by which ALiBi multiplies the slope of the row's head. */
 double ca_trust_distance(const clattn_problem *p, const struct ca_trust_row *row, size_t j);
 
+/* Loads the values of a row of k or v, times their scale. */
+void ca_trust_load_key(const struct ca_trust_case *c, unsigned argument,
+                       const clattn_layout *layout, size_t block, size_t head, size_t place,
+                       size_t dim, double *values);
+
 /* Returns whether the row's query sees key j, a bias of -inf left aside. */
 int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j);
 

@@ -107,6 +107,20 @@ static size_t queries_in_use(const clattn_problem *p, size_t b)
     return p->seq_q - (p->q_lengths ? shorter(p, b) : 0);
 }
 
+/* A scale for each row of k and v: of a hidden one a NaN, or a huge one. */
+static void fill_scale(struct ca_trust_case *c, unsigned argument, const size_t at[3], int hidden,
+                       unsigned *state)
+{
+    const clattn_problem *p = &c->problem;
+    const unsigned of = argument == CA_K ? CA_K_SCALES : CA_V_SCALES;
+    const clattn_layout *layout = argument == CA_K ? &p->k_scales_layout : &p->v_scales_layout;
+
+    if ((argument == CA_K || argument == CA_V) && c->bytes[of])
+        ca_value_store(ca_trust_elements(c, of), CLATTN_F32,
+                       ca_trust_position(layout, at[0], at[1], at[2], 0),
+                       hidden ? hidden_value(at[2]) : 0.75f + 0.5f * ca_value_next(state));
+}
+
 /* A row's elements from `place` on. */
 static void fill_row(struct ca_trust_case *c, unsigned argument, const struct ca_tensor *t,
                      size_t place, int hidden, size_t s, unsigned *state)
@@ -147,6 +161,7 @@ static void fill_rows(struct ca_trust_case *c, unsigned argument, const struct c
                          b * t->layout.stride[0] + h * t->layout.stride[1] +
                              s * t->layout.stride[2],
                          hidden, s, state);
+                fill_scale(c, argument, (size_t[]){b, h, s}, hidden, state);
             }
 }
 
@@ -182,11 +197,13 @@ static void fill_pool(struct ca_trust_case *c, unsigned argument, const struct c
 
     for (size_t page = 0; page < t->sizes[0]; page++)
         for (size_t h = 0; h < t->sizes[1]; h++)
-            for (size_t s = 0; s < t->sizes[2]; s++)
+            for (size_t s = 0; s < t->sizes[2]; s++) {
                 fill_row(c, argument, t,
                          page * t->layout.stride[0] + h * t->layout.stride[1] +
                              s * t->layout.stride[2],
                          1, s, state);
+                fill_scale(c, argument, (size_t[]){page, h, s}, 1, state);
+            }
     for (size_t n = 0; n < entries; n++)
         for (size_t h = 0; h < t->sizes[1]; h++)
             for (size_t s = 0; s < t->sizes[2]; s++) {
@@ -194,11 +211,13 @@ static void fill_pool(struct ca_trust_case *c, unsigned argument, const struct c
                 const size_t j = n % ca_table_pages(p) * p->page_size + s;
                 size_t page, row;
                 if (j < keys_in_use(p, b) && !(p->mask && j == hidden_key(p)) && !unchosen(p, j) &&
-                    ca_trust_locate_key(c, b, j, &page, &row))
+                    ca_trust_locate_key(c, b, j, &page, &row)) {
                     fill_row(c, argument, t,
                              page * t->layout.stride[0] + h * t->layout.stride[1] +
                                  row * t->layout.stride[2],
                              0, s, state);
+                    fill_scale(c, argument, (size_t[]){page, h, row}, 0, state);
+                }
             }
 }
 
@@ -495,6 +514,8 @@ int ca_attention_case_make_ordinary(struct ca_trust_case *c, clattn_context *ctx
     fill_cache(c, CA_K, &state);
     fill_cache(c, CA_V, &state);
     ca_trust_fill_random(c, CA_BIAS, p->bias_dtype, -1.0f, 1.0f, &state);
+    ca_trust_fill_random(c, CA_K_SCALES, CLATTN_F32, 0.25f, 1.0f, &state);
+    ca_trust_fill_random(c, CA_V_SCALES, CLATTN_F32, 0.25f, 1.0f, &state);
     ca_trust_fill_random(c, CA_SLOPES, CLATTN_F32, 0.004f, 0.5f, &state);
     ca_trust_fill_random(c, CA_SINKS, CLATTN_F32, -1.0f, 1.0f, &state);
     fill_mask(c, &state);

@@ -85,6 +85,9 @@ static clattn_problem shrink(const clattn_problem *real, size_t n)
         p.total_q = p.batch * p.seq_q - p.seq_q / 3;
     if (p.total_kv)
         p.total_kv = p.batch * p.seq_kv - p.seq_q / 3;
+    const size_t keys[4] = {ca_cache_batch(&p), p.kv_heads, ca_cache_rows(&p), 1};
+    ca_layout_spread(7, keys, &p.k_scales_layout);
+    ca_layout_spread(7, keys, &p.v_scales_layout);
     keep_units(real, &p);
     return p;
 }

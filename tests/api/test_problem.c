@@ -84,6 +84,8 @@ Test(problem, layouts) {
     REFUSED(p.o = rows, "o"); /* rows overlap */
     REFUSED(p.k = far, "k");
     REFUSED(p.v = ((clattn_layout){{1, (size_t)1 << 62, 1, 1}}), "v");
+    REFUSED((p.k_scales = 1, p.k_cache = CLATTN_CACHE_Q8_0, p.dim_qk = 32), "k_scales");
+    REFUSED((p.v_scales = 1), "v_scales");
     REFUSED((p.mask = 1, p.mask_layout.stride[3] = (size_t)1 << 61), "mask");
     PROBLEM_REFUSED("fwd f32 h1000000 q1000000 k1000000 d1", p.scores = CLATTN_SCORES_RAW,
                     "scores");

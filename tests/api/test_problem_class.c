@@ -40,7 +40,7 @@ static clattn_problem extreme_problem(struct rng *r)
 }
 
 /* The conditions of a program, counted here anew from the kernels' sources. */
-enum { NUM_DEFINES = 41 };
+enum { NUM_DEFINES = 43 };
 static void defines_of(const clattn_problem *problem, size_t defines[NUM_DEFINES])
 {
     const struct ca_problem given = ca_problem_own(problem);
@@ -293,6 +293,8 @@ Test(problem_class, alike_and_distant) {
                       !p.key_sums;
         p.topk = p.block_q || p.scores || p.key_sums || p.invariant ? 0 : p.topk;
         p.topk_heads = p.topk_heads && p.topk;
+        p.k_scales = p.k_scales && ca_has_scales(p.k_cache);
+        p.v_scales = p.v_scales && ca_has_scales(p.v_cache);
         if (rng_one_in(&r, 4))
             random_functions_of_some(&r, &p);
         if (!p.lse || p.block_q) { /* after a variation */

@@ -30,6 +30,7 @@ static int same(const clattn_problem *a, const clattn_problem *b)
     const size_t k[4] = {ca_cache_batch(a), a->kv_heads, ca_cache_rows(a), a->dim_qk};
     const size_t v[4] = {ca_cache_batch(a), a->kv_heads, ca_cache_rows(a), a->dim_v};
     const size_t o[4] = {ca_query_batch(a), a->heads, ca_query_rows(a), a->dim_v};
+    const size_t scales[4] = {k[0], k[1], k[2], 1};
 
     clattn_problem x = *a, y = *b;
     ca_problem_simplify(&x);
@@ -55,7 +56,10 @@ static int same(const clattn_problem *a, const clattn_problem *b)
            a->pages == b->pages && a->total_q == b->total_q && a->total_kv == b->total_kv &&
            a->topk == b->topk && a->topk_heads == b->topk_heads &&
            a->whole_batch == b->whole_batch && a->whole_heads == b->whole_heads &&
-           a->whole_q == b->whole_q && a->whole_kv == b->whole_kv &&
+           a->whole_q == b->whole_q && a->whole_kv == b->whole_kv && a->k_scales == b->k_scales &&
+           a->v_scales == b->v_scales &&
+           (!a->k_scales || same_layout(&a->k_scales_layout, &b->k_scales_layout, NULL, scales)) &&
+           (!a->v_scales || same_layout(&a->v_scales_layout, &b->v_scales_layout, NULL, scales)) &&
            a->score_function == b->score_function && a->mask_function == b->mask_function;
 }
 
@@ -73,6 +77,9 @@ Test(problem_text, what_is_printed) {
         "fwd f16 b64 h32/8 q4096 k4096 d128 causal=br lse totalq=90000 totalkv=90001",
         "fwd bf16 b4 h16/2 q8 k4096 d576/512 page=64 pages=300 causal=br topkheads topk=2048",
         "fwd f16 b2 h3 q5 k7 d64 lse odtype=f32 scores=raw",
+        "fwd f16 b4 h8/2 q1 k96 d64 kcache=e4m3 vcache=e5m2 page=16 pages=30 klen kscales=bhk "
+        "vscales",
+        "fwd f32 b2 h8/2 q1 k96 d64 kcache=e4m3 vcache=e5m2 kscales=h vscales=0.1.2.0",
         "bwd bf16 b2 h3 q5 k7 d64 odtype=f32",
         "fwd bf16 b1 h3 q5 k7 d64 lse strict",
         "bwd f16 b1 h3 q5 k7 d64 strict",

@@ -39,6 +39,7 @@ static void expect(const char *family, const char *problem, const char *want)
     "*block_offsets; const __global int *block_entries; const __global int "                       \
     "*q_starts; const __global int *kv_starts; __global float *lse; __global float "               \
     "*scores; __global float *key_sums; const __global int *topk_indices; const "                  \
+    "__global float *k_scales; const __global float *v_scales; const "                             \
     "__global uchar *function_0; const __global uchar *function_1; const __global "                \
     "uchar *function_2; const __global uchar *function_3; const __global uchar "                   \
     "*function_4; const __global uchar *function_5; const __global storage *d_o; "                 \
@@ -52,7 +53,8 @@ Test(program_parameters, are_what_the_problem_has) {
     expect(
         "fused_cpu UNIT=vector", "fwd f16 q9 k9 d8 bias=f32:qk klen lse",
         "#define STRIDES_MEMBERS long q_stride[4]; long k_stride[4]; long v_stride[4]; "
-        "long o_stride[4]; long bias_stride[4]; long mask_stride[4];\n"
+        "long o_stride[4]; long bias_stride[4]; long mask_stride[4]; long k_scales_stride[4]; "
+        "long v_scales_stride[4];\n"
         "#define OFFSETS_STRUCTS struct mark_pairs_offsets {long bias; long kv_lengths; "
         "long workspace; struct attention_call call;}; struct fused_cpu_offsets {long q; long k; "
         "long v; long o; long bias; long kv_lengths; long lse; long workspace; "
@@ -79,7 +81,8 @@ Test(program_parameters, are_what_the_problem_has) {
 Test(program_parameters, of_quantized_caches) {
     expect("naive", "fwd f16 q9 k9 d32 kcache=q8_0 vcache=q4_0",
            "#define STRIDES_MEMBERS long q_stride[4]; long k_stride[4]; long v_stride[4]; "
-           "long o_stride[4]; long bias_stride[4]; long mask_stride[4];\n"
+           "long o_stride[4]; long bias_stride[4]; long mask_stride[4]; long k_scales_stride[4]; "
+           "long v_scales_stride[4];\n"
            "#define OFFSETS_STRUCTS struct naive_offsets {long q; long k; long v; long o; "
            "struct attention_call call;};\n"
            "#define PARAMETERS_naive const struct attention_shape a, const struct naive_offsets "

@@ -201,6 +201,8 @@ static clattn_problem problem_of(const struct row *row, struct rng *r,
     p.o_f32 = level[O_F32] != 0;
     p.k_cache = draw_cache(r, level[K_CACHE], p.dtype);
     p.v_cache = draw_cache(r, level[V_CACHE], p.dtype);
+    p.k_scales = level[K_CACHE] == WITHOUT_SCALE && !rng_one_in(r, 4); /* one of each row instead */
+    p.v_scales = level[V_CACHE] == WITHOUT_SCALE && !rng_one_in(r, 4);
     p.scores = (clattn_scores)level[SCORES];
     if (level[PAGES])
         p.page_size = level[PAGES] == 1 ? RNG_PICK(r, 1, 2, 3, 8, 13, 100)

@@ -2,6 +2,7 @@
 #include "tests/trials/random_problem.h"
 #include "families/registry.h"
 #include "problem/chosen_keys.h"
+#include "problem/layout.h"
 #include "problem/problem.h"
 
 #include <math.h>
@@ -58,6 +59,8 @@ static void draw_results(struct rng *r, clattn_problem *p)
         p->lse = rng_one_in(r, 2);
         p->k_cache = draw_cache(r, p->dim_qk);
         p->v_cache = draw_cache(r, p->dim_v);
+        p->k_scales = ca_has_scales(p->k_cache) && rng_one_in(r, 2);
+        p->v_scales = ca_has_scales(p->v_cache) && rng_one_in(r, 2);
         /* Seldom with block lists, which few families walk in pages. */
         if (rng_one_in(r, 5) && p->dropout == 0.0f && p->total_kv == 0 &&
             (p->block_q == 0 || rng_one_in(r, 4)))
@@ -247,6 +250,18 @@ static clattn_layout draw_pair_layout(struct rng *r, const clattn_problem *p, co
     return layout;
 }
 
+/* A layout of scales: packed for some of the axes, or random strides. */
+static clattn_layout draw_scales_layout(struct rng *r, const clattn_problem *p)
+{
+    const size_t sizes[4] = {ca_cache_batch(p), p->kv_heads, ca_cache_rows(p), 1};
+    clattn_layout layout;
+
+    if (rng_one_in(r, 4))
+        return draw_layout(r, sizes, 0, 0);
+    ca_layout_spread(rng_one_in(r, 2) ? 7 : (unsigned)rng_below(r, 8), sizes, &layout);
+    return layout;
+}
+
 static void draw_sizes(struct rng *r, const struct problem_kind *kind, clattn_problem *p)
 {
     const int backward = p->operation == CLATTN_BACKWARD;
@@ -312,6 +327,10 @@ clattn_problem random_shape(struct rng *r, const struct problem_kind *kind)
             1 + rng_below(r, rng_one_in(r, 2) && p.seq_q < p.seq_kv ? p.seq_q + 1 : p.seq_kv);
     if (p.mask)
         p.mask_layout = draw_pair_layout(r, &p, ca_mask_keys(&p));
+    if (p.k_scales)
+        p.k_scales_layout = draw_scales_layout(r, &p);
+    if (p.v_scales)
+        p.v_scales_layout = draw_scales_layout(r, &p);
     if (p.topk)
         p.topk = RNG_PICK(r, 1, 2, 5, 16, 33, 100);
     if (p.block_q) {

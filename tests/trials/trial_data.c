@@ -354,6 +354,22 @@ static void fill_dlse(struct trial *t, struct rng *r)
         value_set(CLATTN_F32, first(x), at, poison(&t->problem, r));
 }
 
+/* Scales of rows that some pair uses; those of other rows are poison, unless a row that is used shares them. */
+static void fill_scales(struct trial *t, struct host_tensor *x, const unsigned char *seen,
+                        struct rng *r)
+{
+    const struct tensor_shape *s = &x->shape;
+
+    if (!s->present)
+        return;
+    for (int used = 0; used < 2; used++)
+        EACH_ELEMENT(s, b, h, i, d, at)
+    if (seen[(b * s->size[1] + h) * s->size[2] + i] == used)
+        value_set(CLATTN_F32, first(x), at,
+                  used ? rng_uniform(r, 0.1, 1.5) * (rng_one_in(r, 4) ? -1 : 1)
+                       : poison(&t->problem, r));
+}
+
 /* Lists of chosen keys, in which a key in ten is none, and some stand twice. */
 static void fill_chosen(struct host_tensor *x, struct rng *r, size_t keys)
 {
@@ -395,6 +411,8 @@ static void fill_attention(struct trial *t, struct rng *r)
     fill_rows(t, &t->tensor[TENSOR_Q], seen.q, r, most[rng_below(r, 6)]);
     fill_rows(t, &t->tensor[TENSOR_K], seen.kv, r, most[rng_below(r, 6)]);
     fill_rows(t, &t->tensor[TENSOR_V], seen.kv, r, 2);
+    fill_scales(t, &t->tensor[TENSOR_K_SCALES], seen.kv, r);
+    fill_scales(t, &t->tensor[TENSOR_V_SCALES], seen.kv, r);
     fill_rows(t, &t->tensor[TENSOR_DO], seen.q, r, 2);
     if (!hides_scores(p) && rng_one_in(r, 6))
         spoil_one(t, r);

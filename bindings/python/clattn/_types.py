@@ -80,6 +80,8 @@ class ForwardOptions(Options, total=False):
 
     invariant: bool
     page_table: Optional[Array]
+    k_scales: Optional[Array]
+    v_scales: Optional[Array]
     cache: Union[None, str, Tuple[Optional[str], Optional[str]]]
     check_tables: bool
 

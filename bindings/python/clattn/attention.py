@@ -245,6 +245,9 @@ class Arguments:
             self._blocks(given("blocks"))
         if given("topk_indices") is not None:
             self._chosen(given("topk_indices"))
+        for name, one in (("k_scales", self.k), ("v_scales", self.v)):
+            if given(name) is not None:
+                self._scales(name, given(name), one)
         for name, field, flag, dtype, length in (
                 ("alibi_slopes", "slopes", "alibi", np.float32, p.heads), ("sinks", "sinks", "sinks", np.float32, p.heads),
                 ("q_lengths", "q_lengths", "q_lengths", np.int32, p.batch),
@@ -291,6 +294,14 @@ class Arguments:
             raise InvalidArgument("blocks.entries must have room for one entry at least")
         p.block_batches, p.block_heads = int(lists[0] > 1), int(lists[1] > 1)
         self.views["block_offsets"], self.views["block_entries"] = offsets, entries
+
+    def _scales(self, name: str, scales: Any, of: View) -> None:
+        p, one = self.problem, view(name, scales)
+        need_dtype(one, ("float32",))
+        layout = getattr(p, name + "_layout")
+        layout.stride[:] = one.strides_like((1,) * (4 - len(of.shape)) + of.shape[:-1] + (1,))
+        setattr(p, name, 1)
+        self.views[name] = one
 
     def _chosen(self, indices: Any) -> None:
         p, one = self.problem, view("topk_indices", indices)
@@ -445,6 +456,9 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, return_key_su
 
     page_table    k and v are pools of pages, (pages, kv_heads, page_size, dim); int32 (batch, pages of a batch) says
                   which page holds the keys of each, kv_lengths how many there are
+    k_scales      float32 that k, of float8 or such a cache, is multiplied with: it broadcasts to (batch, kv_heads, seq_kv, 1),
+                  of pages to (pages, kv_heads, page size, 1), as k.abs().amax(-1, keepdim=True) / 448 has them
+    v_scales      likewise of v
     cache         "q8_0", "q4_0", "q5_0", "iq4_nl", "q4_1", "q5_1", "e4m3" or "e5m2": k and v are quantized, as quantize() makes
                   them: bytes, the blocks of a row one after the other along the last axis. A pair, such as ("q8_0", None),
                   has them of two kinds. k and v in another of the three dtypes than q need no word, nor those of

@@ -76,6 +76,33 @@ def small_floats(codes, digits, bias):
     return np.where(codes < 128, numbers, -numbers)
 
 
+@pytest.mark.parametrize("paged", [False, True])
+def test_scales_of_tokens_and_heads(rng, paged):
+    """Scales that broadcast as they do; in pages, and between the rows of a cache."""
+    q, k, v = normal(rng, 1, 4, 3, 64), normal(rng, 1, 2, 40, 64), normal(rng, 1, 2, 40, 64)
+    k_scales, v_scales = np.abs(k).max(3, keepdims=True) / 448, np.abs(v).max((2, 3), keepdims=True) / 448
+    k_cache, v_cache = clattn.quantize(k / k_scales, "e4m3"), clattn.quantize(v / v_scales, "e4m3")
+    want = clattn.attention(q, small_floats(k_cache, 3, 7).astype(np.float32) * k_scales,
+                            small_floats(v_cache, 3, 7).astype(np.float32) * v_scales)
+    rows = np.zeros((1, 2, 40, 96), np.uint8)
+    rows[..., :64] = k_cache
+    rows[..., 64:68] = k_scales.view(np.uint8)
+    k_cache, k_scales = rows[..., :64], rows[..., 64:].view(np.float32)[..., :1]
+    options = {}
+    if paged:
+        order = np.array([3, 1, 4, 0, 2], np.int32)
+        options = dict(page_table=np.argsort(order).astype(np.int32)[None], kv_lengths=[40])
+        k_cache, v_cache, k_scales, v_scales = (
+            np.ascontiguousarray(np.broadcast_to(x, (1, 2, 40, x.shape[3])).reshape(2, 5, 8, -1).swapaxes(0, 1)[order])
+            for x in (k_cache, v_cache, k_scales, v_scales))
+    np.testing.assert_allclose(clattn.attention(q, k_cache, v_cache, cache="e4m3", k_scales=k_scales, v_scales=v_scales,
+                                                **options), want, atol=1e-5)
+    with pytest.raises(clattn.Error, match="k_scales are of keys in a format of bytes"):
+        clattn.attention(q, k, v, k_scales=np.ones((1, 2, 40, 1), np.float32))
+    with pytest.raises(clattn.Error, match="v_scales is of shape"):
+        clattn.attention(q, k, v, v_scales=np.ones(3, np.float32))
+
+
 @pytest.mark.parametrize("cache, error", [("q8_0", 0.02), ("q4_0", 0.4), ("q5_0", 0.2), ("iq4_nl", 0.5), ("q4_1", 0.4),
                                           ("q5_1", 0.2), ("e4m3", 0.15), ("e5m2", 0.3)])
 def test_quantized_caches(rng, cache, error):

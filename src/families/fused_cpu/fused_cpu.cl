@@ -349,7 +349,8 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
             continue;
 #endif
 #if STAGED
-        stage_tile(args, chunk.b, j0, (int)(j1 - j0), k, v, k_staged, v_staged);
+        stage_tile(args, chunk.b, chunk.h / args->shape->group, j0, (int)(j1 - j0), k, v, k_staged,
+                   v_staged);
         source tile_k = k_staged, tile_v = v_staged;
 #else
         source tile_k = k + j0 * k_row, tile_v = v + j0 * v_row;

@@ -121,7 +121,8 @@ INLINE void stage_keys(const struct arguments *args, const struct task *t, const
     load_cache_tile(K_CACHE, l->tiles + K_AT, K_STRIDE, BLOCK_N, STAGE, K_DTYPE,
                     k_place(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)),
                     args->shape->k_stride[2], l->k_places, k_step(args), keys->count, first, DIM_QK,
-                    WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK), t->k_aligned, false);
+                    WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK), t->k_aligned, false,
+                    K_SCALES_FROM(t->block.b, t->block.h / args->shape->group, keys->j0));
 #endif
 }
 
@@ -155,11 +156,12 @@ INLINE void stage_values(const struct arguments *args, const struct task *t, con
               args->shape->v_stride[2], v_step(args), keys->count - first, 0, DIM_V,
               COPIES_QUADS(UNIT_V, DIM_V) && t->v_aligned);
 #else
-    if (load_cache_tile(V_CACHE, l->tiles + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE, V_DTYPE,
-                        v_place(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)),
-                        args->shape->v_stride[2], LISTS_ROWS ? l->v_places + first : 0,
-                        v_step(args), keys->count - first, 0, DIM_V,
-                        WIDTH_OF(V_DTYPE, UNIT_V, DIM_V), t->v_aligned, keys->partial))
+    if (load_cache_tile(
+            V_CACHE, l->tiles + V_AT, V_STRIDE, STAGE_N, 4 * V_STRIDE, V_DTYPE,
+            v_place(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)), args->shape->v_stride[2],
+            LISTS_ROWS ? l->v_places + first : 0, v_step(args), keys->count - first, 0, DIM_V,
+            WIDTH_OF(V_DTYPE, UNIT_V, DIM_V), t->v_aligned, keys->partial,
+            V_SCALES_FROM(t->block.b, t->block.h / args->shape->group, keys->j0 + first)))
         atomic_or(l->v_nonfinite, 1);
 #endif
 }

@@ -57,6 +57,7 @@ __kernel void naive(PARAMETERS_naive)
         for (int d = 0; d < DIM_QK; d++)
             dot = fma(load1_of(DTYPE, args->q, q_row + d * q_step(args)),
                       load_k(args->k, k_row, d * k_step(args)), dot);
+        dot *= scale_of_row(K_SCALES_FROM(b, h / args->shape->group, j), 0);
         const float s = biased_score(args, e, first, end, b, h, i, j, SOFTCAPPED(scale * dot));
         const float new_max = fmax(row_max, s);
         const float base = new_max == -INFINITY ? 0.0f : new_max; /* -inf - -inf would be NaN */
@@ -70,6 +71,7 @@ __kernel void naive(PARAMETERS_naive)
                         factor);
         weight *= factor[j % 4].x;
 #endif
+        weight *= scale_of_row(V_SCALES_FROM(b, h / args->shape->group, j), 0);
         for (int d = 0; d < DIM_V; d++)
             sums[d] = fma(weight, load_v(args->v, v_row, d * v_step(args)), sums[d] * rescale);
     }

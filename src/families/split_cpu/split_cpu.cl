@@ -116,6 +116,14 @@ INLINE void start_rows(struct row_state *state)
         state->o[n] = 0.0f;
 }
 
+/* Multiplies the products of rows and count keys with the keys' scales. */
+INLINE void scale_products(const int rows, const int count, const lanes *k_scales, lanes *products)
+{
+    for (int r = 0; r < rows; r++)
+        for (int n = 0; n < (count + SIMD_WIDTH - 1) / SIMD_WIDTH; n++)
+            products[r * (BLOCK_N / SIMD_WIDTH) + n] *= k_scales[n];
+}
+
 /* Sets the distance between kv heads in a key range, and its first head. */
 #if KV_HEADS > 1
 #define START_WITH_FIRST_HEAD(keys)                                                                \
@@ -138,7 +146,7 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
     lanes rescale[ROW_VECTORS], scores[SCORE_VECTORS];
     float *s = (float *)scores;
     lanes scaled[SCALED_VECTORS];
-    lanes staged[STAGED_K_VECTORS], v_scales[V_SCALE_VECTORS];
+    lanes staged[STAGED_K_VECTORS], v_scales[V_SCALE_VECTORS], k_scales[BLOCK_N / SIMD_WIDTH];
     long begin, end;
     int h = 0;
 
@@ -187,7 +195,11 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
         struct row_state *state = &states[h];
         int hidden = 0;
         multiply_qk(args, keys, count, own, staged, state->packed_q, s);
-        load_value_scales(keys, count);
+        if (HAS_K_SCALES) {
+            load_row_scales(K_SCALES_FROM(own->b, own->kv_head, j), count, (float *)k_scales);
+            scale_products(own->rows, count, k_scales, scores);
+        }
+        load_value_scales(args, own, j, keys, count);
         if ((PAGE_SIZE && count < BLOCK_N) || ALL_TILES_PARTIAL || j < own->all_begin ||
             j + BLOCK_N > own->all_end)
             hidden =

@@ -16,12 +16,13 @@
  * offsets; scales and offsets of values; values of a register tile. */
 #define BLOCKS(dim) ((dim) / BLOCK_VALUES) /* the format blocks of a quantized row */
 #define WEIGHT_BLOCKS (CA_ONLY_SCALED(V_CACHE) ? BLOCKS(DIM_V) : 1)
+#define SCALES_WEIGHTS (CA_ONLY_SCALED(V_CACHE) || HAS_V_SCALES) /* instead of values */
 #define SCORE_VECTORS (BLOCK_M * BLOCK_N / SIMD_WIDTH)
-#define SCALED_VECTORS (CA_ONLY_SCALED(V_CACHE) ? SCORE_VECTORS * WEIGHT_BLOCKS : 1)
-/* A scale and an offset of each row and block, as far as the format has them. */
+#define SCALED_VECTORS (SCALES_WEIGHTS ? SCORE_VECTORS * WEIGHT_BLOCKS : 1)
+/* A scale and an offset of each row and block, as far as the format has them; or a scale of each row. */
 #define FACTOR_VECTORS(cache, dim)                                                                 \
-    (CA_SCALE_AT(cache) < 0 ? 1                                                                    \
-                            : BLOCK_N / SIMD_WIDTH * BLOCKS(dim) * (CA_OFFSET_AT(cache) ? 2 : 1))
+    (BLOCK_N / SIMD_WIDTH *                                                                        \
+     (CA_SCALE_AT(cache) < 0 ? 1 : BLOCKS(dim) * (CA_OFFSET_AT(cache) ? 2 : 1)))
 #define K_SCALES FACTOR_VECTORS(K_CACHE, DIM_QK)
 #define STAGED_K_VECTORS                                                                           \
     (OPERAND_PAIRS ? BLOCK_N * TILES(KEY_OPERANDS)                                                 \
@@ -36,7 +37,7 @@
 #define PAIR_VALUES (BLOCK_N / 2 * VECTORS(DIM_V))
 #define TILE_VECTORS                                                                               \
     (ROW_VECTORS + SCORE_VECTORS + SCALED_VECTORS + STAGED_K_VECTORS + V_SCALE_VECTORS +           \
-     (OPERAND_PAIRS ? STEP_PRODUCTS + PAIR_WEIGHTS + PAIR_VALUES : 0))
+     BLOCK_N / SIMD_WIDTH + (OPERAND_PAIRS ? STEP_PRODUCTS + PAIR_WEIGHTS + PAIR_VALUES : 0))
 
 /* The rows of a tile's paged keys and values are listed, and those of the next tile. */
 #define LISTED_ROWS BLOCK_N

@@ -213,13 +213,15 @@ INLINE void load_q(const struct arguments *args, const struct task *task, const 
               k_place(m.k, FROM_KEY((keys).j0, args->shape->k_stride) +                            \
                                (part)*PART_COLUMNS * k_step(args)),                                \
               args->shape->k_stride[2], KV_PLACES(places, (keys).number, 0), (keys).count,         \
-              DIM_QK - (part)*PART_COLUMNS, m.k_aligned)
+              DIM_QK - (part)*PART_COLUMNS, m.k_aligned,                                           \
+              K_SCALES_FROM(task.b, task.kv_head, (keys).j0))
 #define STAGE_VALUES(keys, part, finite)                                                           \
     if (FILL_VALUES(l.v_tile, l.v_factors,                                                         \
                     v_place(m.v, FROM_KEY((keys).j0 + (part)*PART_KEYS, args->shape->v_stride)),   \
                     args->shape->v_stride[2],                                                      \
                     PAGE_SIZE ? KV_PLACES(places, (keys).number, 1) + (part)*PART_KEYS : 0,        \
-                    (keys).count - (part)*PART_KEYS, m.v_aligned, finite))                         \
+                    (keys).count - (part)*PART_KEYS, m.v_aligned, finite,                          \
+                    V_SCALES_FROM(task.b, task.kv_head, (keys).j0 + (part)*PART_KEYS)))            \
     atomic_or(v_nonfinite, 1)
 
 /* ---- scores ---------------------------------------------------------------------------------- */

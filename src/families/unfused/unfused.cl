@@ -290,6 +290,13 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
                 lanes s = score_scale(args, h) * sum[r][n];
                 float each[VECTOR_WIDTH];
 
+                if (HAS_K_SCALES) {
+                    LANES_STORE(s, each);
+                    for (int c = 0; c < VECTOR_WIDTH && j + c < keys; c++)
+                        if (!PAGE_SIZE || places[column_of_stage(x, n) + c] >= 0)
+                            each[c] *= scale_of_row(K_SCALES_FROM(b, h / args->shape->group, j), c);
+                    s = LANES_LOAD(each);
+                }
 #if SCORES == SCORES_RAW
                 store_lanes(s, args->scores + row + j, left);
 #endif
@@ -452,7 +459,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
 
             ((__local float4 *)v_tile)[n] =
                 load_row4(V_CACHE, V_DTYPE, element_at(V_CACHE, V_DTYPE, v_rows, place), c,
-                          v_step(args), there ? DIM_V - c : 0);
+                          v_step(args), there ? DIM_V - c : 0) *
+                (there ? scale_of_row(V_SCALES_FROM(b, h / args->shape->group, j), 0) : 1.0f);
         }
         stage_weights(p_tile, args, p_rows + j0, dropout_head(args, b, h), i0, j0, end - j0);
         LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */
@@ -498,10 +506,12 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
         result = 0.0f;
         for (long j = first; j < last; j++)
             if (HAS_ROW(b, j) && visible(args, e, first, last, b, h, i, j))
-                result = fma(weight_after_dropout(args, p_rows[(i - i0) * args->shape->seq_kv + j],
-                                                  dropout_head(args, b, h), i, j),
-                             load_v(v_rows, KEY_ROW(b, j, args->shape->v_stride), c * v_step(args)),
-                             result);
+                result =
+                    fma(weight_after_dropout(args, p_rows[(i - i0) * args->shape->seq_kv + j],
+                                             dropout_head(args, b, h), i, j),
+                        load_v(v_rows, KEY_ROW(b, j, args->shape->v_stride), c * v_step(args)) *
+                            scale_of_row(V_SCALES_FROM(b, h / args->shape->group, j), 0),
+                        result);
         store1_of(O_DTYPE, result, o_head, place);
     }
 }

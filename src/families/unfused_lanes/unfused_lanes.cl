@@ -115,28 +115,28 @@ INLINE lanes load_quantized(const int cache, const __global uchar *row, const in
 #define PLACE_OF_KEY(b, j, stride) (HAS_ROW(b, j) ? KEY_ROW(b, j, stride) : -1L)
 
 INLINE lanes load_row_of_keys(const struct arguments *args, const __global k_storage *k,
-                              const long place, const int d)
+                              const long place, const int d, const float scale)
 {
     const __global k_storage *row = k_place(k, place);
 
     if (PAGE_SIZE && place < 0)
         return 0.0f;
 #if K_CACHE
-    return load_quantized(K_CACHE, row, d, DIM_QK - d);
+    return load_quantized(K_CACHE, row, d, DIM_QK - d) * scale;
 #else
     return load_key_row(row + d * k_step(args), k_step(args), DIM_QK - d);
 #endif
 }
 
 INLINE lanes load_row_of_values(const struct arguments *args, const __global v_storage *v,
-                                const long place, const int d)
+                                const long place, const int d, const float scale)
 {
     const __global v_storage *row = v_place(v, place);
 
     if (PAGE_SIZE && place < 0)
         return 0.0f;
 #if V_CACHE
-    return load_quantized(V_CACHE, row, d, DIM_V - d);
+    return load_quantized(V_CACHE, row, d, DIM_V - d) * scale;
 #else
     return load_value_row(row + d * v_step(args), v_step(args), DIM_V - d);
 #endif
@@ -145,21 +145,25 @@ INLINE lanes load_row_of_values(const struct arguments *args, const __global v_s
 /* ---- scores --------------------------------------------------------------------------------- */
 
 /* Packs count keys as panels, at most BLOCK_N; the last key repeats in the last panel. */
-NOINLINE void pack_keys(const struct arguments *restrict args, const long b,
+NOINLINE void pack_keys(const struct arguments *restrict args, const long b, const long kv_head,
                         const __global k_storage *k, const long first, const int count,
                         lanes *panels)
 {
     for (int n = 0; n < (count + PANEL - 1) / PANEL * PANEL; n += SIMD_WIDTH) {
         lanes *panel = panels + n / PANEL * DIM_QK * REGISTER_VECTORS + n % PANEL / SIMD_WIDTH;
         long places[SIMD_WIDTH];
+        float scales[SIMD_WIDTH];
 
-        for (int c = 0; c < SIMD_WIDTH; c++)
-            places[c] = PLACE_OF_KEY(b, first + min(n + c, count - 1), args->shape->k_stride);
+        for (int c = 0; c < SIMD_WIDTH; c++) {
+            const long j = first + min(n + c, count - 1);
+            places[c] = PLACE_OF_KEY(b, j, args->shape->k_stride);
+            scales[c] = HAS_ROW(b, j) ? scale_of_row(K_SCALES_FROM(b, kv_head, j), 0) : 1.0f;
+        }
         for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
             lanes x[SIMD_WIDTH];
             UNROLL
             for (int c = 0; c < SIMD_WIDTH; c++)
-                x[c] = load_row_of_keys(args, k, places[c], d);
+                x[c] = load_row_of_keys(args, k, places[c], d, scales[c]);
             transpose(x);
             UNROLL
             for (int c = 0; c < SIMD_WIDTH; c++)
@@ -262,7 +266,7 @@ NOINLINE void compute_scores(const struct arguments *restrict args, const struct
 
     const __global storage *q = args->q + head_offset(args->shape->q_stride, b, h);
     if (keys > 0)
-        pack_keys(args, b,
+        pack_keys(args, b, h / args->shape->group,
                   k_place(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(b),
                                                h / args->shape->group)),
                   j0, keys, panels);
@@ -409,16 +413,18 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void softmax(PARAMETERS_
 #define REGISTER_TILE (REGISTER_ROWS * REGISTER_VECTORS)
 
 /* Packs the values of count keys, at most BLOCK_N, as panels. */
-NOINLINE void pack_values(const struct arguments *restrict args, const long b,
+NOINLINE void pack_values(const struct arguments *restrict args, const long b, const long kv_head,
                           const __global v_storage *v, const long first, const int count,
                           lanes *panels)
 {
     for (int n = 0; n < count; n++) {
         const long place = PLACE_OF_KEY(b, first + n, args->shape->v_stride);
+        const float scale =
+            HAS_ROW(b, first + n) ? scale_of_row(V_SCALES_FROM(b, kv_head, first), n) : 1.0f;
 
         for (int c = 0; c < V_VECTORS; c++)
             panels[(c / REGISTER_VECTORS * BLOCK_N + n) * REGISTER_VECTORS + c % REGISTER_VECTORS] =
-                load_row_of_values(args, v, place, c * SIMD_WIDTH);
+                load_row_of_values(args, v, place, c * SIMD_WIDTH, scale);
     }
 }
 
@@ -508,7 +514,9 @@ INLINE lanes visible_values(const struct arguments *args, const struct extent e,
 
     for (long j = first; j < end; j++)
         if (HAS_ROW(b, j) && visible(args, e, first, end, b, h, i, j)) {
-            const lanes x = load_row_of_values(args, v, KEY_ROW(b, j, args->shape->v_stride), c);
+            const lanes x =
+                load_row_of_values(args, v, KEY_ROW(b, j, args->shape->v_stride), c,
+                                   scale_of_row(V_SCALES_FROM(b, h / args->shape->group, j), 0));
             sum = fma(x, (lanes)(after_dropout(args, p[j], dropout_head(args, b, h), i, j)), sum);
         }
     return sum;
@@ -551,7 +559,7 @@ NOINLINE void compute_values(const struct arguments *restrict args, const struct
         const long j1 = min(j0 + BLOCK_N, end);
         if (LISTS_NONE(b, h, i0, used_end - i0, j0, j1))
             continue;
-        pack_values(args, b, v, j0, j1 - j0, panels);
+        pack_values(args, b, h / args->shape->group, v, j0, j1 - j0, panels);
         for (long i = i0; i < used_end; i += REGISTER_ROWS) {
             const int rows = min((long)REGISTER_ROWS, used_end - i);
             const long seen = HAS_DROPOUT ? first_key(args, e, i) / 4 * 4 : first_key(args, e, i);

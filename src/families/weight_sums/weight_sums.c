@@ -58,7 +58,7 @@ void ca_weight_sums_plain(const clattn_device_info *dev, size_t *values)
 }
 
 #define WEIGHTS_ARGUMENTS                                                                          \
-    (CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) | CA_STARTS |        \
+    (CA_BIT(CA_Q) | CA_SCALED_K | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) | CA_STARTS |         \
      CA_BIT(CA_LSE) | CA_BLOCK_BITS)
 
 static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)

@@ -108,7 +108,8 @@ NOINLINE void load_key_tile(const struct arguments *args, const struct key_tile 
             for (int d = missing[r] ? 0 : DIM_QK; d < WIDE_DIM; d++)
                 rows[r][d] = 0.0f;
             if (!missing[r])
-                stage_key(rows[r], k_place(args->k, key_place(args, *t, t->j + n)), k_step(args));
+                stage_key(rows[r], k_place(args->k, key_place(args, *t, t->j + n)), k_step(args),
+                          scale_of_row(K_SCALES_FROM(t->b, t->kv_head, t->j), n));
         }
         to->missing[m] = VECTOR(vload)(0, missing);
         for (int d = 0; d < WIDE_DIM; d += SIMD_WIDTH) {
@@ -238,11 +239,12 @@ INLINE void sum_weights(const int apart, const float factor, const struct argume
     }
     for (int r = 0; r < count; r++) {
         const float lse = lse_of_row(args, t.b, h, i + r);
-        const float product = score_scale(args, h) * products[r];
         if (lse == -INFINITY || item >= t.count)
             continue;
         if (!HAS_ROW(t.b, j))
             continue;
+        const float product =
+            score_scale(args, h) * products[r] * scale_of_row(K_SCALES_FROM(t.b, t.kv_head, j), 0);
         const float s =
             biased_score(args, t.e, first_key(args, t.e, i + r), end_key(args, t.e, i + r), t.b, h,
                          i + r, j, SOFTCAPPED(product));

@@ -102,6 +102,7 @@ static void set_layouts(clattn_problem *r, const clattn_problem *p)
     r->pages = ca_table_pages(r) ? ca_table_pages(r) : r->page_size != 0;
     r->total_q = p->total_q ? r->seq_q : 0; /* the one sequence of the one batch */
     r->total_kv = p->total_kv ? r->seq_kv : 0;
+    const size_t keys[4] = {ca_cache_batch(r), r->kv_heads, ca_cache_rows(r), 1};
     r->q = simple_layout(is_unit(&p->q, p->dim_qk), (size_t[]){1, r->heads, r->seq_q, r->dim_qk});
     r->k = simple_layout(is_unit(&p->k, p->dim_qk),
                          (size_t[]){ca_cache_batch(r), r->kv_heads, ca_cache_rows(r), r->dim_qk});
@@ -114,6 +115,10 @@ static void set_layouts(clattn_problem *r, const clattn_problem *p)
         ca_spanning_layout(r, r->seq_kv, 15, letters, &r->bias_layout);
     if (p->mask)
         ca_spanning_layout(r, ca_mask_keys(r), 15, letters, &r->mask_layout);
+    if (p->k_scales)
+        ca_layout_spread(7, keys, &r->k_scales_layout);
+    if (p->v_scales)
+        ca_layout_spread(7, keys, &r->v_scales_layout);
     if (p->block_q)
         r->max_blocks = rounded_blocks(r, p);
 }

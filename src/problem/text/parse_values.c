@@ -97,6 +97,19 @@ int ca_parse_spanning(const char *text, const clattn_problem *p, size_t columns,
     return 0;
 }
 
+int ca_parse_scales(const char *text, const size_t sizes[4], clattn_layout *layout)
+{
+    if (parse_strides(text, layout))
+        return 1;
+    for (unsigned axes = 7; axes > 0; axes--) {
+        char letters[5];
+        ca_scales_layout(sizes, axes, letters, layout);
+        if (strcmp(text, letters) == 0)
+            return 1;
+    }
+    return 0;
+}
+
 int ca_parse_step(const char **text, int64_t *step)
 {
     size_t value;

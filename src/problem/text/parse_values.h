@@ -27,6 +27,7 @@ int ca_parse_layout(const char *text, const size_t sizes[4], clattn_layout *layo
 int ca_parse_weights(const char *text, clattn_projection_problem *p);
 
 /* The axes that a bias or mask of so many columns spans, such as "hqk", or strides. */
+int ca_parse_scales(const char *text, const size_t sizes[4], clattn_layout *layout);
 int ca_parse_spanning(const char *text, const clattn_problem *p, size_t columns,
                       clattn_layout *layout);
 

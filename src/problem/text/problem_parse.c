@@ -64,6 +64,8 @@ enum {
     KEY(CHOSEN_SCORES, "scores", INDEXER)                                                          \
     KEY(QUERIES, "queries", APPEND)                                                                \
     KEY(BLOCKS, "blocks=", ATTENTION)                                                              \
+    KEY(K_SCALES_LAYOUT, "kscales=", ATTENTION)                                                    \
+    KEY(V_SCALES_LAYOUT, "vscales=", ATTENTION)                                                    \
     KEY(PAGE_SIZE, "page=", ATTENTION | APPEND | INDEXER)                                          \
     KEY(PAGES, "pages=", ATTENTION | APPEND | INDEXER)                                             \
     KEY(LAYOUT, "layout=", ALL)                                                                    \
@@ -445,9 +447,16 @@ static int parse_layout_word(enum word word, const char *value, const struct wor
         return ca_parse_layout(value, tensors[argument].sizes,
                                ca_tensor_layout(p, &tensors[argument]));
     }
+    ca_problem_tensors(p, tensors);
     switch (word) {
     case W_LAYOUT:
         return parse_order(value, seen, p);
+    case W_K_SCALES_LAYOUT:
+        p->k_scales = 1;
+        return ca_parse_scales(value, tensors[CA_K_SCALES].sizes, &p->k_scales_layout);
+    case W_V_SCALES_LAYOUT:
+        p->v_scales = 1;
+        return ca_parse_scales(value, tensors[CA_V_SCALES].sizes, &p->v_scales_layout);
     case W_W_LAYOUT:
         return ca_parse_weights(value, &p->projection);
     case W_MASK:

@@ -88,6 +88,34 @@ static void put_spanning(struct ca_writer *w, const clattn_problem *p, size_t co
     put_strides(w, layout);
 }
 
+/* The flag's word; of scales with the layout. */
+static void put_flag(struct ca_writer *w, const clattn_problem *p, const int *flag,
+                     const char *word)
+{
+    const clattn_layout *scales = flag == &p->k_scales   ? &p->k_scales_layout
+                                  : flag == &p->v_scales ? &p->v_scales_layout
+                                                         : NULL;
+    const size_t sizes[4] = {ca_cache_batch(p), p->kv_heads, ca_cache_rows(p), 1};
+    const clattn_layout none = {{0}};
+    char letters[5];
+
+    if (!*flag)
+        return;
+    ca_put(w, " %s", word);
+    if (!scales || memcmp(scales, &none, sizeof none) == 0)
+        return;
+    ca_put(w, "=");
+    for (unsigned axes = 7; axes > 0; axes--) {
+        clattn_layout layout;
+        ca_scales_layout(sizes, axes, letters, &layout);
+        if (memcmp(scales, &layout, sizeof layout) == 0) {
+            ca_put(w, "%s", letters);
+            return;
+        }
+    }
+    put_strides(w, scales);
+}
+
 static void put_diagonal(struct ca_writer *w, int causal, clattn_diagonal diagonal, int64_t offset)
 {
     const char *name = causal ? "causal" : "diagonal";
@@ -281,7 +309,7 @@ static void print_attention(struct ca_writer *w, const clattn_problem *p)
                p->block_batches || p->block_heads ? ":" : "", p->block_batches ? "b" : "",
                p->block_heads ? "h" : "");
 #define FLAG(ID, member, word, OF, difference)                                                     \
-    CA_IF_ATTENTION(OF, ca_put(w, "%s", p->member ? " " word : "");)
+    CA_IF_ATTENTION(OF, put_flag(w, p, &p->member, word);)
     CA_FLAGS(FLAG)
 #undef FLAG
 #define SIZE(ID, member, word, OF, difference)                                                     \

@@ -89,19 +89,29 @@ struct ca_size_words ca_size_words(clattn_problem *p)
     }
 }
 
-void ca_spanning_layout(const clattn_problem *p, size_t columns, unsigned axes, char letters[5],
-                        clattn_layout *layout)
+/* The layout of some of the axes, with these names. */
+static void name_axes(const char *names, const size_t sizes[4], unsigned axes, char letters[5],
+                      clattn_layout *layout)
 {
-    const size_t sizes[4] = {p->batch, p->heads, p->seq_q, columns};
-
     for (unsigned n = 0; n < 4; n++)
         if (axes & 1u << n)
-            *letters++ = "bhqk"[n];
+            *letters++ = names[n];
     *letters = '\0';
     for (unsigned n = 0; n < 4; n++)
         if (sizes[n] == 1)
             axes &= ~(1u << n); /* a single element broadcasts */
     ca_layout_spread(axes, sizes, layout);
+}
+
+void ca_spanning_layout(const clattn_problem *p, size_t columns, unsigned axes, char letters[5],
+                        clattn_layout *layout)
+{
+    name_axes("bhqk", (size_t[]){p->batch, p->heads, p->seq_q, columns}, axes, letters, layout);
+}
+
+void ca_scales_layout(const size_t sizes[4], unsigned axes, char letters[5], clattn_layout *layout)
+{
+    name_axes("bhk", sizes, axes & 7, letters, layout);
 }
 
 int ca_parse_size(const char **text, size_t *value)

@@ -32,6 +32,8 @@ struct ca_size_words ca_size_words(clattn_problem *p);
  * seq_kv columns, a mask ca_mask_keys(). */
 void ca_spanning_layout(const clattn_problem *p, size_t columns, unsigned axes, char letters[5],
                         clattn_layout *layout);
+/* The same for scales of these sizes, whose axes are b, h and k. */
+void ca_scales_layout(const size_t sizes[4], unsigned axes, char letters[5], clattn_layout *layout);
 
 /* Reads a decimal number and moves *text behind it; 0 if there is none or it is too large. */
 int ca_parse_size(const char **text, size_t *value);
