@@ -84,7 +84,7 @@ const struct ca_family *ca_family_of_invariant(const struct ca_problem *p,
         if (family->operation != p->normal.operation || ca_family_unsupported(family, &alone, dev))
             continue;
         const int preference = family->preference(&alone, dev);
-        if (preference > most) {
+        if (preference > most && !(family->refused_by_system && family->refused_by_system(dev))) {
             most = preference;
             best = family;
         }

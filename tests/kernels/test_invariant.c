@@ -16,10 +16,11 @@ TestSuite(invariant, .init = unoptimised, .timeout = 600);
 enum { BATCH = 3, HEADS = 4, KV_HEADS = 2, QUERIES = 70, CAPACITY = 800, DIM = 32, PAGE = 16 };
 enum { PAGES = CAPACITY / PAGE, ROWS = BATCH * QUERIES };
 
-/* A row of keys is DIM floats, or one block of q8_0. */
+/* A row of queries is DIM floats, or as many in bf16, and so is one of keys, which may be one block of q8_0, too. */
 enum { MOST_ROW_BYTES = DIM * sizeof(float), BLOCK_BYTES = 34 };
 
-static float q[BATCH][HEADS][QUERIES][DIM], packed_q[HEADS][ROWS][DIM];
+static unsigned char q[BATCH * HEADS * QUERIES * MOST_ROW_BYTES],
+    packed_q[HEADS * ROWS * MOST_ROW_BYTES];
 static unsigned char k[BATCH * KV_HEADS * CAPACITY * MOST_ROW_BYTES], v[sizeof k];
 static unsigned char pool_k[PAGES * KV_HEADS * PAGE * MOST_ROW_BYTES], pool_v[sizeof pool_k];
 static const float slopes[HEADS] = {0.5f, 0.25f, 0.125f, 0.0625f}, sinks[HEADS] = {1, -1, 0, 2};
@@ -29,7 +30,7 @@ struct request {
     struct fixture f;
     const char *family;
     char options[160];
-    size_t queries, keys, row_bytes;
+    size_t queries, keys, query_bytes, row_bytes;
 };
 
 struct results {
@@ -41,6 +42,12 @@ static unsigned char *row_of(unsigned char *rows, const struct request *r, size_
     return rows + (head * CAPACITY + key) * r->row_bytes;
 }
 
+/* Query i of a head of a batch. */
+static unsigned char *query_of(const struct request *r, size_t b, size_t h, size_t i)
+{
+    return q + ((b * HEADS + h) * QUERIES + i) * r->query_bytes;
+}
+
 static void fill_row(struct rng *rng, size_t bytes, unsigned char *row)
 {
     if (bytes == BLOCK_BYTES) { /* a scale from 2^-7 on as f16, and the codes */
@@ -50,9 +57,10 @@ static void fill_row(struct rng *rng, size_t bytes, unsigned char *row)
             row[n] = (unsigned char)rng_below(rng, 256);
         return;
     }
+    const size_t element = bytes / DIM;
     for (size_t n = 0; n < DIM; n++) {
         const float x = (float)rng_uniform(rng, -2, 2);
-        memcpy(row + n * sizeof x, &x, sizeof x);
+        memcpy(row + n * element, (const char *)&x + sizeof x - element, element);
     }
 }
 
@@ -60,8 +68,8 @@ static void fill(struct rng *rng, const struct request *r)
 {
     memset(k, 0xff, sizeof k); /* keys that nobody has are NaN */
     memset(v, 0xff, sizeof v);
-    for (size_t n = 0; n < sizeof q / sizeof(float); n++)
-        (&q[0][0][0][0])[n] = (float)rng_uniform(rng, -2, 2);
+    for (size_t n = 0; n < (size_t)BATCH * HEADS * QUERIES; n++)
+        fill_row(rng, r->query_bytes, q + n * r->query_bytes);
     for (size_t head = 0; head < (size_t)BATCH * KV_HEADS; head++) {
         for (size_t key = 0; key < (head / KV_HEADS == 1 ? r->keys : CAPACITY); key++) {
             fill_row(rng, r->row_bytes, row_of(k, r, head, key));
@@ -84,8 +92,9 @@ static void compute(struct request *r, const char *sizes, clattn_host_forward_te
     const clattn_plan_options options = {.struct_size = sizeof options, .family = r->family};
     char text[512];
 
-    snprintf(text, sizeof text, "fwd f32 h%d/%d d%d lse causal=br %s %s", HEADS, KV_HEADS, DIM,
-             r->options, sizes);
+    snprintf(text, sizeof text, "fwd %s h%d/%d d%d lse causal=br %s %s",
+             r->query_bytes == DIM * sizeof(float) ? "f32" : "bf16 odtype=f32", HEADS, KV_HEADS,
+             DIM, r->options, sizes);
     const clattn_problem p = fixture_problem(text);
     tensors.struct_size = sizeof tensors;
     tensors.slopes = p.alibi ? slopes : NULL;
@@ -108,7 +117,7 @@ static void compute_piece(struct request *r, size_t first, size_t end, size_t ro
              room ? room : keys, QUERIES * DIM, DIM, CAPACITY * DIM, DIM, CAPACITY * DIM, DIM,
              HEADS * QUERIES * DIM, QUERIES * DIM, DIM);
     compute(r, sizes,
-            (clattn_host_forward_tensors){.q = q[1][0][first],
+            (clattn_host_forward_tensors){.q = query_of(r, 1, 0, first),
                                           .k = row_of(k, r, KV_HEADS, 0),
                                           .v = row_of(v, r, KV_HEADS, 0),
                                           .o = results->o[0][first],
@@ -152,8 +161,8 @@ static void compute_packed(struct request *r, struct results *results)
 
     for (size_t h = 0; h < HEADS; h++) {
         for (size_t b = 0; b < BATCH; b++)
-            memcpy(packed_q[h][starts[b]], q[b][h],
-                   (size_t)(starts[b + 1] - starts[b]) * sizeof *q[b][h]);
+            memcpy(packed_q + (h * ROWS + (size_t)starts[b]) * r->query_bytes, query_of(r, b, h, 0),
+                   (size_t)(starts[b + 1] - starts[b]) * r->query_bytes);
     }
     snprintf(sizes, sizeof sizes, "b%d q%d k%d totalq=%d klen", BATCH, QUERIES, CAPACITY, ROWS);
     compute(r, sizes,
@@ -180,7 +189,7 @@ static void compute_paged(struct request *r, struct results *results)
     snprintf(sizes, sizeof sizes, "q%d k%d q=0.%d.%d.1 page=%d pages=%d qlen klen", QUERIES,
              CAPACITY, QUERIES * DIM, DIM, PAGE, PAGES);
     compute(r, sizes,
-            (clattn_host_forward_tensors){.q = q[1],
+            (clattn_host_forward_tensors){.q = query_of(r, 1, 0, 0),
                                           .k = pool_k,
                                           .v = pool_v,
                                           .o = results->o,
@@ -203,13 +212,19 @@ static void expect_same(const struct request *r, const struct results *alone, st
     memset(other, 0, sizeof *other);
 }
 
+static const char problem_of_f32[] =
+    "fwd f32 b3 h4/2 q70 k800 d32 causal=br qlen klen lse invariant";
+
 static void draw_request(struct rng *rng, struct request *r)
 {
-    const int quantized = rng_one_in(rng, 3);
+    const int f32 = family_takes(r->family, problem_of_f32);
+    const int quantized =
+        rng_one_in(rng, 3) && f32; /* f32's families take other dtypes' problems as well */
 
     r->queries = 30 + rng_below(rng, QUERIES - 30);
     r->keys = 530 + rng_below(rng, CAPACITY - 530);
-    r->row_bytes = quantized ? BLOCK_BYTES : DIM * sizeof(float);
+    r->query_bytes = DIM * (f32 ? sizeof(float) : sizeof(uint16_t));
+    r->row_bytes = quantized ? BLOCK_BYTES : r->query_bytes;
     snprintf(r->options, sizeof r->options, "invariant%s%s%s%s",
              quantized ? " kcache=q8_0 vcache=q8_0" : "", rng_one_in(rng, 2) ? " window=300,*" : "",
              rng_one_in(rng, 2) ? " softcap=3" : "", rng_one_in(rng, 2) ? " alibi sinks" : "");
@@ -217,7 +232,8 @@ static void draw_request(struct rng *rng, struct request *r)
 
 static int keeps_invariant(const char *family)
 {
-    return family_takes(family, "fwd f32 b3 h4/2 q70 k800 d32 causal=br qlen klen lse invariant");
+    return family_takes(family, problem_of_f32) ||
+           family_takes(family, "fwd bf16 b3 h4/2 q70 k800 d32 causal=br qlen klen lse invariant");
 }
 
 FAMILY_TEST(invariant, bits_are_those_of_the_request_alone, CLATTN_FORWARD, keeps_invariant, 1)

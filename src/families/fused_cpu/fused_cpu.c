@@ -258,6 +258,7 @@ const struct ca_family ca_fused_cpu_pairs = {
     .private_bytes = private_bytes,
     .options = ca_bf16_pairs_options,
     .preference = ca_bf16_pairs_preference,
+    .keeps_invariant = 1,
 };
 
 const struct ca_family *const ca_fused_cpu[] = {&ca_fused_cpu_vector, &ca_fused_cpu_pairs,

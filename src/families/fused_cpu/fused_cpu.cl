@@ -306,7 +306,8 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
     const struct key_range visible = visible_keys(args, chunk, queries);
     const long begin = visible.begin, end = visible.end;
 #else
-    const long begin = first_key(args, chunk.e, chunk.i);
+    const long first = first_key(args, chunk.e, chunk.i);
+    const long begin = HAS_INVARIANT ? with_whole_operand(0, first) : first;
     const long end = queries > 0 ? end_key(args, chunk.e, chunk.i + queries - 1) : 0;
 #endif
 #if STAGED

@@ -9,6 +9,7 @@
 #include "families/registry.h"
 
 enum { SIMD_WIDTH = 16, L2_BYTES = 1 << 20 };
+enum { INVARIANT_KEYS = 192 }; /* keys in a tile of any invariant problem */
 
 #define TUNABLES_DEF "families/fused_cpu/fused_cpu_amx.def"
 #define TUNABLES_UNIT UNIT_AMX
@@ -24,11 +25,16 @@ static size_t chunk(const size_t *values)
     return block_m(values) * values[BLOCKS_PER_TILE_INDEX];
 }
 
+static size_t least_keys(const struct ca_problem *p)
+{
+    return p->normal.invariant ? INVARIANT_KEYS : 64;
+}
+
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     /* The least private memory that any choice of tunables needs. */
-    static const size_t least[NUM_TUNABLES] = {
-        [BLOCK_VECTORS_INDEX] = 1, [BLOCK_N_INDEX] = 64, [BLOCKS_PER_TILE_INDEX] = 1};
+    const size_t least[NUM_TUNABLES] = {
+        [BLOCK_VECTORS_INDEX] = 1, [BLOCK_N_INDEX] = least_keys(p), [BLOCKS_PER_TILE_INDEX] = 1};
     const char *why = ca_bf16_pairs_refusal(p);
 
     if (why)
@@ -54,7 +60,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
 
     values[BLOCK_VECTORS_INDEX] = p->normal.seq_q <= SIMD_WIDTH || band ? 1 : 2;
     if (ca_marks_pairs(p)) /* tiles in common masks are 64 keys wide, or a multiple */
-        values[BLOCK_N_INDEX] = 64;
+        values[BLOCK_N_INDEX] = least_keys(p);
     values[BALANCE_CAUSAL_INDEX] = p->normal.causal && p->normal.window_left == CLATTN_UNLIMITED;
     values[BLOCKS_PER_TILE_INDEX] = band ? 1 : 16;
     while (p->normal.block_q && values[BLOCKS_PER_TILE_INDEX] > 1 &&
@@ -69,7 +75,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
         values[BLOCKS_PER_TILE_INDEX] /= 2;
     if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
         values[BLOCK_VECTORS_INDEX] = 1;
-        values[BLOCK_N_INDEX] = 64;
+        values[BLOCK_N_INDEX] = least_keys(p);
     }
 }
 
@@ -87,4 +93,5 @@ const struct ca_family ca_fused_cpu_amx = {
     .options = ca_amx_options,
     .refused_by_system = ca_amx_refused_by_system,
     .preference = ca_amx_preference,
+    .keeps_invariant = 1,
 };
