@@ -35,9 +35,8 @@ enum { CA_MAX_STAGES = 10, CA_ONLY_IF_FORCED = -1 };
 #define CA_SPLIT_ARGUMENTS                                                                         \
     (CA_BIT(CA_Q) | CA_SCALED_K | CA_SCALED_V | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) |       \
      CA_STARTS | CA_BIT(CA_WORKSPACE))
-#define CA_COMBINE_ARGUMENTS                                                                       \
-    (CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE) | CA_STARTS | CA_BIT(CA_WORKSPACE) |         \
-     CA_READ_ONLY)
+#define CA_COMBINE_OUTPUTS (CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE))
+#define CA_COMBINE_ARGUMENTS (CA_COMBINE_OUTPUTS | CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY)
 /* The arguments of three kernels with scores in memory. */
 #define CA_UNFUSED_SCORES_ARGUMENTS                                                                \
     (CA_BIT(CA_Q) | CA_SCALED_K | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) | CA_BIT(CA_SCORES) | \

@@ -161,7 +161,7 @@ static const struct {
      "SIMD_WIDTH=16 BLOCK_M=32 QK_ROWS=16 QK_DEPTH=4 PV_ROWS=2 PV_VECTORS=3 BLOCK_N=16 SPLIT_K=2"},
     {"fwd f32 h8/2 q5 k77 d64/48 causal=tl",
      "SIMD_WIDTH=16 BLOCK_M=32 QK_ROWS=16 QK_DEPTH=4 PV_ROWS=2 PV_VECTORS=3 BLOCK_N=16 SPLIT_K=2"},
-    {"fwd f16 h4/1 q3 k70 d40/21 window=9,3 klen lse",
+    {"fwd f16 h4/1 q3 k70 d40/21 window=1,0 sinks klen lse",
      "SIMD_WIDTH=16 BLOCK_M=16 QK_ROWS=8 QK_DEPTH=4 PV_ROWS=4 PV_VECTORS=4 BLOCK_N=32 SPLIT_K=1"},
     {"fwd bf16 h6/2 q3 k45 d24 mask=qk alibi",
      "SIMD_WIDTH=8 BLOCK_M=8 QK_ROWS=4 QK_DEPTH=4 PV_ROWS=2 PV_VECTORS=3 BLOCK_N=16 SPLIT_K=1"},

@@ -2,7 +2,7 @@
 /* split_cpu: o = softmax(scale q k^T, masked) v, and lse, for few queries and many keys, on CPUs:
  * split-K, also called Flash-Decoding.
  *
- *   split    partial results of a range of keys, for all rows of a kv head: o, row_max, row_sum
+ *   split    partial results of a range of keys, for all rows of a kv head: o, row_max, row_sum; with SPLIT_K of 1 o and lse
  *   combine  o and lse from the partial results of each row, in the order of the ranges
  *
  * Rows       are the queries of all query heads that share a kv head, so that K and V are read once
@@ -68,16 +68,76 @@ INLINE long count_parts(const struct arguments *args)
 }
 
 #define PART (ROUNDED(DIM_V) + 2)
+/* 1 if there are partial results in the workspace. */
+#define COMBINES (SPLIT_K > 1 || HAS_INVARIANT)
 /* The bits of block lists follow the partial results in the workspace. */
 INLINE long marks_begin(const struct arguments *args)
 {
-    return count_parts(args) * args->shape->batch * args->shape->heads * longest_q(args) * PART;
+    return COMBINES ? count_parts(args) * args->shape->batch * args->shape->heads *
+                          longest_q(args) * PART
+                    : 0;
 }
 
 #include "score/mark_blocks.h"
 /* 1 if any tile may have masked pairs: a mask of the last keys masks none before these. */
 #define ALL_TILES_PARTIAL                                                                          \
     (HIDES_BY_SCORE || HAS_MASK_FUNCTION || HAS_BLOCKS || (HAS_MASK && !HAS_MASK_KEYS))
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+/* The greatest score of a row and the sum of weights relative to it; o is relative to the same. The row may have a sink. */
+struct row_sums {
+    float row_max, row_sum;
+    bool sees_none; /* beside a large sink the row_sum may be 0 too */
+};
+
+/* The sink of a head, a score without a key. */
+INLINE float sink_of(const struct arguments *args, const long h)
+{
+    return HAS_SINKS ? args->sinks[h] * SCORE_UNIT : -INFINITY;
+}
+
+/* What scores are subtracted from. */
+INLINE float base_of(const float row_max)
+{
+    return row_max == -INFINITY ? 0.0f : row_max;
+}
+
+/* Stores o and lse of query i; row_max counts the sink, row_sum does not yet. */
+INLINE void store_results(const struct arguments *restrict args, const long b, const long h,
+                          const long i, const struct row_sums sums, const lanes *o)
+{
+    __global o_storage *to = args->o + row_offset(args->shape->o_stride, b, h, i);
+    float row_sum = sums.row_sum;
+
+    if (HAS_SINKS)
+        row_sum += EXPONENTIAL((lanes)(sink_of(args, h) - base_of(sums.row_max))).s0;
+    const float scale = sums.sees_none ? 0.0f : 1.0f / row_sum;
+    for (int c = 0; c < VECTORS(DIM_V); c++) {
+        const int d = column_of(c, DIM_V);
+        store_row(o[c] * scale, to + d * o_step(args), o_step(args), DIM_V - d);
+    }
+    if (HAS_LSE)
+        args->lse[lse_head(args, b * args->shape->heads + h, h) + i] =
+            sums.sees_none ? -INFINITY : fma(sums.row_max, SCORE_TO_LOG, log(row_sum));
+}
+
+/* Stores the results of a block's rows, which have seen all of their keys. */
+NOINLINE void store_rows(const struct arguments *args, const struct row_block *block, lanes *o,
+                         const lanes *row_max, const lanes *row_sum)
+{
+    for (int r = 0; r < block->rows; r++) {
+        const float own_max = ((const float *)row_max)[r], own_sum = sum_lanes(row_sum[r]);
+        const float sink = sink_of(args, block->head[r]), most = sink > own_max ? sink : own_max;
+        const lanes x = EXPONENTIAL((lanes)(own_max - base_of(most)));
+        const float rescale = own_sum == 0.0f ? 0.0f : x.s0;
+        lanes *row = o + r * VECTORS(DIM_V);
+        for (int c = 0; HAS_SINKS && c < VECTORS(DIM_V); c++)
+            row[c] *= rescale;
+        store_results(args, block->b, block->head[r], block->query[r],
+                      (struct row_sums){most, own_sum * rescale, own_sum == 0.0f}, row);
+    }
+}
 
 /* ---- split ---------------------------------------------------------------------------------- */
 
@@ -233,8 +293,11 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
         keys = next;
     }
     for (h = 0; h < heads; h++)
-        store_partial_rows(args, &blocks[h], part, begin < end, states[h].o, states[h].row_max,
-                           states[h].row_sum);
+        if (COMBINES)
+            store_partial_rows(args, &blocks[h], part, begin < end, states[h].o, states[h].row_max,
+                               states[h].row_sum);
+        else
+            store_rows(args, &blocks[h], states[h].o, states[h].row_max, states[h].row_sum);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split(PARAMETERS_split)
@@ -257,6 +320,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split(PARAMETERS_sp
 
 /* ---- combine -------------------------------------------------------------------------------- */
 
+#if COMBINES
 /* Stores o and lse of query i. Partial results of ranges in which it sees no key have a row_sum
  * of 0, and perhaps no o. */
 NOINLINE void combine_parts(const struct arguments *restrict args, const long b, const long h,
@@ -265,18 +329,13 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
     const long row = (b * args->shape->heads + h) * longest_q(args) + i;
     const long step = args->shape->batch * args->shape->heads * longest_q(args) * PART;
     const __global float *parts = args->workspace + row * PART;
-    __global o_storage *to = args->o + row_offset(args->shape->o_stride, b, h, i);
-    float row_max = -INFINITY, seen = 0.0f, row_sum = 0.0f;
+    float row_max = sink_of(args, h), seen = 0.0f, row_sum = 0.0f;
     lanes o[VECTORS(DIM_V)];
     const long all = count_parts(args);
 
-#if HAS_SINKS
-    const float sink = args->sinks[h] * SCORE_UNIT;
-    row_max = sink > row_max ? sink : row_max;
-#endif
     for (int n = 0; n < all; n++)
         row_max = max_lanes((lanes)(parts[n * step + PART - 2]), row_max);
-    const float base = row_max == -INFINITY ? 0.0f : row_max;
+    const float base = base_of(row_max);
     for (int c = 0; c < VECTORS(DIM_V); c++)
         o[c] = 0.0f;
     for (int n = 0; n < all; n++) {
@@ -289,19 +348,7 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
         for (int c = 0; c < VECTORS(DIM_V) && part_sum != 0.0f; c++)
             o[c] = fma(VECTOR(vload)(c, one), (lanes)(rescale), o[c]);
     }
-    const bool sees_none = seen == 0.0f; /* beside a large sink the row_sum may be 0 too */
-#if HAS_SINKS
-    row_sum += EXPONENTIAL((lanes)(sink - base)).s0;
-#endif
-    const float scale = sees_none ? 0.0f : 1.0f / row_sum;
-    for (int c = 0; c < VECTORS(DIM_V); c++) {
-        const int d = column_of(c, DIM_V);
-        store_row(o[c] * scale, to + d * o_step(args), o_step(args), DIM_V - d);
-    }
-#if HAS_LSE
-    args->lse[lse_head(args, b * args->shape->heads + h, h) + i] =
-        sees_none ? -INFINITY : fma(row_max, SCORE_TO_LOG, log(row_sum));
-#endif
+    store_results(args, b, h, i, (struct row_sums){row_max, row_sum, seen == 0.0f}, o);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void combine(PARAMETERS_combine)
@@ -313,3 +360,4 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void combine(PARAMETERS_
     LEAVE_IF_BEYOND(i, args->shape->seq_q);
     combine_parts(args, b, h, i);
 }
+#endif

@@ -42,6 +42,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     const size_t rows = ca_split_rows_per_kv_head(p);
 
     values[BLOCK_M_INDEX] = rows > 64 ? 128 : rows > 32 ? 64 : rows > 16 ? 32 : 16;
+    values[BLOCK_N_INDEX] = rows > 64 ? 128 : 64; /* the sums of many rows leave L1 between tiles */
     values[SPLIT_K_INDEX] = 1;
     while (values[SPLIT_K_INDEX] < 128 && groups(p, values) < (size_t)8 * dev->compute_units &&
            p->normal.seq_kv / values[SPLIT_K_INDEX] >= 512)

@@ -24,10 +24,16 @@ static struct ca_ndrange split_ndrange(const struct ca_problem *p, const size_t 
                            blocks * ca_split_parts(p, SPLIT_K));
 }
 
+/* Returns whether there are partial results, which the second stage combines: as COMBINES of the kernels. */
+static int combines(const struct ca_problem *p, const size_t *values)
+{
+    return values[SPLIT_K_INDEX] > 1 || p->normal.invariant;
+}
+
 static struct ca_ndrange combine_ndrange(const struct ca_problem *p, const size_t *values)
 {
-    (void)values;
-    return ca_single_items(p->normal.seq_q, p->normal.heads, p->normal.batch);
+    return ca_single_items(combines(p, values) ? p->normal.seq_q : 0, p->normal.heads,
+                           p->normal.batch);
 }
 
 /* Partial results, as rows of whole vectors with a maximum and a sum each; the bits of block lists come last. */
@@ -36,12 +42,13 @@ static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 #include "families/names.h"
     const size_t columns = ca_split_divide(p->normal.dim_v, SIMD_WIDTH) * SIMD_WIDTH;
 
-    return ca_split_rows(p) * ca_split_parts(p, SPLIT_K) * (columns + 2) * sizeof(cl_float) +
+    return (combines(p, values) ? ca_split_rows(p) * ca_split_parts(p, SPLIT_K) : 0) *
+               (columns + 2) * sizeof(cl_float) +
            ca_block_bits_bytes(p);
 }
 
 #define SPLIT_STAGES                                                                               \
-    CA_MARK_BLOCKS, {"split", CA_SPLIT_ARGUMENTS, split_ndrange},                                  \
+    CA_MARK_BLOCKS, {"split", CA_SPLIT_ARGUMENTS | CA_COMBINE_OUTPUTS, split_ndrange},             \
     {                                                                                              \
         "combine", CA_COMBINE_ARGUMENTS, combine_ndrange                                           \
     }
