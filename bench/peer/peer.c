@@ -325,8 +325,6 @@ static const char *refuse_job(const struct peer *peer, const struct job *job)
         return "gradients of bias, slopes, sinks and functions are not asked of other libraries";
     if (is_of_the_caller(p->score_function) || is_of_the_caller(p->mask_function))
         return "other libraries are asked for functions of the library alone";
-    if (p->topk > 0)
-        return "lists of chosen keys are not asked of other libraries";
     if (p->key_sums)
         return "sums of weights are not asked of other libraries";
     if (p->dlse)

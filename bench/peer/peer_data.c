@@ -91,6 +91,7 @@ json_t *peer_data_fields(const struct job *job)
         {attends, "score_function", function_json(p->score_function)},
         {attends, "mask_function", function_json(p->mask_function)},
         {attends, "mask_keys", size_json(p->mask_keys)},
+        {attends, "topk", size_json(p->topk)},
         {is_layer, "model", size_json(l->model)},
         {is_layer, "context_model", size_json(l->context_model)},
         {is_layer, "values_model", size_json(l->values_model)},

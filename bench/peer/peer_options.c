@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum option { MASK_KEYS, BLOCKS, CACHES, F32_O, PAGES, PACKED, FUNCTIONS, NUM_OPTIONS };
+enum option { MASK_KEYS, BLOCKS, CACHES, F32_O, PAGES, PACKED, FUNCTIONS, TOPK, NUM_OPTIONS };
 
 static const struct {
     const char *word, *lacks;
@@ -16,6 +16,7 @@ static const struct {
     [PAGES] = {"pages", "it takes no paged caches"},
     [PACKED] = {"packed", "it takes no packed batches"},
     [FUNCTIONS] = {"functions", "it takes no functions of scores and masks"},
+    [TOPK] = {"topk", "it takes no lists of chosen keys"},
 };
 
 static bool has_option(const clattn_problem *p, enum option option)
@@ -28,6 +29,7 @@ static bool has_option(const clattn_problem *p, enum option option)
         [PAGES] = p->page_size > 0,
         [PACKED] = p->total_q > 0 || p->total_kv > 0,
         [FUNCTIONS] = p->score_function != NULL || p->mask_function != NULL,
+        [TOPK] = p->topk > 0,
     };
 
     return has[option];
@@ -47,7 +49,7 @@ static const char *const told[] = {"alibi", "sinks", "q_lengths", "kv_lengths", 
 
 /* Options that peers are not told: they change no result that a peer is asked for, or stand in
  * `options`. */
-static const char *const untold[] = {"lse", "strict", "o_f32", "invariant", NULL};
+static const char *const untold[] = {"lse", "strict", "o_f32", "invariant", "topk_heads", NULL};
 
 json_t *peer_flags(const clattn_problem *problem)
 {

@@ -46,6 +46,7 @@ static const char *stored_name(const struct job *job, enum input input, const st
     case INPUT_Q_STARTS:
     case INPUT_KV_STARTS:
     case INPUT_PAGE_TABLE:
+    case INPUT_TOPK_INDICES:
     case INPUT_BLOCK_OFFSETS:
     case INPUT_BLOCK_ENTRIES:
     case INPUT_APPEND_KV_LENGTHS:
@@ -57,6 +58,7 @@ static const char *stored_name(const struct job *job, enum input input, const st
     case INPUT_INDEXER_Q_LENGTHS:
     case INPUT_INDEXER_KV_LENGTHS:
     case INPUT_INDEXER_PAGE_TABLE:
+    case INPUT_INDEXER_CHOSEN:
     case INPUT_INDEXER_Q_STARTS:
     case INPUT_INDEXER_KV_STARTS:
         return "I32";
@@ -166,7 +168,7 @@ size_t peer_results_list(const struct job *job, struct peer_result results[PEER_
         [JOB_MERGE] = {OUTPUT_MERGE_O, OUTPUT_MERGE_LSE},
         [JOB_APPEND] = {OUTPUT_APPEND_Q_OUT, OUTPUT_APPEND_V_CACHE},
         [JOB_DOUBLE_BACKWARD] = {OUTPUT_DOUBLE_BACKWARD_GQ, OUTPUT_DOUBLE_BACKWARD_GDO},
-        [JOB_INDEXER] = {OUTPUT_INDEXER_TOPK_INDICES, OUTPUT_INDEXER_SCORES},
+        [JOB_INDEXER] = {OUTPUT_INDEXER_TOPK_INDICES, OUTPUT_INDEXER_DW},
         [JOB_LAYER_FORWARD] = {OUTPUT_Y, OUTPUT_Y},
         [JOB_LAYER_BACKWARD] = {OUTPUT_DX, OUTPUT_DB_O},
     };

@@ -65,6 +65,13 @@ def listed_pairs(fields, tensors, shape):
     return wide[..., :shape[2], :shape[3]]
 
 
+def chosen_pairs(lists, keys):
+    """The pairs of queries and keys that stand in the queries' lists."""
+    pairs = np.zeros(lists.shape[:3] + (keys + 1,), bool)
+    np.put_along_axis(pairs, np.where((lists >= 0) & (lists < keys), lists, keys), True, 3)
+    return pairs[..., :keys]
+
+
 def check_shapes(tensors, wanted):
     for name, shape in wanted.items():
         if tensors[name].shape != shape:
@@ -79,6 +86,7 @@ class Attention:
     band         (low, high) if visible says low <= key - query <= high and nothing else
     added        None, or float32 values likewise: the bias and ALiBi
     hidden_rows  None, or True for queries that see no key, which give zeros
+    lists        None, or the keys that each query has chosen, which `visible` has, too
     functions    None, or those of scores and masks (peer_functions.py), which nothing else here speaks of
     blocks       None, or (queries, keys) of a block, if the pairs that are visible come in such
     """
@@ -118,6 +126,10 @@ class Attention:
             self.blocks = tuple(need(fields, name, int) for name in ("block_q", "block_kv"))
             listed, full = listed_pairs(fields, tensors, self.shape[:3] + (self.seq_kv,))
             others.append(listed)
+        self.lists = tensors["topk_indices"] if fields.get("topk") else None
+        if self.lists is not None:
+            chosen = chosen_pairs(self.lists, self.seq_kv)
+            others.append(chosen.repeat(self.heads // chosen.shape[1], 1) if chosen.shape[1] > 1 else chosen)
         if fields["mask"]:
             columns = fields.get("mask_keys")
             mask = tensors["mask"] if not columns else mask_of_last_keys(

@@ -83,6 +83,8 @@ class Sequences:
     """A batch of them: `parts`, without those that have no queries or no keys; `shape` is o's."""
 
     def __init__(self, fields, tensors):
+        if fields.get("topk"):
+            raise Unsupported("Its lists of chosen keys are of sequences.")
         self.operation, self.dtype = need(fields, "operation", str), need(fields, "dtype", str)
         for name in "batch heads kv_heads seq_q seq_kv dim_qk dim_v".split():
             setattr(self, name, need(fields, name, int))

@@ -9,6 +9,7 @@ from peer_functions import Functions
 from peer_refusal import Refusal, need, package
 from peer_sequences import Sequences
 from peer_torch_attention import DTYPES, TorchAttention, Ways
+from peer_torch_chosen import ChosenWays
 from peer_torch_layer import TorchLayer, TorchProjection
 from peer_torch_sequences import LengthWays, SequenceWays
 from peer_ways import CLOCK, Peer
@@ -20,7 +21,7 @@ class Torch(Peer):
     method = ("scaled_dot_product_attention, flex_attention or matmul and softmax: the fastest; "
               "linear or addmm")
     operations = ["fwd", "bwd", "proj", "layer fwd", "layer bwd"]
-    options = ["mask_keys", "blocks", "caches", "o_f32", "pages", "packed", "functions"]
+    options = ["mask_keys", "blocks", "caches", "o_f32", "pages", "packed", "functions", "topk"]
 
     def __init__(self, threads, device_type, device_name):
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # No workers beside.
@@ -64,6 +65,8 @@ class Torch(Peer):
         if fields.get("score_function") or fields.get("mask_function"):
             self.problem.functions = Functions(self, fields, tensors)
         ways = SequenceWays if isinstance(self.problem, Sequences) else Ways
+        if fields.get("topk"):
+            ways = ChosenWays
         if operation == "fwd" and ways is Ways and fields["kv_lengths"]:
             ways, self.alone = LengthWays, Sequences(fields, tensors)
         attention = functools.partial(TorchAttention, ways=ways)
