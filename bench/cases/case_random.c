@@ -132,22 +132,19 @@ static void fill_pages(cl_int *data, const struct view *view, size_t pages, uint
     }
 }
 
-/* Lists of different keys, spread over those that are visible by causality; -1 where they are too few. */
-static void fill_chosen(const clattn_problem *p, cl_int *data, const struct view *view,
-                        uint64_t *state)
+/* Lists of different keys, spread over those up to the diagonal; -1 where they are too few. */
+static void fill_chosen(size_t topk, size_t seq_kv, int64_t diagonal, cl_int *data,
+                        const struct view *view, uint64_t *state)
 {
-    const int64_t diagonal = ca_problem_diagonal(p);
-
     for (size_t n = 0; n < view->extent; n++) {
-        const size_t i = n / p->topk % view->size[2], place = n % p->topk;
-        const int64_t seen =
-            p->causal && !p->total_q ? (int64_t)i + diagonal + 1 : (int64_t)p->seq_kv;
-        const size_t keys = seen < 0 ? 0 : (size_t)seen < p->seq_kv ? (size_t)seen : p->seq_kv;
-        const size_t begin = place * keys / p->topk, end = (place + 1) * keys / p->topk;
+        const size_t i = n / topk % view->size[2], place = n % topk;
+        const int64_t seen = (int64_t)i + diagonal + 1;
+        const size_t keys = seen < 0 ? 0 : (size_t)seen < seq_kv ? (size_t)seen : seq_kv;
+        const size_t begin = place * keys / topk, end = (place + 1) * keys / topk;
         const float where = (float)(end - begin) * uniform(state, 0.0f, 0.99f);
-        data[n] = keys >= p->topk ? (cl_int)(begin + (size_t)where)
-                  : place < keys  ? (cl_int)place
-                                  : -1;
+        data[n] = keys >= topk   ? (cl_int)(begin + (size_t)where)
+                  : place < keys ? (cl_int)place
+                                 : -1;
     }
 }
 
@@ -286,6 +283,12 @@ static void fill(void *data, const struct job *job, enum input input, const stru
     case INPUT_INDEXER_PAGE_TABLE:
         fill_pages(data, view, p->indexer.pages, state);
         break;
+    case INPUT_INDEXER_CHOSEN:
+        fill_chosen(p->indexer.topk, p->indexer.seq_kv,
+                    p->indexer.causal && !p->indexer.total_q ? ca_indexer_diagonal(&p->indexer)
+                                                             : (int64_t)p->indexer.seq_kv,
+                    data, view, state);
+        break;
     case INPUT_INDEXER_Q_STARTS:
         fill_starts(data, view, p->indexer.seq_q, p->indexer.total_q);
         break;
@@ -302,7 +305,9 @@ static void fill(void *data, const struct job *job, enum input input, const stru
         fill_pages(data, view, p->pages, state);
         break;
     case INPUT_TOPK_INDICES:
-        fill_chosen(p, data, view, state);
+        fill_chosen(p->topk, p->seq_kv,
+                    p->causal && !p->total_q ? ca_problem_diagonal(p) : (int64_t)p->seq_kv, data,
+                    view, state);
         break;
     case INPUT_Q_STARTS:
         fill_starts(data, view, p->seq_q, p->total_q);

@@ -252,14 +252,15 @@ static void set_indexer_rows(struct tensor_shape *s, const clattn_indexer_proble
         set_strided(s, dtype, layout, p->batch, p->heads, p->seq_q, dim);
 }
 
-static void set_indexer_keys(struct tensor_shape *s, const clattn_indexer_problem *p)
+static void set_indexer_keys(struct tensor_shape *s, const clattn_indexer_problem *p,
+                             const clattn_layout *layout)
 {
     if (p->page_size > 0)
-        set_strided(s, p->dtype, &p->k, p->pages, 1, p->page_size, p->dim);
+        set_strided(s, p->dtype, layout, p->pages, 1, p->page_size, p->dim);
     else if (p->total_kv > 0)
-        set_strided(s, p->dtype, &p->k, 1, 1, p->total_kv, p->dim);
+        set_strided(s, p->dtype, layout, 1, 1, p->total_kv, p->dim);
     else
-        set_strided(s, p->dtype, &p->k, p->batch, 1, p->seq_kv, p->dim);
+        set_strided(s, p->dtype, layout, p->batch, 1, p->seq_kv, p->dim);
 }
 
 static void set_chosen(struct tensor_shape *s, const clattn_indexer_problem *p)

@@ -52,7 +52,7 @@ static bool compare_all(const struct attention_case *attention, const struct res
         if (held[id] != NULL)
             view.at[id] = held[id];
     }
-    if (p->operation == CLATTN_INDEXER)
+    if (p->operation == CLATTN_INDEXER && !p->indexer.gradients)
         view.chosen = results->out[OUTPUT_INDEXER_TOPK_INDICES];
     ok = ok && (judge_results(p, &view, precision, budget, compare, &c) ||
                 message_set(why, "no memory for right results"));

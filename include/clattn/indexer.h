@@ -24,13 +24,21 @@ typedef struct clattn_indexer_tensors {
     clattn_buffer scores;       /**< Floats of the same shape: the scores of the chosen keys, -inf
                                      beside -1; if scores. */
     clattn_buffer workspace;    /**< As in clattn_forward_tensors. */
+    clattn_buffer chosen; /**< With gradients in place of topk_indices, and of the same shape: read.
+                                     Any values are safe. */
+    clattn_buffer
+        dscores;      /**< Read: floats of the same shape, the gradients of the entries' scores;
+                                     if gradients. */
+    clattn_buffer dq; /**< Written, as are dk and dw; if gradients. */
+    clattn_buffer dk; /**< The gradient of k. */
+    clattn_buffer dw; /**< The gradient of w, floats. */
 } clattn_indexer_tensors;
 
 /**
  * Enqueues an indexer. The same inputs give the same bits on every run.
  *
  * @param plan      Of operation CLATTN_INDEXER.
- * @param tensors   Read during the call only; topk_indices and scores must overlap nothing.
+ * @param tensors   Read during the call only; what is written must overlap nothing.
  * @param queue,num_wait,wait,done  As for clattn_attention_forward().
  * @return          As clattn_attention_forward().
  */
@@ -51,6 +59,11 @@ typedef struct clattn_host_indexer_tensors {
     const int32_t *kv_starts;  /**< batch + 1. */
     int32_t *topk_indices;     /**< Packed (batch, 1, seq_q, topk) or (1, 1, total_q, topk). */
     float *scores;             /**< Likewise. */
+    const int32_t *chosen;     /**< Likewise; if gradients. */
+    const float *dscores;      /**< Likewise. */
+    void *dq;                  /**< Written; if gradients. */
+    void *dk;                  /**< Likewise. */
+    float *dw;                 /**< Likewise. */
 } clattn_host_indexer_tensors;
 
 /** Plans, copies, computes and copies back; parameters and statuses as

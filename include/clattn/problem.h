@@ -275,6 +275,18 @@
  * so that no key is left out whose score in exact arithmetic is larger than that of a listed one by more than the
  * sum of their e. Products are those of the values as they are stored; operands below 2^-126 may count as 0.
  *
+ * Gradients of an indexer, to train it on chosen pairs. With gradients the operation reads lists, chosen, and a gradient
+ * of each entry's score, dscores of the same shape, and writes those of q, k and w:
+ *
+ *     x[h,i,n]  = dot(q[h,i], k[chosen[i,n]])                       x counts where it is not <= 0, as in PyTorch's relu
+ *     dw[h,i]   = sum_n dscores[i,n] max(0, x[h,i,n])
+ *     dq[h,i]   = w[h,i] sum_n dscores[i,n] k[chosen[i,n]]          over n where x[h,i,n] counts
+ *     dk[j]     = sum_i,n,h dscores[i,n] w[h,i] q[h,i]              over entries with chosen[i,n] = j where x[h,i,n] counts
+ *
+ * The sums are in f32, and in an order that depends on the lists alone. An entry that is no key that its query sees counts
+ * nothing, and its dscores is not looked at; one that stands twice counts twice. All elements of dq, dk and dw are
+ * written. Each is off by its sum's roundings, and by what pairs contribute whose x is within its error of 0.
+ *
  * Paged caches. With page_size > 0 k and v are pools of pages, (pages, kv_heads, page_size, dim)
  * tensors that any number of requests share, in either order by strides: "k=bshd v=bshd" is (pages,
  * page_size, kv_heads, dim). Key j of batch b is row j % page_size of page table[b, j / page_size],
@@ -523,10 +535,15 @@ typedef struct clattn_indexer_problem {
     int q_lengths;           /**< Not 0: q_lengths, batch int32_t, each clamped to 0..seq_q. */
     int kv_lengths;          /**< Not 0: kv_lengths, batch int32_t, each clamped to 0..seq_kv. */
     int scores;              /**< Not 0: the scores of the chosen keys are written, too. */
-    clattn_layout q; /**< (batch, heads, seq_q, dim), packed batches (1, heads, total_q, dim) */
-    clattn_layout k; /**< (batch, 1, seq_kv, dim); paged: (pages, 1, page_size, dim); packed
+    clattn_layout q;  /**< (batch, heads, seq_q, dim), packed batches (1, heads, total_q, dim) */
+    clattn_layout k;  /**< (batch, 1, seq_kv, dim); paged: (pages, 1, page_size, dim); packed
                                    batches: (1, 1, total_kv, dim) */
-    clattn_layout w; /**< (batch, heads, seq_q, 1), packed batches (1, heads, total_q, 1) */
+    clattn_layout w;  /**< (batch, heads, seq_q, 1), packed batches (1, heads, total_q, 1) */
+    int gradients;    /**< Not 0: lists are read, and dq, dk and dw written; without scores and
+                                   page_size. */
+    clattn_layout dq; /**< As q, if gradients. */
+    clattn_layout dk; /**< As k, if gradients. */
+    clattn_layout dw; /**< As w, if gradients. */
 } clattn_indexer_problem;
 
 /** An append of new keys and values to caches, see "Append" above. */
@@ -910,6 +927,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *
  *     q=L k=L w=L            layouts; w=bshd is (batch, seq_q, heads)
  *     topk=N                 which must be there
+ *     gradients              gradients, with layouts dq=, dk= and dw=
  *     page=N pages=N totalq=N totalkv=N causal=A qlen klen
  *     scores                 the scores are written, too
  *

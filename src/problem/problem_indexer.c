@@ -37,7 +37,10 @@ void ca_indexer_tensors(const clattn_problem *problem, struct ca_tensor *tensors
 
 clattn_dtype ca_indexer_dtype(const clattn_problem *p, unsigned argument)
 {
-    return argument == CA_INDEXER_Q || argument == CA_INDEXER_K ? p->indexer.dtype : CLATTN_F32;
+    return argument == CA_INDEXER_Q || argument == CA_INDEXER_K || argument == CA_INDEXER_DQ ||
+                   argument == CA_INDEXER_DK
+               ? p->indexer.dtype
+               : CLATTN_F32;
 }
 
 clattn_status ca_indexer_check(const clattn_problem *problem, char *reason, size_t bytes)
@@ -62,6 +65,10 @@ clattn_status ca_indexer_check(const clattn_problem *problem, char *reason, size
         {"total_kv is given, but batch or seq_kv is 0", p->total_kv && !(p->batch && p->seq_kv)},
         {"page_size and total_kv exclude each other: keys lie in pages or follow each other",
          p->page_size && p->total_kv},
+        {"gradients and scores exclude each other: scores are what an indexer without gradients "
+         "writes",
+         p->gradients && p->scores},
+        {"gradients with respect to keys in pages are not computed", p->gradients && p->page_size},
     };
     clattn_status status =
         ca_check_choices(choices, sizeof choices / sizeof *choices, reason, bytes);
@@ -86,7 +93,7 @@ int64_t ca_indexer_diagonal(const clattn_indexer_problem *p)
                                               : 0;
 }
 
-/* Two for each value of a visible pair and head, as a forward problem of these sizes counts pairs. */
+/* Two for each value of a visible pair and head and, without gradients, as a forward problem of these sizes counts pairs. */
 double ca_indexer_flops(const clattn_problem *problem)
 {
     const clattn_indexer_problem *p = &problem->indexer;
@@ -102,6 +109,9 @@ double ca_indexer_flops(const clattn_problem *problem)
     one.diagonal_offset = p->diagonal_offset;
     one.total_q = p->total_q;
     one.total_kv = p->total_kv;
+    if (p->gradients) /* three products of each entry and head */
+        return 6.0 * (double)(p->total_q ? p->total_q : p->batch * p->seq_q) *
+               (double)ca_smaller(p->topk, p->seq_kv) * (double)p->heads * (double)p->dim;
     return ca_attention_flops(&one) / 4.0 * 2.0 *
            (double)p->dim; /* it counts 2 for each of 2 dims */
 }
@@ -127,6 +137,7 @@ clattn_problem ca_indexer_representative(const clattn_problem *problem)
     r->dtype = p->dtype;
     r->dim = p->dim;
     r->scores = p->scores != 0;
+    r->gradients = p->gradients != 0;
     r->q_lengths = p->q_lengths != 0;
     r->kv_lengths = p->kv_lengths != 0;
     r->causal = p->causal != 0;
@@ -143,6 +154,8 @@ clattn_problem ca_indexer_representative(const clattn_problem *problem)
         r->total_kv = p->total_kv ? r->seq_kv : 0;
         r->q = simple_layout(&p->q, r->heads * r->seq_q, r->dim);
         r->k = simple_layout(&p->k, ca_indexer_rows(r), r->dim);
+        r->dq = r->gradients ? simple_layout(&p->dq, r->heads * r->seq_q, r->dim) : r->dq;
+        r->dk = r->gradients ? simple_layout(&p->dk, ca_indexer_rows(r), r->dim) : r->dk;
         /* Rounding up may take huge dims past the limits of indexing. */
         if ((r->heads == 1 && r->seq_q <= 1 && r->seq_kv <= 1) ||
             clattn_problem_check(&made, NULL, 0) == CLATTN_SUCCESS)

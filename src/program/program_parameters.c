@@ -98,12 +98,12 @@ static void print_stage(const struct ca_stage *stage, const struct ca_problem *p
     ca_put(text, "}\n");
 }
 
-/* Attention has members for all operands: those that its problem lacks are null, so that kernels need no #if to name them. */
-static void print_members(int attention, const struct ca_tensor *tensors, struct ca_writer *text)
+/* Members of all operands: those that the problem lacks are null, so that kernels need no #if to name them. */
+static void print_members(const struct ca_tensor *tensors, struct ca_writer *text)
 {
     ca_put(text, "#define ARGUMENTS_MEMBERS");
     for (unsigned n = 0; n < CA_WORKSPACE; n++)
-        if (attention || tensors[n].present)
+        if (tensors[n].member)
             ca_put(text, " %s__global %s *%s;", tensors[n].written ? "" : "const ",
                    type_of(tensors, n), name_of(tensors, n));
     ca_put(text, " __global float *workspace;\n");
@@ -125,6 +125,6 @@ int ca_program_parameters(const struct ca_family *family, const struct ca_proble
         print_stage(&family->stages[s], p, tensors, &all);
     if (ca_has_functions(&p->normal))
         print_stage(&ca_function_values_stage, p, tensors, &all);
-    print_members(ca_is_attention(&p->normal), tensors, &all);
+    print_members(tensors, &all);
     return all.length < text_bytes;
 }

@@ -157,10 +157,110 @@ static int solve_row(struct ca_trust_case *c, const struct batch *s, size_t i, d
     return 1;
 }
 
+/* ---- gradients --------------------------------------------------------------------------------- */
+
+/* Sums are exact, since values are small integers; results are rounded when they are stored. */
+static void answer(struct ca_trust_case *c, unsigned argument, size_t block, size_t h, size_t row,
+                   size_t count, const double *values)
+{
+    struct ca_bounded *want = ca_trust_answer(c, argument, block, h, row, count);
+
+    for (size_t d = 0; d < count; d++)
+        want[d] = (struct ca_bounded){
+            values[d], ca_value_rounding(ca_problem_dtype(&c->problem, argument), fabs(values[d]))};
+}
+
+/* What entry n of query i names, and its gradient; 0 if it counts nothing. */
+static int find_entry(const struct ca_trust_case *c, const struct batch *s, size_t i, size_t n,
+                      size_t *block, size_t *row, double *gradient)
+{
+    const clattn_indexer_problem *p = &c->problem.indexer;
+    const size_t place = (s->first_row + i) * p->topk + n;
+    const int64_t j = entry(c, CA_INDEXER_CHOSEN, place);
+
+    if (j < 0 || (size_t)j >= seen_by(p, s, i) || !find_key(c, s, (size_t)j, block, row))
+        return 0;
+    *gradient = ca_value_load(ca_trust_elements(c, CA_INDEXER_DSCORES), CLATTN_F32, place);
+    return 1;
+}
+
+/* Adds what entries of query i and head h contribute: to dq and dw, or, if of_key is set, to dk of a row of k. x: rows of q
+ * and of k. */
+static void add_entries(struct ca_trust_case *c, const struct batch *s, size_t i, size_t h,
+                        size_t key_block, size_t key_row, int of_key, double *x, double *sums,
+                        double *dw)
+{
+    const clattn_indexer_problem *p = &c->problem.indexer;
+    const size_t at = p->total_q ? 0 : s->b, line = p->total_q ? s->first_row + i : i;
+    double *y = x + p->dim, gradient;
+    size_t block, row;
+
+    if (i >= s->queries)
+        return;
+    const double w = ca_value_load(ca_trust_elements(c, CA_INDEXER_W), CLATTN_F32,
+                                   ca_trust_position(&p->w, at, h, line, 0));
+    ca_values_load(ca_trust_elements(c, CA_INDEXER_Q), p->dtype,
+                   ca_trust_position(&p->q, at, h, line, 0), p->q.stride[3], p->dim, x);
+    for (size_t n = 0; n < p->topk; n++) {
+        double dot = 0.0;
+        if (!find_entry(c, s, i, n, &block, &row, &gradient) ||
+            (of_key && (block != key_block || row != key_row)))
+            continue;
+        ca_values_load(ca_trust_elements(c, CA_INDEXER_K), p->dtype,
+                       ca_trust_position(&p->k, block, 0, row, 0), p->k.stride[3], p->dim, y);
+        for (size_t d = 0; d < p->dim; d++)
+            dot += x[d] * y[d];
+        if (dot <= 0.0)
+            continue;
+        *dw += gradient * dot;
+        for (size_t d = 0; d < p->dim; d++)
+            sums[d] += gradient * w * (of_key ? x : y)[d];
+    }
+}
+
+/* Rows counted (b, i), and as many rows of k. */
+static int solve_gradients(struct ca_trust_case *c, const struct ca_sample *rows)
+{
+    const clattn_indexer_problem *p = &c->problem.indexer;
+    double *sums = malloc(3 * p->dim * sizeof *sums);
+    const int ok = sums != NULL;
+
+    for (size_t n = 0; ok && n < rows->count; n++) {
+        const size_t row = ca_trust_place(rows, n), i = row % p->seq_q, h = n % p->heads;
+        const struct batch s = batch_of(c, row / p->seq_q);
+        double dw = 0.0;
+        memset(sums, 0, p->dim * sizeof *sums);
+        if (i >= s.rows)
+            continue;
+        add_entries(c, &s, i, h, 0, 0, 0, sums + p->dim, sums, &dw);
+        answer(c, CA_INDEXER_DQ, p->total_q ? 0 : s.b, h, p->total_q ? s.first_row + i : i, p->dim,
+               sums);
+        answer(c, CA_INDEXER_DW, p->total_q ? 0 : s.b, h, p->total_q ? s.first_row + i : i, 1, &dw);
+    }
+    for (size_t n = 0; ok && n < rows->count; n++) {
+        const size_t all = ca_indexer_blocks(p) * ca_indexer_rows(p);
+        const size_t key = n * all / rows->count, block = key / ca_indexer_rows(p),
+                     row = key % ca_indexer_rows(p);
+        double dw = 0.0;
+        memset(sums, 0, p->dim * sizeof *sums);
+        for (size_t b = 0; b < p->batch; b++) {
+            const struct batch s = batch_of(c, b);
+            for (size_t i = 0; i < s.queries; i++)
+                for (size_t h = 0; h < p->heads; h++)
+                    add_entries(c, &s, i, h, block, row, 1, sums + p->dim, sums, &dw);
+        }
+        answer(c, CA_INDEXER_DK, block, 0, row, p->dim, sums);
+    }
+    free(sums);
+    return ok;
+}
+
 /* Rows counted (b, i), of those that exist. */
 static int solve(struct ca_trust_case *c, const struct ca_sample *rows)
 {
     const clattn_indexer_problem *p = &c->problem.indexer;
+    if (p->gradients)
+        return solve_gradients(c, rows);
     double *q = malloc((p->heads + 1) * p->dim * sizeof *q);
     struct scored *all = malloc((p->seq_kv + 1) * sizeof *all);
     const int ok = q && all;
@@ -193,6 +293,22 @@ static void fill_row(struct ca_trust_case *c, unsigned argument, const clattn_la
                        ca_trust_position(layout, b, h, row, d), small(state, 1.4f));
 }
 
+/* A list of keys that are seen, but for one that is not and one that stands twice. */
+static void fill_list(struct ca_trust_case *c, const struct batch *s, size_t i, unsigned *state)
+{
+    const clattn_indexer_problem *p = &c->problem.indexer;
+    const size_t seen = seen_by(p, s, i);
+
+    for (size_t n = 0; n < p->topk; n++) {
+        const size_t place = (s->first_row + i) * p->topk + n;
+        const size_t at = n > 0 && n % 7 == 0 ? n - 1 : n;
+        const size_t j = n % 5 == 3 || seen == 0 ? p->seq_kv : (at * 13 + i) % seen;
+        set_entry(c, CA_INDEXER_CHOSEN, place, j);
+        ca_value_store(c->bytes[CA_INDEXER_DSCORES] + CA_TRUST_GUARD, CLATTN_F32, place,
+                       j < seen ? small(state, 1.4f) : NAN);
+    }
+}
+
 /* Fills the rows in use; all else stays NaN. One key of each other batch is NaN, if `hostile`. */
 static void fill(struct ca_trust_case *c, int hostile)
 {
@@ -202,6 +318,8 @@ static void fill(struct ca_trust_case *c, int hostile)
 
     for (size_t b = 0; b < p->batch; b++) {
         const struct batch s = batch_of(c, b);
+        for (size_t i = 0; i < s.rows && p->gradients; i++)
+            fill_list(c, &s, i, &state);
         for (size_t i = 0; i < s.queries; i++)
             for (size_t h = 0; h < p->heads; h++) {
                 const size_t at = p->total_q ? 0 : b, line = p->total_q ? s.first_row + i : i;
@@ -254,6 +372,12 @@ static clattn_problem shrink(const clattn_problem *real)
         (const int[]){0, 2, 1, 3},
         (size_t[]){p->total_q ? 1 : BATCH, p->heads, p->total_q ? p->total_q : QUERIES, 1}, 1,
         CA_TRUST_GAP);
+    if (p->gradients) {
+        p->dq = keep_unit(&p->dq, p->total_q ? 1 : BATCH, p->heads,
+                          p->total_q ? p->total_q : QUERIES, p->dim);
+        p->dk = keep_unit(&p->dk, ca_indexer_blocks(p), 1, ca_indexer_rows(p), p->dim);
+        p->dw = p->w;
+    }
     return made;
 }
 
@@ -281,7 +405,10 @@ static void place(struct ca_trust_case *c, int hostile)
 
 static int allocate(struct ca_trust_case *c, const struct ca_sample *rows)
 {
-    return ca_trust_allocate(c, 2 * rows->count, 2 * rows->count * c->problem.indexer.topk);
+    const clattn_indexer_problem *p = &c->problem.indexer;
+
+    return p->gradients ? ca_trust_allocate(c, 3 * rows->count, rows->count * (2 * p->dim + 1))
+                        : ca_trust_allocate(c, 2 * rows->count, 2 * rows->count * p->topk);
 }
 
 int ca_indexer_case_make(struct ca_trust_case *c, clattn_context *ctx, const clattn_problem *real,

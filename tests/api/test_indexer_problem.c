@@ -14,6 +14,7 @@ Test(indexer_problem, what_is_printed) {
         ("indexer bf16 b1 h64 q4 k131072 d128 q=bshd w=bshd page=64 pages=2048 causal=br klen "
          "topk=2048 scores"),
         "indexer f16 b3 h1 q5 k7 d7 causal=-3 qlen klen totalq=11 totalkv=12 topk=3",
+        "indexer bf16 b2 h3 q5 k7 d8 q=bshd dq=bshd dk=hbsd dw=bshd causal=br topk=3 gradients",
     };
 
     problem_texts_canonical(canonical, sizeof canonical / sizeof *canonical);
@@ -32,6 +33,8 @@ Test(indexer_problem, words_that_are_refused) {
         {"indexer f32 q1 d8 topk=1 mask=qk", "'mask=' is not a word of indexers"},
         {"indexer f32 q1 d8 topk=1 scale=2", "'scale=' is not a word of indexers"},
         {"indexer f32 q1 d8 topk=1 scores=raw", "'scores=' is not a word of indexers"},
+        {"indexer f32 q1 d8 topk=1 scores gradients", "gradients and scores exclude each other"},
+        {"indexer f32 q1 d8 topk=1 page=1 gradients", "keys in pages are not computed"},
         {"fwd f32 q1 d8 scores", "'scores' is not a word of forward"},
         {"indexer f32 h4/2 q1 d8 topk=1", "'h4/2' has a value that cannot be read"},
         {"indexer f32 q1 k8 d8 topk=1 page=4 totalkv=8", "exclude each other"},
@@ -58,6 +61,8 @@ Test(indexer_problem, operations) {
 
     cr_expect(clattn_problem_flops(&p) == 2.0 * 4 * 5 * 7 * 2 * 8);
     cr_expect(clattn_problem_flops(&causal) == 10.0 * 2 * 8);
+    const clattn_problem gradients = fixture_problem("indexer f32 b2 h4 q5 k7 d8 topk=3 gradients");
+    cr_expect(clattn_problem_flops(&gradients) == 6.0 * 10 * 3 * 4 * 8);
 }
 
 /* Sizes are rounded but for dims; a class is its own. */

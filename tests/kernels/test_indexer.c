@@ -35,6 +35,10 @@ static const struct {
      "ITEMS=32 KEYS=2 SPLITS=1 GROUPS=2"},
     {"indexer f16 h3 q1 k1 d20 topk=1 totalq=1 totalkv=1", "indexer_gpu",
      "ITEMS=64 KEYS=1 SPLITS=4 GROUPS=4"},
+    {"indexer f32 h3 q1 k1 d19 topk=1 causal=br qlen klen gradients", "indexer_gradients",
+     "SIMD_WIDTH=4 ITEMS=32 RANGES=64"},
+    {"indexer bf16 h35 q1 k1 d40 topk=1 totalq=1 totalkv=1 klen gradients", "indexer_gradients",
+     "SIMD_WIDTH=16 ITEMS=1 RANGES=2"},
 };
 enum { NUM_BASES = sizeof bases / sizeof *bases };
 
@@ -196,4 +200,74 @@ DeviceTest(indexer, same_bits)
         trial_free(&t);
     }
     free(first);
+}
+
+/* ---- gradients ---------------------------------------------------------------------------------- */
+
+enum { G_HEADS = 3, G_QUERIES = 4, G_KEYS = 9, G_DIM = 5 };
+enum {
+    Q_SIZE = G_HEADS * G_QUERIES * G_DIM,
+    K_SIZE = G_KEYS * G_DIM,
+    W_SIZE = G_HEADS * G_QUERIES
+};
+
+/* The sum of all keys' scores, each times its gradient. */
+static double weighted_scores(struct fixture *f, const float *x, const float *gradients)
+{
+    static const char text[] = "indexer f32 h3 q4 k9 d5 topk=9 scores";
+    const clattn_problem p = fixture_problem(text);
+    int32_t lists[G_QUERIES * G_KEYS];
+    float scores[G_QUERIES * G_KEYS];
+    double sum = 0.0;
+    const clattn_host_indexer_tensors tensors = {.struct_size = sizeof tensors,
+                                                 .q = x,
+                                                 .k = x + Q_SIZE,
+                                                 .w = x + Q_SIZE + K_SIZE,
+                                                 .topk_indices = lists,
+                                                 .scores = scores};
+
+    cr_assert(clattn_indexer_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS, "%s",
+              f->log.last);
+    for (size_t n = 0; n < G_QUERIES * G_KEYS; n++)
+        sum += (double)gradients[n] * (double)scores[n];
+    return sum;
+}
+
+/* Scores are linear in each number but where a product changes its sign. */
+DeviceTest(indexer, gradients_are_slopes_of_scores)
+{
+    static float x[Q_SIZE + K_SIZE + W_SIZE], got[Q_SIZE + K_SIZE + W_SIZE];
+    const clattn_problem p = fixture_problem("indexer f32 h3 q4 k9 d5 topk=9 gradients");
+    int32_t lists[G_QUERIES * G_KEYS];
+    float gradients[G_QUERIES * G_KEYS];
+    struct rng r = rng_seed(14);
+
+    for (size_t n = 0; n < sizeof x / sizeof *x; n++)
+        x[n] = (float)rng_uniform(&r, -1, 1);
+    for (int32_t n = 0; n < G_QUERIES * G_KEYS; n++) {
+        lists[n] = n % G_KEYS;
+        gradients[n] = (float)rng_uniform(&r, -1, 1);
+    }
+    const clattn_host_indexer_tensors tensors = {.struct_size = sizeof tensors,
+                                                 .q = x,
+                                                 .k = x + Q_SIZE,
+                                                 .w = x + Q_SIZE + K_SIZE,
+                                                 .chosen = lists,
+                                                 .dscores = gradients,
+                                                 .dq = got,
+                                                 .dk = got + Q_SIZE,
+                                                 .dw = got + Q_SIZE + K_SIZE};
+    cr_assert(clattn_indexer_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS, "%s",
+              f->log.last);
+    for (size_t n = 0; n < sizeof x / sizeof *x; n += 5) {
+        const float before = x[n], step = 0x1p-10f;
+        x[n] = before + step;
+        const double above = weighted_scores(f, x, gradients);
+        x[n] = before - step;
+        const double below = weighted_scores(f, x, gradients);
+        x[n] = before;
+        const double slope = (above - below) / (2.0 * (double)step);
+        cr_expect(fabs(slope - (double)got[n]) < 2e-3, "element %zu: %g, slope %g", n,
+                  (double)got[n], slope);
+    }
 }

@@ -107,6 +107,7 @@ static const struct {
     {NULL, "indexer f16 b1 h64 q64 k8192 d128 topk=2048 causal=br"},
     {NULL, "indexer bf16 b1 h64 q1 k32768 d128 topk=2048 klen page=64"},
     {NULL, "indexer f32 b2 h8 q33 k700 d64 topk=32 scores"},
+    {NULL, "indexer bf16 b1 h64 q64 k8192 d128 topk=2048 causal=br gradients"},
     {NULL, "append f16 b16 h32/8 q1 k4096 d128 klen rope=halves:128:10000 queries"},
     {NULL, "fwd f16 b1 h16 q4096 k4096 d128 score=temperature"},
     {NULL, "fwd f32 b1 h8 q4096 k4096 d64 score=t5 visible=sliding_window"},

@@ -109,7 +109,7 @@ Test(program_parameters, of_projections) {
         "#define ARGUMENTS_projection_sum {&a, &at, .y = y + at.y, "
         ".workspace = (__global float *)workspace + at.workspace}\n"
         "#define ARGUMENTS_MEMBERS const __global storage *x; const __global storage *w; "
-        "__global storage *y; __global float *workspace;\n");
+        "const __global bias_storage *bias; __global storage *y; __global float *workspace;\n");
 }
 
 /* An operation's structs and operands are its own. */
@@ -122,7 +122,8 @@ Test(program_parameters, of_merges_and_appends) {
         "#define ARGUMENTS_merge_rows {&a, &at, .parts = parts + at.parts, "
         ".parts_lse = parts_lse + at.parts_lse, .o = o + at.o, .lse = lse + at.lse}\n"
         "#define ARGUMENTS_MEMBERS const __global storage *parts; "
-        "const __global float *parts_lse; __global storage *o; __global float *lse; "
+        "const __global float *sinks; const __global float *parts_lse; __global storage *o; "
+        "__global float *lse; "
         "__global float *workspace;\n");
     expect("append_tokens", "append f32 q1 k8 d8 klen rope=pairs:8:10 queries",
            "#define PARAMETERS_append_tokens const struct append_shape a, "
@@ -138,7 +139,10 @@ Test(program_parameters, of_merges_and_appends) {
            ".kv_lengths = kv_lengths + at.kv_lengths}\n"
            "#define ARGUMENTS_MEMBERS const __global storage *q; __global storage *q_out; "
            "const __global storage *k; const __global storage *v; __global void *k_cache; "
-           "__global void *v_cache; const __global int *kv_lengths; __global float *workspace;\n");
+           "__global void *v_cache; const __global int *kv_lengths; "
+           "const __global int *page_table; const __global int *positions; "
+           "const __global int *slots; const __global float *cos; const __global float *sin; "
+           "__global float *workspace;\n");
 }
 
 /* OpenCL guarantees 1024 bytes. What a problem lacks takes none of them. This fails while there is still room for one

@@ -118,6 +118,10 @@ Test(serving_trust, indexers) {
         expect_found(problems[n / 2], n % 2, scores, 1);
         expect_entries_found(problems[n / 2], n % 2);
     }
+    static const unsigned gradients[] = {CA_INDEXER_DQ, CA_INDEXER_DK, CA_INDEXER_DW};
+    for (int n = 0; n < 2; n++)
+        expect_found("indexer f16 b2 h3 q4 k70 d8 topk=5 causal=br qlen totalkv=90 gradients", n,
+                     gradients, 3);
 }
 
 Test(serving_trust, merges) {

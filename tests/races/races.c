@@ -293,6 +293,8 @@ static const struct item items[] = {
      "UNIT=vector SIMD_WIDTH=4 REGISTER_VECTORS=2 REGISTER_ROWS=2 BLOCK_PANELS=2 QUERIES=2 "
      "SPLITS=2 GROUPS=2",
      "indexer f32 b2 h3 q5 k41 d6 topk=7 causal=br qlen klen page=4 scores"},
+    {"indexer_gradients", "SIMD_WIDTH=4 ITEMS=1 RANGES=2",
+     "indexer f16 b2 h3 q5 k9 d6 topk=7 causal=br qlen klen gradients"},
     {"indexer_gpu", "ITEMS=32 KEYS=1 SPLITS=2 GROUPS=2",
      "indexer f32 b2 h3 q2 k70 d6 topk=7 causal=br klen page=4 scores"},
     {"append_tokens", "SIMD_WIDTH=4 GROUP_ITEMS=32 HEAD_GROUPS=2",

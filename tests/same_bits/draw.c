@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MOST_TRIES = 2000, LINE = 1024, MOST_FAMILIES = 32 };
 
@@ -48,9 +49,11 @@ static struct drawn draw(struct rng *r, const struct ca_family *family,
     } else if (family->operation == CLATTN_INDEXER) {
         static const char *const bases[] = {
             "indexer f32 h3 q1 k1 d19 topk=1 causal=br qlen klen scores",
-            "indexer bf16 h16 q1 k1 d32 topk=1 page=16"};
+            "indexer bf16 h16 q1 k1 d32 topk=1 page=16",
+            "indexer bf16 h5 q1 k1 d20 topk=1 causal=br gradients"};
+        const bool gradients = strstr(family->name, "gradients") != NULL;
         clattn_problem base;
-        clattn_problem_parse(bases[rng_below(r, 2)], &base, NULL, 0);
+        clattn_problem_parse(bases[gradients ? 2 : rng_below(r, 2)], &base, NULL, 0);
         drawn.problem = random_indexer(r, &base);
         drawn.tunables[0] = '\0';
     } else if (family->operation == CLATTN_MERGE) {

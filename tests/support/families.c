@@ -21,6 +21,7 @@ static int takes_dtype(const struct ca_family *family, const clattn_dtype dtype)
         p.projection.x_dim = p.projection.y_dim = 16;
     } else if (family->operation == CLATTN_INDEXER) {
         p.indexer.dtype = dtype;
+        p.indexer.gradients = strstr(family->name, "gradients") != NULL;
     } else if (family->operation <= CLATTN_BACKWARD) {
         p.dtype = dtype;
         p.dim_qk = p.dim_v = 16;
@@ -93,6 +94,8 @@ const char *family_text(const char *family, const char *text)
     const struct ca_family *of = ca_family_find(family);
     char *dtype = strstr(strcpy(changed, text), " f");
 
+    if (of && strstr(of->name, "gradients"))
+        return strcat(changed, " gradients");
     if (!of || !takes_dtype(of, CLATTN_BF16) || has_tests_of_f32(of) || !dtype)
         return text;
     const char *rest = text + (dtype - changed) + 4;

@@ -195,6 +195,18 @@ static size_t rows_of(const unsigned char *starts, size_t b, size_t total, size_
     return rows < longest ? rows : longest;
 }
 
+/* Lists of any entries, with a gradient for those that query i of a sequence with so many keys in use sees. */
+static void fill_entries(const clattn_indexer_problem *p, unsigned char *const bytes[NUM_TENSORS],
+                         size_t row, int64_t last, struct rng *r)
+{
+    for (size_t n = row * p->topk; n < (row + 1) * p->topk; n++) {
+        cl_int entry;
+        memcpy(&entry, bytes[INDEXER_CHOSEN] + 4 * n, sizeof entry);
+        if (entry >= 0 && entry <= last)
+            value_set(CLATTN_F32, bytes[INDEXER_DSCORES], n, rng_uniform(r, -1, 1));
+    }
+}
+
 /* Numbers in rows that are in use; all else is NaN, and so is a key now and then. */
 static void fill_indexer(const clattn_problem *problem, unsigned char *const bytes[NUM_TENSORS],
                          struct rng *r)
@@ -212,12 +224,21 @@ static void fill_indexer(const clattn_problem *problem, unsigned char *const byt
         value_set(k.dtype, bytes[INDEXER_K], n, NAN);
     for (size_t n = 0; w.present && n < w.extent; n++)
         value_set(w.dtype, bytes[INDEXER_W], n, NAN);
+    const struct tensor_shape lists = tensor_shape_of(problem, INDEXER_CHOSEN);
+    for (size_t n = 0; lists.present && n < lists.extent; n++) {
+        set_entry(bytes[INDEXER_CHOSEN], n,
+                  rng_one_in(r, 20) ? INT32_MIN : (cl_int)rng_below(r, p->seq_kv + 5) - 2);
+        value_set(CLATTN_F32, bytes[INDEXER_DSCORES], n, NAN);
+    }
     for (size_t n = 0; n < p->batch * columns; n++) /* some are no pages */
         set_entry(bytes[INDEXER_PAGE_TABLE], n, (cl_int)rng_below(r, p->pages + 2) - 1);
+    cl_int start = -2; /* no query is of two sequences, whose results would be those of either */
     for (size_t n = 0; n <= p->batch; n++) {
-        if (p->total_q)
-            set_entry(bytes[INDEXER_Q_STARTS], n,
-                      (cl_int)(n * p->total_q / p->batch + rng_below(r, 4)) - 2);
+        if (p->total_q) {
+            const cl_int near = (cl_int)(n * p->total_q / p->batch + rng_below(r, 4)) - 2;
+            start = near > start ? near : start;
+            set_entry(bytes[INDEXER_Q_STARTS], n, start);
+        }
         if (p->total_kv)
             set_entry(bytes[INDEXER_KV_STARTS], n,
                       (cl_int)(n * p->total_kv / p->batch + rng_below(r, 4)) - 2);
@@ -245,6 +266,14 @@ static void fill_indexer(const clattn_problem *problem, unsigned char *const byt
                 fill_row(&q, bytes[INDEXER_Q], p->total_q ? 0 : b, h, first_row + i, whole, r);
                 fill_row(&w, bytes[INDEXER_W], p->total_q ? 0 : b, h, first_row + i, whole, r);
             }
+        const int64_t diagonal = p->diagonal == CLATTN_BOTTOM_RIGHT
+                                     ? (int64_t)keys - (int64_t)queries
+                                     : p->diagonal_offset;
+        for (size_t i = 0; i < queries && lists.present; i++) {
+            const int64_t last = p->causal ? (int64_t)i + diagonal : (int64_t)keys;
+            fill_entries(p, bytes, p->total_q ? first_row + i : b * p->seq_q + i,
+                         last < (int64_t)keys - 1 ? last : (int64_t)keys - 1, r);
+        }
         for (size_t j = 0; j < keys; j++) {
             cl_int page = p->total_kv ? 0 : (cl_int)b;
             if (p->page_size)

@@ -102,5 +102,10 @@ clattn_problem random_indexer(struct rng *r, const clattn_problem *base)
     p->q = layout_of_units(r, p->heads, rows, p->dim);
     p->k = layout_of_units(r, 1, keys, p->dim);
     p->w = layout_of_units(r, p->heads, rows, 1);
+    if (p->gradients) {
+        p->dq = layout_of_units(r, p->heads, rows, p->dim);
+        p->dk = layout_of_units(r, 1, keys, p->dim);
+        p->dw = layout_of_units(r, p->heads, rows, 1);
+    }
     return made;
 }

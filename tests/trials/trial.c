@@ -227,7 +227,7 @@ void trial_check(const struct trial *t)
         if (t->tensor[id].bytes)
             found.rest[id] = memcpy(must(malloc(t->tensor[id].num_bytes)), t->tensor[id].bytes,
                                     t->tensor[id].num_bytes);
-    if (t->problem.operation == CLATTN_INDEXER)
+    if (t->problem.operation == CLATTN_INDEXER && !t->problem.indexer.gradients)
         view.chosen = t->tensor[INDEXER_TOPK_INDICES].got +
                       t->tensor[INDEXER_TOPK_INDICES].offset * sizeof(cl_int);
     cr_assert(judge_results(&t->problem, &view, PRECISION_SINGLE, INFINITY, compare, &found),

@@ -21,7 +21,7 @@ from .dropout import dropout_mask
 from .errors import (BufferTooSmall, BuildFailed, Error, FileError, InvalidArgument, InvalidProblem, Miscompiled,
                      NoCompiler, NoDevice, NotTuned, OpenCLError, OutOfMemory, Unsupported)
 from .function import Function, function, mask_mod, score_mod
-from .indexer import indexer
+from .indexer import indexer, indexer_gradients
 from .multihead import Multihead
 from .plan import Plan
 from .quantize import quantize, quantize_host, quantized_bytes
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Blocks", "BufferTooSmall", "BuildFailed", "Context", "Error", "FileError", "Function", "InvalidArgument", "InvalidProblem",
            "Miscompiled", "Multihead", "NoCompiler", "NoDevice", "NotTuned", "OpenCLError", "OutOfMemory", "Plan", "Unsupported", "attention", "attention_backward", "attention_double_backward", "blocks_documents",
-           "blocks_mask", "blocks_strided", "blocks_window", "default_context", "dropout_mask", "function", "function_blocks", "indexer", "mask_mod", "quantize",
+           "blocks_mask", "blocks_strided", "blocks_window", "default_context", "dropout_mask", "function", "function_blocks", "indexer", "indexer_gradients", "mask_mod", "quantize",
            "quantize_host", "quantized_bytes", "score_mod", "tune", "version"]
 
 __version__ = f"{_declarations.VERSION_MAJOR}.{_declarations.VERSION_MINOR}.{_declarations.VERSION_PATCH}"

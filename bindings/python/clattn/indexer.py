@@ -25,15 +25,8 @@ def _steps(name: str, one: View, axis: int) -> "tuple[int, ...]":
     return steps if one.reach else (0, 0, 0, 0)
 
 
-def indexer(q: Any, k: Any, w: Any, topk: int, *, causal: Diagonal = None, q_lengths: Any = None, kv_lengths: Any = None,
-            return_scores: bool = False, queue: Any = None, context: Optional[Context] = None) -> Any:
-    """The topk keys of each query with the largest scores, the sums over heads of w * max(0, dot(q, k)): int32 of (batch,
-    seq_q, topk), in rising order, -1 where a query sees fewer keys. Equal scores go to the lower key. attention(topk_indices=)
-    takes such lists.
-
-    q is (batch, heads, seq_q, dim), k (batch, seq_kv, dim) of the same dtype, w (batch, heads, seq_q) of float32; views by
-    transposition are fine. `causal` and the lengths are as in attention(). With return_scores also the scores of the chosen
-    keys, -inf beside -1. Pages and packed batches: Plan("indexer ... page=16 klen topk=64")."""
+def _problem(q: Any, k: Any, w: Any, topk: int, causal: Diagonal, lengths: "dict[str, Any]") -> "tuple[Any, dict[str, View]]":
+    """The problem of these tensors, and their views."""
     views = {"q": view("q", q), "k": view("k", k), "w": view("w", w)}
     one = views["q"]
     if len(one.shape) != 4 or len(views["k"].shape) != 3 or views["w"].shape != one.shape[:3] or \
@@ -46,10 +39,10 @@ def indexer(q: Any, k: Any, w: Any, topk: int, *, causal: Diagonal = None, q_len
     problem, diagonal = new_problem(), new_problem()
     problem.operation = c.INDEXER
     own = problem.indexer
-    own.dtype, own.topk, own.scores = _DTYPES[one.dtype], whole_within("topk", topk, 1, 2 ** 31 - 1), int(return_scores)
+    own.dtype, own.topk = _DTYPES[one.dtype], whole_within("topk", topk, 1, 2 ** 31 - 1)
     own.batch, own.heads, own.seq_q, own.dim = one.shape
     own.seq_kv = views["k"].shape[1]
-    own.q_lengths, own.kv_lengths = int(q_lengths is not None), int(kv_lengths is not None)
+    own.q_lengths, own.kv_lengths = (int(lengths[name] is not None) for name in ("q_lengths", "kv_lengths"))
     if causal is not None and causal is not False:
         diagonal.seq_q, diagonal.seq_kv = own.seq_q, own.seq_kv
         set_diagonal(diagonal, "causal", causal)
@@ -57,13 +50,50 @@ def indexer(q: Any, k: Any, w: Any, topk: int, *, causal: Diagonal = None, q_len
     own.q.stride[:] = steps_of_four(one.shape, one.strides) if one.reach else (0, 0, 0, 0)
     own.k.stride[:] = _steps("k", views["k"], 1)
     own.w.stride[:] = _steps("w", views["w"], 3)
-    on = queue_of(views, queue)
-    shape = (own.batch, own.seq_q, own.topk)
-    results = {"topk_indices": empty_like(one, shape, "int32", on)}
-    if return_scores:
-        results["scores"] = empty_like(one, shape, "float32", on)
+    return problem, views
+
+
+def _execute(problem: Any, on: Any, context: Optional[Context], **tensors: Any) -> None:
     where = Context.of_queue(on) if context is None and on is not None else given_context(context)
-    given = {"q_lengths": q_lengths, "kv_lengths": kv_lengths}
-    where.plan_of(problem).execute(q=q, k=k, w=w, **{name: one for name, one in given.items() if one is not None}, **results,
-                                   queue=on)
+    where.plan_of(problem).execute(**{name: one for name, one in tensors.items() if one is not None}, queue=on)
+
+
+def indexer(q: Any, k: Any, w: Any, topk: int, *, causal: Diagonal = None, q_lengths: Any = None, kv_lengths: Any = None,
+            return_scores: bool = False, queue: Any = None, context: Optional[Context] = None) -> Any:
+    """The topk keys of each query with the largest scores, the sums over heads of w * max(0, dot(q, k)): int32 of (batch,
+    seq_q, topk), in rising order, -1 where a query sees fewer keys. Equal scores go to the lower key. attention(topk_indices=)
+    takes such lists.
+
+    q is (batch, heads, seq_q, dim), k (batch, seq_kv, dim) of the same dtype, w (batch, heads, seq_q) of float32; views by
+    transposition are fine. `causal` and the lengths are as in attention(). With return_scores also the scores of the chosen
+    keys, -inf beside -1. Pages and packed batches: Plan("indexer ... page=16 klen topk=64")."""
+    lengths = {"q_lengths": q_lengths, "kv_lengths": kv_lengths}
+    problem, views = _problem(q, k, w, topk, causal, lengths)
+    problem.indexer.scores = int(return_scores)
+    on = queue_of(views, queue)
+    shape = (problem.indexer.batch, problem.indexer.seq_q, problem.indexer.topk)
+    results = {"topk_indices": empty_like(views["q"], shape, "int32", on)}
+    if return_scores:
+        results["scores"] = empty_like(views["q"], shape, "float32", on)
+    _execute(problem, on, context, q=q, k=k, w=w, **lengths, **results)
     return (results["topk_indices"], results["scores"]) if return_scores else results["topk_indices"]
+
+
+def indexer_gradients(q: Any, k: Any, w: Any, chosen: Any, dscores: Any, *, causal: Diagonal = None, q_lengths: Any = None,
+                      kv_lengths: Any = None, queue: Any = None, context: Optional[Context] = None) -> Any:
+    """The gradients of q, k and w, from those of the scores of chosen keys.
+
+    chosen is int32 of (batch, seq_q, topk), such as indexer() returns, and dscores float32 of the same shape; an entry that
+    is no key that its query sees counts nothing. The rest is as in indexer(). Sums have the same bits on every run."""
+    lengths = {"q_lengths": q_lengths, "kv_lengths": kv_lengths}
+    lists = {"chosen": view("chosen", chosen), "dscores": view("dscores", dscores)}
+    problem, views = _problem(q, k, w, max(1, lists["chosen"].shape[-1] if lists["chosen"].shape else 1), causal, lengths)
+    own = problem.indexer
+    if any(one.shape != (own.batch, own.seq_q, own.topk) for one in lists.values()):
+        raise InvalidArgument(f"chosen and dscores must be (batch, seq_q, topk), not {lists['chosen'].shape} and "
+                              f"{lists['dscores'].shape}")
+    own.gradients = 1
+    on = queue_of({**views, **lists}, queue)
+    results = {"d" + name: empty_like(views[name], views[name].shape, views[name].dtype, on) for name in ("q", "k", "w")}
+    _execute(problem, on, context, q=q, k=k, w=w, chosen=chosen, dscores=dscores, **lengths, **results)
+    return results["dq"], results["dk"], results["dw"]

@@ -30,6 +30,25 @@ def test_lists_are_those_of_a_sort(rng, dtype):
     assert (short[0, :, 7:] == -1).all() and (short[0, :, :7] == np.arange(7)).all() and (short[1] >= 0).all()
 
 
+def test_gradients(rng):
+    q, k, w = rng.integers(-2, 3, (2, 3, 9, 6)), rng.integers(-2, 3, (2, 50, 6)), rng.integers(-1, 3, (2, 3, 9))
+    q, k, w = (x.astype(np.float32) for x in (q, k, w))
+    chosen, dscores = rng.integers(-1, 50, (2, 9, 12)).astype(np.int32), rng.integers(-3, 4, (2, 9, 12)).astype(np.float32)
+    counts = np.where(chosen < 0, 0, dscores)[:, None]
+    keys = k[np.arange(2)[:, None, None], chosen][:, None]
+    x = np.einsum("bhqd,bhqnd->bhqn", q, np.broadcast_to(keys, (2, 3, 9, 12, 6)))
+    by_key = counts * w[..., None] * (x > 0)
+    dk = np.zeros_like(k)
+    for b, h, i, n in np.argwhere(by_key != 0):
+        dk[b, chosen[b, i, n]] += by_key[b, h, i, n] * q[b, h, i]
+    got = clattn.indexer_gradients(q, k, w, chosen, dscores)
+    for one, right in zip(got, (np.einsum("bhqn,bhqnd->bhqd", by_key, np.broadcast_to(keys, (2, 3, 9, 12, 6))), dk,
+                                (counts * np.maximum(x, 0)).sum(-1))):
+        assert one.shape == right.shape and (one == right).all()
+    with pytest.raises(clattn.InvalidArgument, match="must be \\(batch, seq_q, topk\\)"):
+        clattn.indexer_gradients(q, k, w, chosen[:, :3], dscores)
+
+
 @pytest.mark.parametrize("change, sentence", [
     (dict(topk=0), "topk"),
     (dict(w=np.zeros((1, 2, 4), np.float32)), "q, k and w must be"),

@@ -42,15 +42,15 @@ static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
-    (void)p;
     (void)dev;
-    return NULL;
+    return ca_indexer_refusal(p);
 }
 
 static const char *unsupported_by_pairs(const struct ca_problem *p, const clattn_device_info *dev)
 {
-    (void)dev;
-    return ca_bf16_pairs_refusal(p);
+    const char *why = unsupported(p, dev);
+
+    return why ? why : ca_bf16_pairs_refusal(p);
 }
 
 static size_t tasks(const struct ca_problem *p, const size_t *values)

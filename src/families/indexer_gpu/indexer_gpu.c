@@ -35,9 +35,8 @@ static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
-    (void)p;
     (void)dev;
-    return NULL;
+    return ca_indexer_refusal(p);
 }
 
 /* Several groups a unit hide each other's barriers. Where queries are few, groups share their keys. */

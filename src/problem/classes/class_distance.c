@@ -75,7 +75,8 @@
     FACT(NO_GGQ, 1, 0.25, 0)       /* double backward from here on: one product less */            \
     FACT(NO_GGK, 1, 0.25, 0)       /* likewise */                                                  \
     FACT(NO_GGV, 1, 0.25, 0)       /* likewise */                                                  \
-    FACT(LISTED, 0, 0, 0.5)        /* indexers: keys that are kept of a query */
+    FACT(LISTED, 0, 0, 0.5)        /* indexers: keys that are kept of a query */                   \
+    FACT(GRADIENTS, 1, 8, 0)       /* likewise: another family */
 
 #define FLAG(ID, member, word, OF, difference) ID,
 #define FACT(ID, exact, difference, doubling) ID,
@@ -244,6 +245,7 @@ static void examine_indexer(const clattn_problem *problem, size_t facts[NUM_FACT
     facts[TOTAL_KV] = p->total_kv != 0;
     facts[SCORES_WANTED] = p->scores != 0;
     facts[LISTED] = p->topk;
+    facts[GRADIENTS] = p->gradients != 0;
     examine_rows(p->seq_q, facts);
 }
 

@@ -32,8 +32,8 @@ enum {
     KEY(V_LAYOUT, "v=", ATTENTION | APPEND | DOUBLE_BACKWARD)                                      \
     KEY(O_LAYOUT, "o=", ATTENTION | MERGE | APPEND | DOUBLE_BACKWARD)                              \
     KEY(DO_LAYOUT, "do=", ATTENTION | DOUBLE_BACKWARD)                                             \
-    KEY(DQ_LAYOUT, "dq=", ATTENTION | DOUBLE_BACKWARD)                                             \
-    KEY(DK_LAYOUT, "dk=", ATTENTION | APPEND | DOUBLE_BACKWARD)                                    \
+    KEY(DQ_LAYOUT, "dq=", ATTENTION | DOUBLE_BACKWARD | INDEXER)                                   \
+    KEY(DK_LAYOUT, "dk=", ATTENTION | APPEND | DOUBLE_BACKWARD | INDEXER)                          \
     KEY(DV_LAYOUT, "dv=", ATTENTION | APPEND | DOUBLE_BACKWARD)                                    \
     KEY(DROPOUT, "dropout=", ATTENTION)                                                            \
     KEY(SCALE, "scale=", ATTENTION | DOUBLE_BACKWARD)                                              \
@@ -52,6 +52,7 @@ enum {
     KEY(GGK_LAYOUT, "ggk=", DOUBLE_BACKWARD)                                                       \
     KEY(GGV_LAYOUT, "ggv=", DOUBLE_BACKWARD)                                                       \
     KEY(X_LAYOUT, "x=", PROJECTION)                                                                \
+    KEY(DW_LAYOUT, "dw=", INDEXER)                                                                 \
     KEY(W_LAYOUT, "w=", PROJECTION | INDEXER)                                                      \
     KEY(Y_LAYOUT, "y=", PROJECTION)                                                                \
     KEY(K_CACHE, "kcache=", ATTENTION | APPEND)                                                    \
@@ -61,6 +62,7 @@ enum {
     KEY(POSITIONS, "pos", APPEND)                                                                  \
     KEY(SLOTS, "slots", APPEND)                                                                    \
     KEY(ROPE, "rope=", APPEND)                                                                     \
+    KEY(GRADIENTS, "gradients", INDEXER)                                                           \
     KEY(CHOSEN_SCORES, "scores", INDEXER)                                                          \
     KEY(QUERIES, "queries", APPEND)                                                                \
     KEY(BLOCKS, "blocks=", ATTENTION)                                                              \
@@ -102,6 +104,7 @@ static int is_flag(enum word word)
     case W_SLOTS:
     case W_QUERIES:
     case W_CHOSEN_SCORES:
+    case W_GRADIENTS:
 #define FLAG(ID, member, word, OF, difference) case W_##ID:
         CA_FLAGS(FLAG)
 #undef FLAG
@@ -278,6 +281,8 @@ static int parse_indexer_word(enum word word, const char *value, clattn_indexer_
         return p->kv_lengths = 1;
     case W_CHOSEN_SCORES:
         return p->scores = 1;
+    case W_GRADIENTS:
+        return p->gradients = 1;
     default:
         return 1;
     }
@@ -392,8 +397,8 @@ static unsigned laid_by(clattn_operation operation, enum word word)
         {W_V_LAYOUT, CA_V, -1, -1, CA_APPEND_V, CA_DOUBLE_BACKWARD_V, -1},
         {W_O_LAYOUT, CA_O, -1, CA_MERGE_O, CA_APPEND_Q_OUT, CA_DOUBLE_BACKWARD_GDO, -1},
         {W_DO_LAYOUT, CA_DO, -1, -1, -1, CA_DOUBLE_BACKWARD_DO, -1},
-        {W_DQ_LAYOUT, CA_DQ, -1, -1, -1, CA_DOUBLE_BACKWARD_GQ, -1},
-        {W_DK_LAYOUT, CA_DK, -1, -1, CA_APPEND_K_CACHE, CA_DOUBLE_BACKWARD_GK, -1},
+        {W_DQ_LAYOUT, CA_DQ, -1, -1, -1, CA_DOUBLE_BACKWARD_GQ, CA_INDEXER_DQ},
+        {W_DK_LAYOUT, CA_DK, -1, -1, CA_APPEND_K_CACHE, CA_DOUBLE_BACKWARD_GK, CA_INDEXER_DK},
         {W_DV_LAYOUT, CA_DV, -1, -1, CA_APPEND_V_CACHE, CA_DOUBLE_BACKWARD_GV, -1},
         {W_X_LAYOUT, -1, CA_PROJECTION_X, -1, -1, -1, -1},
         {W_Y_LAYOUT, -1, CA_PROJECTION_Y, -1, -1, -1, -1},
@@ -402,6 +407,7 @@ static unsigned laid_by(clattn_operation operation, enum word word)
         {W_GGK_LAYOUT, -1, -1, -1, -1, CA_DOUBLE_BACKWARD_GGK, -1},
         {W_GGV_LAYOUT, -1, -1, -1, -1, CA_DOUBLE_BACKWARD_GGV, -1},
         {W_W_LAYOUT, -1, -1, -1, -1, -1, CA_INDEXER_W},
+        {W_DW_LAYOUT, -1, -1, -1, -1, -1, CA_INDEXER_DW},
     };
 
     for (size_t n = 0; n < sizeof words / sizeof *words; n++) {

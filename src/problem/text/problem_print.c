@@ -274,6 +274,9 @@ static void print_indexer(struct ca_writer *w, const clattn_problem *problem)
     const clattn_indexer_problem *p = &problem->indexer;
 
     put_layouts(w, problem, CA_BIT(CA_INDEXER_Q) | CA_BIT(CA_INDEXER_K) | CA_BIT(CA_INDEXER_W));
+    if (p->gradients)
+        put_layouts(w, problem,
+                    CA_BIT(CA_INDEXER_DQ) | CA_BIT(CA_INDEXER_DK) | CA_BIT(CA_INDEXER_DW));
     put_pages(w, p->page_size, p->pages);
     if (p->causal)
         put_diagonal(w, p->causal, p->diagonal, p->diagonal_offset);
@@ -282,7 +285,8 @@ static void print_indexer(struct ca_writer *w, const clattn_problem *problem)
         ca_put(w, " totalq=%zu", p->total_q);
     if (p->total_kv)
         ca_put(w, " totalkv=%zu", p->total_kv);
-    ca_put(w, " topk=%zu%s", p->topk, p->scores ? " scores" : "");
+    ca_put(w, " topk=%zu%s%s", p->topk, p->scores ? " scores" : "",
+           p->gradients ? " gradients" : "");
 }
 
 static void print_attention(struct ca_writer *w, const clattn_problem *p)
