@@ -154,7 +154,7 @@ fuzz() {
         program=$1
         folder=$2
         shift 2
-        "$program" "$folder" "$@" -artifact_prefix="$folder-" -max_total_time=5 -max_len=8192 \
+        "$program" "$folder" "$@" -artifact_prefix="$folder-" -max_total_time=2 -max_len=8192 \
             -timeout=60 > "$folder.log" 2>&1 || { tail -n 60 "$folder.log"; exit 1; }' \
         fuzz "$build/test-clang/tests/fuzz/fuzz_$target" "$build/fuzz/$target" "$@"
 }
@@ -201,8 +201,6 @@ beside_tests() {
     compile test-sanitized "$half" "examples races" --preset asan-ubsan -DCMAKE_C_COMPILER=gcc
     # PoCL keeps what it compiles here, so that the sanitized run later does not see its compiler's leaks.
     step "every kernel" "$build/test-gcc/tests/races/races"
-    ctests "examples, installed copy, Python, Oclgrind, offline compilers, report" test-gcc \
-        --parallel "$half" --exclude-regex '^(tests|bench|tuner|tune)$'
 }
 
 # Most of the time these wait, for what hangs and is to be found.
@@ -218,6 +216,8 @@ done
 join
 
 CLATTN_CACHE_DIR=
+ctests "examples, installed copy, Python, Oclgrind, offline compilers, report" test-gcc \
+    --parallel "$(nproc)" --exclude-regex '^(tests|bench|tuner|tune)$'
 # LeakSanitizers before GCC 14's and LLVM 18's take a thread's dynamic TLS block for one of glibc 2.19
 # when it begins 16 bytes into a page, follow a pointer that isn't there, and crash: one run of 60. Behind
 # red zones of 256 bytes no block begins there.

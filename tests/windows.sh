@@ -144,6 +144,8 @@ if [ -z "${OCL_ICD_VENDORS:-}" ] && [ -e /etc/OpenCL/vendors/pocl.icd ]; then
     export OCL_ICD_VENDORS
 fi
 unset CLATTN_CACHE_DIR
+# Here the driver need not optimise kernels, either.
+[ -n "$all" ] || export POCL_EXTRA_BUILD_FLAGS="-cl-opt-disable -Dalways_inline="
 # Wine's server would end soon after each program, and refuse a program that starts at that moment.
 server=$(command -v wineserver || ls /usr/lib/wine/wineserver64)
 "$server" -p

@@ -185,7 +185,7 @@ static bool measure(struct run *run, const struct items *items)
     describe(run);
     if (!save(run)) /* tells now, not after an hour, if the file cannot be written */
         return false;
-    if (!peaks_open(&run->peaks, &run->target, &why)) {
+    if (!peaks_open(&run->peaks, &run->target, run->settings->repeat, &why)) {
         message_set(&device->failed, "%.500s", why.text);
         save(run);
         return false;

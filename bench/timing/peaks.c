@@ -27,9 +27,11 @@ static bool open_forms(struct peaks *peaks, struct message *why)
     return any;
 }
 
-static bool choose_forms(struct peaks *peaks, struct message *why)
+static bool choose_forms(struct peaks *peaks, size_t most, struct message *why)
 {
-    for (size_t n = 0; n < PASSES * peaks->num_forms; n++) {
+    const size_t passes = most > 0 && most < PASSES ? most : PASSES;
+
+    for (size_t n = 0; n < passes * peaks->num_forms; n++) {
         struct peak_form *form = &peaks->forms[n % peaks->num_forms];
         const struct peak_form **best = &peaks->fastest[form->kind];
         double rate;
@@ -175,11 +177,11 @@ static bool choose_streams(struct peaks *peaks, struct message *why)
            choose_stream(peaks, "peak_copy", buffers, 2, &peaks->copy, why);
 }
 
-bool peaks_open(struct peaks *peaks, const struct target *target, struct message *why)
+bool peaks_open(struct peaks *peaks, const struct target *target, size_t most, struct message *why)
 {
     memset(peaks, 0, sizeof *peaks);
     peaks->target = target;
-    if (make_buffers(peaks, why) && open_forms(peaks, why) && choose_forms(peaks, why) &&
+    if (make_buffers(peaks, why) && open_forms(peaks, why) && choose_forms(peaks, most, why) &&
         choose_streams(peaks, why))
         return true;
     peaks_close(peaks);

@@ -25,8 +25,9 @@ struct peaks {
     char form[NUM_PEAK_KINDS][64]; /* The fastest in words; "" where there is none. */
 };
 
-/* Builds the kernels in the forms that suit the device and finds the fastest. */
-bool peaks_open(struct peaks *peaks, const struct target *target, struct message *why);
+/* Builds the kernels in the forms that suit the device and finds the fastest. Against chance each form is timed
+ * three times, or `most` times where that is less and not 0. */
+bool peaks_open(struct peaks *peaks, const struct target *target, size_t most, struct message *why);
 
 void peaks_close(struct peaks *peaks);
 

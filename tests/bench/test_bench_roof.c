@@ -286,7 +286,7 @@ Test(bench_peaks, the_default_device_has_them) {
     struct message why;
 
     cr_assert(target_open(&target, "", &why), "%s", why.text);
-    cr_assert(peaks_open(&peaks, &target, &why), "%s", why.text);
+    cr_assert(peaks_open(&peaks, &target, 0, &why), "%s", why.text);
     cr_assert(strstr(peaks.form[PEAK_F32], "(") != NULL);
     cr_assert(eq(int, peaks.form[PEAK_F16][0] != '\0', (int)target.info->fp16));
     cr_assert(eq(int, peaks.form[PEAK_BF16][0] != '\0',

@@ -13,7 +13,7 @@
 TestSuite(block_lists, .timeout = 600);
 
 /* Guard bands, NaN where nothing is seen, entries and offsets of every kind: by trials (trial_data.c). */
-FAMILY_TEST(block_lists, may_hold_anything, CLATTN_FORWARD, NULL, 6)
+FAMILY_TEST(block_lists, may_hold_anything, CLATTN_FORWARD, NULL, 9)
 {
     static const char *const problems[] = {
         "fwd f32 b2 h2 q33 k65 d32 blocks=7x8:40:h mask=qk lse",
@@ -25,7 +25,7 @@ FAMILY_TEST(block_lists, may_hold_anything, CLATTN_FORWARD, NULL, 6)
 }
 
 /* Tiles that lie in one block look no pair up (TILES_IN_BLOCKS() of cl/score/blocks.h). */
-FAMILY_TEST(block_lists, of_large_blocks, CLATTN_FORWARD, NULL, 3)
+FAMILY_TEST(block_lists, of_large_blocks, CLATTN_FORWARD, NULL, 6)
 {
     static const char *const problems[] = {
         "fwd f32 b2 h2 q150 k270 d64 blocks=64x64:8:h lse",
@@ -36,7 +36,7 @@ FAMILY_TEST(block_lists, of_large_blocks, CLATTN_FORWARD, NULL, 3)
     trials_pass(clattn_family_name(CLATTN_FORWARD, *family), problems, 2, 0, 2);
 }
 
-FAMILY_TEST(block_lists, of_large_blocks_have_gradients, CLATTN_BACKWARD, NULL, 3)
+FAMILY_TEST(block_lists, of_large_blocks_have_gradients, CLATTN_BACKWARD, NULL, 6)
 {
     static const char *const problems[] = {
         "bwd f32 b2 h2 q150 k270 d64 blocks=128x64:6:h",
@@ -47,7 +47,7 @@ FAMILY_TEST(block_lists, of_large_blocks_have_gradients, CLATTN_BACKWARD, NULL, 
     trials_pass(clattn_family_name(CLATTN_BACKWARD, *family), problems, 2, 0, 2);
 }
 
-FAMILY_TEST(block_lists, of_gradients_may_hold_anything, CLATTN_BACKWARD, NULL, 5)
+FAMILY_TEST(block_lists, of_gradients_may_hold_anything, CLATTN_BACKWARD, NULL, 8)
 {
     static const char *const problems[] = {"bwd f32 b2 h2 q33 k65 d32 blocks=7x8:40:h mask=qk"};
 

@@ -30,7 +30,7 @@ static struct criterion_test_params families_of(const size_t test)
         if (ca_family_at(n)->operation <= CLATTN_BACKWARD && ca_family_at(n) != &ca_split_gpu_mma &&
             family_takes_any_dims(ca_family_at(n)->full_name))
             all[count++] = n;
-    const size_t taken = numbers_taken(count, test, 9, numbers);
+    const size_t taken = numbers_taken(count, test, 14, numbers);
     for (size_t n = 0; n < taken; n++)
         families[n] = all[numbers[n]];
     return cr_make_param_array(size_t, families, taken);

@@ -29,7 +29,7 @@ ParameterizedTestParameters(functions, family) {
 
     for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++)
         if (family->operation <= CLATTN_BACKWARD && count < MOST_FAMILIES_HERE &&
-            (only && only[0] ? strcmp(only, family->full_name) == 0 : run_takes(n, 3)))
+            (only && only[0] ? strcmp(only, family->full_name) == 0 : run_takes(n, 5)))
             families[count++] = n;
     return cr_make_param_array(size_t, families, count);
 }

@@ -15,12 +15,12 @@
 TestSuite(gradients, .timeout = 300);
 
 /* A test has every other family in a run. */
-#define FOR_EACH_FAMILY(name) FAMILY_TEST(gradients, name, CLATTN_BACKWARD, family_takes_f32, 2)
+#define FOR_EACH_FAMILY(name) FAMILY_TEST(gradients, name, CLATTN_BACKWARD, family_takes_f32, 4)
 
 /* In each run the programs of one family are optimised, which takes three times as long to compile. */
 static void open(struct fixture *f, const size_t family)
 {
-    mostly_unoptimised(family, 5);
+    mostly_unoptimised(family, 8);
     fixture_open(f);
 }
 
@@ -227,7 +227,7 @@ FOR_EACH_FAMILY(smallest_sizes)
 
     open(&f, *family);
     for (size_t c = 0; c < sizeof problems / sizeof *problems; c++)
-        for (uint64_t seed = 1; seed <= 3 && run_takes(c, 2); seed++) {
+        for (uint64_t seed = 1; seed <= 3 && run_takes(c, 3); seed++) {
             struct trial t = make(*family, problems[c], seed);
             run(&f, &t);
             trial_free(&t);

@@ -17,7 +17,7 @@
 TestSuite(large_lse, .init = unoptimised, .timeout = 300);
 
 /* Every family in five runs. */
-#define FOR_EACH_FAMILY(name) FAMILY_TEST(large_lse, name, CLATTN_BACKWARD, NULL, 5)
+#define FOR_EACH_FAMILY(name) FAMILY_TEST(large_lse, name, CLATTN_BACKWARD, NULL, 8)
 
 /* Numbers that are no NaN in all inputs. */
 static struct trial make(const char *family, const char *problem, const uint64_t seed)

@@ -109,7 +109,7 @@ static int takes_starts(const char *family)
     return family_takes(family, "fwd f32 b5 h4/2 q70 k75 d32 totalq=150 totalkv=170 lse");
 }
 
-FAMILY_TEST(packed, have_the_bits_of_each_alone, CLATTN_FORWARD, takes_starts, 3)
+FAMILY_TEST(packed, have_the_bits_of_each_alone, CLATTN_FORWARD, takes_starts, 6)
 {
     const char *name = clattn_family_name(CLATTN_FORWARD, *family);
     struct fixture f;
@@ -126,7 +126,7 @@ FAMILY_TEST(packed, have_the_bits_of_each_alone, CLATTN_FORWARD, takes_starts, 3
 /* ---- starts that hold anything ----------------------------------------------------------------- */
 
 /* Guard bands, NaN in rows that no sequence has, starts of every kind: by trials (trial_data.c). */
-FAMILY_TEST(packed, starts_may_hold_anything, CLATTN_FORWARD, takes_starts, 5)
+FAMILY_TEST(packed, starts_may_hold_anything, CLATTN_FORWARD, takes_starts, 8)
 {
     static const char *const problems[] = {
         "fwd f32 b4 h4/2 q30 k40 d32 totalq=70 totalkv=90 causal=br klen qlen sinks lse",
@@ -140,7 +140,7 @@ FAMILY_TEST(packed, starts_may_hold_anything, CLATTN_FORWARD, takes_starts, 5)
 }
 
 /* Guard bands, rows of no sequence that stay as they were, each element against double precision. */
-FAMILY_TEST(packed, gradients, CLATTN_BACKWARD, NULL, 5)
+FAMILY_TEST(packed, gradients, CLATTN_BACKWARD, NULL, 8)
 {
     static const char *const problems[] = {
         "bwd f32 b3 h4/2 q20 k30 d32 causal=br totalq=50 totalkv=70",

@@ -40,7 +40,7 @@ ParameterizedTestParameters(projection, sweep) {
         for (size_t number = 0; number < PARTS_PER_FAMILY; number++)
             if (ca_family_at(n)->operation == CLATTN_PROJECTION &&
                 family_takes_any_dims(ca_family_at(n)->full_name) &&
-                (!only || strcmp(only, ca_family_at(n)->full_name) == 0))
+                (only ? strcmp(only, ca_family_at(n)->full_name) == 0 : run_takes(n + number, 2)))
                 parts[count++] = (struct part){n, number};
     return cr_make_param_array(struct part, parts, count);
 }
@@ -161,7 +161,7 @@ ParameterizedTest(struct part *part, projection, ends) {
                             clattn_context_device(f.context)))
         cr_skip_test("a family for CPUs, on a GPU");
     for (size_t n = 0; n < sizeof ends / sizeof *ends; n++) {
-        if (!run_takes(n + part->family, 10)) /* the others in the next runs */
+        if (!run_takes(n + part->family, 20)) /* the others in the next runs */
             continue;
         const char *family = ca_family_at(part->family)->full_name;
         struct trial t = {
@@ -243,7 +243,7 @@ Test(projection, repeats_give_the_same_bits) {
     fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
-        if (!run_takes(n, 2) || !family_projects_on(family, clattn_context_device(f.context)))
+        if (!run_takes(n, 4) || !family_projects_on(family, clattn_context_device(f.context)))
             continue; /* the others in the next run */
         const char *text = family_text(family, "proj f32 b2 h3/1 q40 d700/50 w=oi bias=f32");
         struct trial t = {.problem = fixture_problem(text), .seed = 5};
@@ -421,7 +421,7 @@ Test(projection, a_miscompiled_family_is_refused) {
     unoptimised();
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
-        if (!run_takes(n, 2)) /* the others in the next run */
+        if (!run_takes(n, 4)) /* the others in the next runs */
             continue;
         fixture_open_checked(&f, "");
         if (!family_projects_on(family, clattn_context_device(f.context))) {
@@ -443,11 +443,12 @@ Test(projection, is_measured) {
                                         "proj f32 b2 h3 q20 d30/16 w=oi bias=f32 accumulate"};
     struct fixture f;
 
+    unoptimised();
     fixture_open_checked(&f, "");
     fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
-        if (!family_projects_on(family, clattn_context_device(f.context)))
+        if (!run_takes(n, 2) || !family_projects_on(family, clattn_context_device(f.context)))
             continue;
         const struct ca_problem problem = fixture_checked(family_text(family, texts[n % 2]));
         struct ca_candidate candidate = {.family = ca_family_find(family)};

@@ -12,13 +12,13 @@
 
 TestSuite(properties, .timeout = 600);
 
-/* A property has one family in five in a run. */
-#define FOR_EACH_FAMILY(name) FAMILY_TEST(properties, name, CLATTN_FORWARD, family_takes_f32, 5)
+/* A property has one family in eight in a run. */
+#define FOR_EACH_FAMILY(name) FAMILY_TEST(properties, name, CLATTN_FORWARD, family_takes_f32, 8)
 
 /* In each run the programs of one family are optimised, which takes three times as long to compile. */
 static void open(struct fixture *f, const size_t family)
 {
-    mostly_unoptimised(family, 5);
+    mostly_unoptimised(family, 8);
     fixture_open(f);
 }
 

@@ -58,7 +58,8 @@ ParameterizedTestParameters(sweep, part) {
         for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++)
             if (family->operation <= CLATTN_BACKWARD && count < MOST_PARTS &&
                 (!optimised || share_of(family, n).optimised > 0) &&
-                (!only || !only[0] || strcmp(only, family->full_name) == 0))
+                (only && only[0] ? strcmp(only, family->full_name) == 0
+                                 : optimised || run_takes(n, 2)))
                 parts[count++] = (struct part){n, seed, optimised};
     fprintf(stderr, "sweep/part: CLATTN_TEST_SEED=%" PRIu64 " repeats it\n", seed);
     return cr_make_param_array(struct part, parts, count);

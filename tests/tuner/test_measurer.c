@@ -4,6 +4,7 @@
 #include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
 #include "tests/support/tables.h"
+#include "tests/support/unoptimised.h"
 #include "tune/measurer.h"
 #include "tune/measurer_data.h"
 
@@ -12,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(measurer, .timeout = 300);
+TestSuite(measurer, .init = unoptimised, .timeout = 300);
 
 static const char small[] = "fwd f32 h2 q33 k40 d16 causal=br lse";
 

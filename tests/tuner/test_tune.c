@@ -6,13 +6,14 @@
 #include "tests/support/fixture.h"
 #include "tests/support/programs/scratch.h"
 #include "tests/support/tables.h"
+#include "tests/support/unoptimised.h"
 #include "tune/tune.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(tune, .timeout = 300);
+TestSuite(tune, .init = unoptimised, .timeout = 300);
 
 static const char first[] = "fwd f32 h2 q64 d32", second[] = "fwd f32 h2 q256 d32";
 

@@ -32,7 +32,7 @@ static int of_cpu(const struct unit *unit)
     return strstr(unit->family, "_cpu") != NULL;
 }
 
-/* A program takes seconds to compile: each run takes one in twelve, and of a CPU's as many emulated besides. */
+/* A program takes seconds to compile: each run takes one in 24, and of a CPU's as many emulated besides. */
 ParameterizedTestParameters(units, programs) {
     static struct part parts[256];
     const char *only = getenv("CLATTN_TEST_FAMILY");
@@ -42,9 +42,9 @@ ParameterizedTestParameters(units, programs) {
         for (size_t n = 0; n < units[u].count; n++) {
             if (only && only[0] && strcmp(only, units[u].family) != 0)
                 continue;
-            if (run_takes(number, 12))
+            if (run_takes(number, 24))
                 parts[count++] = (struct part){u, n, 0};
-            if (of_cpu(&units[u]) && run_takes(number + 6, 12))
+            if (of_cpu(&units[u]) && run_takes(number + 12, 24))
                 parts[count++] = (struct part){u, n, 1};
             number++;
         }
