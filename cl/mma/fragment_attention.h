@@ -197,7 +197,7 @@ INLINE void load_queries(const __local ushort *q_tile, const int d,
                    ROW_STRIDE, lane);
 }
 
-#if HAS_SOFTCAP && HAS_TILE_PRODUCTS && DTYPE != DTYPE_F32
+#if HAS_SOFTCAP
 #include "mma/fragment_softcap.h"
 #endif
 
@@ -212,11 +212,11 @@ INLINE void score_products(const struct arguments *args, const struct score_tile
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         scale[n] = QUERY_TILE(n).scale;
-#if HAS_SOFTCAP && HAS_TILE_PRODUCTS && DTYPE != DTYPE_F32
+#if HAS_SOFTCAP
     cap_products(args->shape->softcap, scale, s);
 #define CAPPED(x, scale) (x)
 #else
-#define CAPPED(x, scale) SOFTCAPPED((scale) * (x))
+#define CAPPED(x, scale) ((scale) * (x))
 #endif
 #if HAS_SCORE_FUNCTION
 #define SCORED(x)                                                                                  \

@@ -13,6 +13,11 @@
 #pragma once
 #include "mma/fragment_tanh.h"
 
+/* 1: the inputs' 16 bits leave these approximations far behind. Else fragment_tanh() computes each score. */
+#define QUICK_TANH (HAS_COPIES && DTYPE != DTYPE_F32 && HAS_STRICT == 0)
+
+enum { TANH_IN_FOURS = KEY_TILES % 2 == 0 ? QUICK_TANH : 0 };
+
 #define MOST_OF_TANH 7.0f
 /* Returns the numerator of tanh(x), and in *denominator its q. */
 INLINE float tanh_fraction(const float x, float *denominator)
@@ -32,19 +37,26 @@ INLINE void cap_small_products(const float softcap, const float factor[LANE_QUER
 {
     UNROLL
     for (int n = 0; n < KEY_SUMS; n++)
-        s[n] = small_score_tanh(softcap, s[n] * factor[sum_query(n % FRAGMENT_SUMS)]);
+        s[n] = small_score_tanh(softcap, s[n] * factor[sum_query(n % TILE_SUMS)]);
 }
 
 /* The same for any x. */
 INLINE void cap_any_products(const float softcap, const float factor[LANE_QUERIES],
                              float s[KEY_SUMS])
 {
+    if (!TANH_IN_FOURS) {
+        UNROLL
+        for (int n = 0; n < KEY_SUMS; n++)
+            s[n] = softcap * fragment_tanh(s[n] * factor[sum_query(n % TILE_SUMS)]);
+        return;
+    }
     UNROLL
-    for (int first = 0; first < KEY_SUMS; first += 2 * FRAGMENT_SUMS)
+    for (int first = 0; first < KEY_SUMS; first += 2 * TILE_SUMS)
         UNROLL
     for (int here = 0; here < LANE_QUERIES; here++) {
         float numerators[4], denominators[4];
-#define SUM_AT(n) (first + (n) / 2 * FRAGMENT_SUMS + 2 * here + (n) % 2)
+#define SUM_AT(n)                                                                                  \
+    (first + (n) / 2 * TILE_SUMS + 2 * here + (n) % 2) /* NVIDIA's tiles have two of a row */
         UNROLL
         for (int n = 0; n < 4; n++)
             numerators[n] = tanh_fraction(s[SUM_AT(n)] * factor[here], &denominators[n]);
@@ -61,19 +73,22 @@ INLINE void cap_any_products(const float softcap, const float factor[LANE_QUERIE
 INLINE void cap_products(const float softcap, const float scale[LANE_QUERIES], float s[KEY_SUMS])
 {
     float factor[LANE_QUERIES], highest[2] = {0.0f, 0.0f};
-    bool small = true;
+    bool small = QUICK_TANH;
 
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
-        factor[n] = scale[n] / softcap;
+        factor[n] = scale[n] * approximate_reciprocal(softcap);
     UNROLL
     for (int n = 0; n < KEY_SUMS; n++) /* two chains, as in finish_scores() */
         highest[n % 2] = fmax(highest[n % 2], fabs(s[n]));
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         small = small && fmax(highest[0], highest[1]) * fabs(factor[n]) <= MOST_OF_SMALL_TANH;
-    if (any_in_sub_group(!small))
-        cap_any_products(softcap, factor, s);
-    else
-        cap_small_products(softcap, factor, s);
+    if (QUICK_TANH) {
+        if (!any_in_sub_group(!small)) {
+            cap_small_products(softcap, factor, s);
+            return;
+        }
+    }
+    cap_any_products(softcap, factor, s);
 }
