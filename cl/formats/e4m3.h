@@ -53,12 +53,16 @@ static inline uint e4m3_spread(const bool f16, const uint word, const bool high,
     return word & 0x00ff00ffu;
 }
 
-/* Adds a NaN to a NaN. */
+/* The sign is added to itself once, or in bf16 15 times, so that it goes to the highest bit. Where a magnitude's bits are
+ * all 1 the exponent's other bits become 1 as well, as those of a NaN are. */
 static inline uint2 e4m3_pair(const bool f16, const uint x, const uint less)
 {
-    const uint magnitude = x & 0x007f007fu, nan = (magnitude + 0x00010001u) & 0x00800080u;
-
-    return (uint2)((x & 0x00800080u) << 8 | magnitude << (f16 ? 7 : 4), (nan << 8) - (nan >> 7));
+    if (f16) {
+        const uint y = (x << 7) + (x << 7 & 0x40004000u);
+        return (uint2)(y | ((y + 0x00800080u) & 0x40004000u), 0);
+    }
+    const uint y = (x << 4) + (x << 4 & 0x08000800u) * 15;
+    return (uint2)(y + ((y + 0x00100010u) & 0x08000800u) * 15, 0);
 }
 
 /* ---- making blocks --------------------------------------------------------------------------- */
