@@ -13,6 +13,19 @@
 #define THREADS COMPUTING
 #endif
 
+/* THIS_THREAD, read anew: after a long loop, through which it would take a register. */
+INLINE uint this_thread_again(void)
+{
+#if HAS_PTX
+    uint thread;
+
+    __asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+#else
+    return THIS_THREAD;
+#endif
+}
+
 /* The barriers of all threads, and of those that compute. */
 #if PRODUCER && !EMULATE
 #define GROUP_BARRIER() __asm volatile("bar.sync 0, %0;" : : "n"(THREADS) : "memory")

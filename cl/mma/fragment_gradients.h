@@ -264,7 +264,7 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
             sees = SEES(x, n, row, key, &s);
         const struct pair_gradient pair =
             pair_gradient_of(s, ds[x], owns_keys ? streamed[other] : owned[n],
-                             is_pair_kept(owns_keys, kept, x, first_row, lane));
+                             bit_of_pair(owns_keys, kept, x, first_row, lane) != 0);
 #if HAS_DSLOPES
         slope_sums[n] = MULTIPLY_ADD(sees ? pair.ds : 0.0f, s.distance, slope_sums[n]);
 #endif
@@ -298,6 +298,8 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
  * Softcap's derivative: what ds is made of are weights times it. With owned queries p is nothing else, and becomes
  * that in the first step. With owned keys dv needs p as well: tanh is computed first, and one step makes p and ds when
  * the second products are there. */
+
+#define MASKED 0x80000000u /* the bits of -0 */
 
 /* ALiBi's distances of the lane's first streamed row. */
 INLINE void find_first_distances(const bool owns_keys, const struct score_tile tile,
@@ -367,7 +369,7 @@ INLINE void weigh_bent(const bool owns_keys, const bool partial, const struct ar
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++)
         if (!is_visible(owns_keys, args, tile, see_from, see_to, first_row, x, lane))
-            p[x] = -0.0f;
+            p[x] = as_float(MASKED);
 }
 
 INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct arguments *args,
@@ -378,15 +380,56 @@ INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct 
     weigh_bent(owns_keys, partial, args, t, first_row, owned, streamed, p, lane);
 }
 
-/* ds of a weight and a second product, dp; *weight becomes what dropout keeps of it. */
-INLINE float gradient_of_weight(const bool kept, const float dp, const float minus_delta,
-                                float *weight)
+/* In the second pass a NaN that is dropped stays one: a weight that is an Inf, a NaN or masked is kept, or, where
+ * weights are not dropped, all second products, but 0 times those that are dropped. The first pass needs no such care:
+ * weights, dropped or not, are multiplied by -delta, which is finite for finite gradients and values alone, since the row
+ * of o was made of these. */
+INLINE struct kept_pairs keep_nonfinite(const bool again, const bool drops, struct kept_pairs kept,
+                                        float p[STREAMED_SUMS], float ds[STREAMED_SUMS])
+{
+#if HAS_DROPOUT
+    if (!again)
+        return kept;
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++) {
+        const int n = sum_query(x % FRAGMENT_SUMS);
+        const bool keeps = (kept.words[n] & pair_mask(x)) != 0, finite = p[x] * 0.0f == 0.0f;
+        if (drops) {
+            kept.words[n] |= finite && as_uint(p[x]) != MASKED ? 0 : pair_mask(x);
+            p[x] = keeps || finite ? p[x] : NAN;
+        } else {
+            ds[x] *= keeps ? 1.0f : 0.0f;
+        }
+    }
+    UNROLL
+    for (int n = 0; n < LANE_QUERIES; n++)
+        kept.words[n] |= drops ? 0 : ~0u;
+#endif
+    return kept;
+}
+
+/* ds of a weight and a second product, dp; if `drops` *weight becomes what dropout keeps of it. bits: not 0 if the pair
+ * is kept. */
+INLINE float gradient_of_weight(const bool drops, const uint bits, const float dp,
+                                const float minus_delta, float *weight)
 {
     const float w = *weight;
+    float ds = w * minus_delta;
 
-    if (HAS_DROPOUT)
-        *weight = w * (kept ? 1.0f : 0.0f); /* a NaN that is dropped stays one */
-    return HAS_DROPOUT ? fma(*weight, dp, w * minus_delta) : w * (dp + minus_delta);
+    if (!HAS_DROPOUT)
+        return w * (dp + minus_delta);
+    if (drops) {
+        *weight = bits ? w : 0.0f;
+        return fma(*weight, dp, ds);
+    }
+#if HAS_PTX /* a compiler would compute the sum of each pair, and choose */
+    __asm("{.reg .pred kept; setp.ne.b32 kept, %3, 0; @kept fma.rn.f32 %0, %1, %2, %0;}"
+          : "+f"(ds)
+          : "f"(w), "f"(dp), "r"(bits));
+    return ds;
+#else
+    return bits ? fma(w, dp, ds) : ds;
+#endif
 }
 
 /* Both steps after tanh, of owned keys. */
@@ -403,10 +446,16 @@ INLINE void weigh_bent_gradients(const bool partial, const struct arguments *arg
     UNROLL
     for (int m = 0; m < STREAMED_SUMS; m++) {
         const int x = sum_of_bit(m);
-        const float slope = fma(-p[x], p[x], 1.0f);
-        p[x] = weight_of_sum(true, args, tile, first, 0, streamed, x, p[x], lane);
-        ds[x] = slope * gradient_of_weight(is_pair_kept(true, kept, x, first_row, lane), ds[x],
-                                           streamed[streamed_row(x, lane)].s1, &p[x]);
+        const float factor = bit_of_pair(true, kept, x, first_row, lane) ? 1.0f : 0.0f;
+        const float minus_delta = streamed[streamed_row(x, lane)].s1;
+        ds[x] = fma(-p[x], p[x], 1.0f) *
+                (HAS_DROPOUT ? fma(factor, ds[x], minus_delta) : ds[x] + minus_delta);
+    }
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++) {
+        const float w = weight_of_sum(true, args, tile, first, 0, streamed, x, p[x], lane);
+        p[x] = HAS_DROPOUT && !bit_of_pair(true, kept, x, first_row, lane) ? w * 0.0f : w;
+        ds[x] *= w;
     }
     if (!partial)
         return;
@@ -417,41 +466,30 @@ INLINE void weigh_bent_gradients(const bool partial, const struct arguments *arg
             p[x] = ds[x] = 0.0f;
 }
 
-INLINE void weigh_gradients(const bool owns_keys, const bool partial, const struct arguments *args,
+/* The second step, which drops weights if `drops`. */
+INLINE void weigh_gradients(const bool again, const bool owns_keys, const bool partial,
                             const struct kept_pairs kept, const int first_row, const float4 *owned,
                             const __local float4 *streamed, const bool drops,
                             float p[STREAMED_SUMS], float ds[STREAMED_SUMS], const int lane)
 {
-    uint hidden[DIVIDE_UP(STREAMED_SUMS, 32)] = {
-        0}; /* bits of masked pairs, whose marks dropping removes */
+    const struct kept_pairs pairs = keep_nonfinite(again, drops, kept, p, ds);
 
-    if (HAS_DROPOUT && drops && partial) {
-        UNROLL
-        for (int x = 0; x < STREAMED_SUMS; x++)
-            hidden[x / 32] |= (as_uint(p[x]) == 0x80000000u ? 1u : 0) << x % 32;
-    }
     UNROLL
     for (int m = 0; m < STREAMED_SUMS; m++) {
         const int x = sum_of_bit(m);
         const float minus_delta =
             owns_keys ? streamed[streamed_row(x, lane)].s1 : owned[sum_query(x % FRAGMENT_SUMS)].s1;
-        const bool keeps = is_pair_kept(owns_keys, kept, x, first_row, lane);
-        if (drops || !HAS_DROPOUT)
-            ds[x] = gradient_of_weight(keeps, ds[x], minus_delta, &p[x]);
-        else
-            ds[x] = p[x] * fma(keeps ? 1.0f : 0.0f, ds[x], minus_delta);
+        ds[x] = gradient_of_weight(drops, bit_of_pair(owns_keys, pairs, x, first_row, lane), ds[x],
+                                   minus_delta, &p[x]);
     }
-    if (partial) {
-        UNROLL
-        for (int x = 0; x < STREAMED_SUMS; x++) {
-            const bool hides =
-                HAS_DROPOUT && drops ? hidden[x / 32] >> x % 32 & 1 : as_uint(p[x]) == 0x80000000u;
-            ds[x] = hides ? 0.0f : ds[x];
-        }
-    }
+    if (!again || !partial) /* of masked pairs ds is 0, unless it is 0 times an Inf or NaN */
+        return;
+    UNROLL
+    for (int x = 0; x < STREAMED_SUMS; x++)
+        ds[x] = as_uint(p[x]) == MASKED ? 0.0f : ds[x];
 }
 
-/* The weights of owned keys that dropout keeps, and 0. */
+/* The weights of owned keys that dropout keeps, and 0. A NaN stays one. */
 INLINE void drop_fragments(const struct kept_pairs kept, const int first_row,
                            const float p[STREAMED_SUMS], float dropped[STREAMED_SUMS],
                            const int lane)
@@ -459,7 +497,7 @@ INLINE void drop_fragments(const struct kept_pairs kept, const int first_row,
     UNROLL
     for (int m = 0; m < STREAMED_SUMS; m++) {
         const int x = sum_of_bit(m);
-        dropped[x] = p[x] * (is_pair_kept(true, kept, x, first_row, lane) ? 1.0f : 0.0f);
+        dropped[x] = p[x] * (bit_of_pair(true, kept, x, first_row, lane) ? 1.0f : 0.0f);
     }
 }
 #endif

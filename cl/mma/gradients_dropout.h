@@ -104,16 +104,24 @@ INLINE struct kept_pairs find_kept(const kept_tile kept, const int number, const
     return pairs;
 }
 
-/* Whether dropout keeps the pair of sum x. */
-INLINE bool is_pair_kept(const bool owns_keys, const struct kept_pairs pairs, const int x,
-                         const int first_row, const int lane)
+#if HAS_DROPOUT && HAS_KEPT_WORDS
+/* The bit of sum x in the word of its owned row. */
+INLINE uint pair_mask(const int x)
+{
+    const int column = streamed_step(x), n = column % 2 + column % 16 / 8 * 2;
+
+    return 1u << (kept_bit(n) + STREAMED_SLABS - 1 - column / 16);
+}
+#endif
+
+/* Not 0 if dropout keeps the pair of sum x. */
+INLINE uint bit_of_pair(const bool owns_keys, const struct kept_pairs pairs, const int x,
+                        const int first_row, const int lane)
 {
 #if !HAS_DROPOUT
-    return true;
+    return 1;
 #elif HAS_KEPT_WORDS
-    const int column = streamed_step(x), n = column % 2 + column % 16 / 8 * 2;
-    const uint word = pairs.words[sum_query(x % FRAGMENT_SUMS)];
-    return (word & 1u << (kept_bit(n) + STREAMED_SLABS - 1 - column / 16)) != 0;
+    return pairs.words[sum_query(x % FRAGMENT_SUMS)] & pair_mask(x);
 #else
     const int own = owned_row(sum_query(x % FRAGMENT_SUMS), first_row, lane),
               other = streamed_row(x, lane);

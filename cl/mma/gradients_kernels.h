@@ -87,7 +87,7 @@ backward_keys(PARAMETERS_backward_keys)
     __local int streamed_nonfinite; /* not 0 once an Inf or NaN of a streamed row became 0 */
     DECLARE_TILE_KEPT();
     DECLARE_EXCHANGE(SUB_GROUPS * DIM_GROUPS);
-    struct place here = find_place(tiles);
+    struct place here = find_place(tiles, THIS_THREAD);
     const int lane = here.lane;
     struct tile t = owned_keys(args);
     const long first_head = t.h, kv_head = t.h / args->shape->group;
@@ -127,6 +127,8 @@ backward_keys(PARAMETERS_backward_keys)
         GROUP_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
     } while (again);
+    if (PRODUCER)
+        here = find_place(tiles, this_thread_again());
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
         if (STORES_K)
@@ -147,7 +149,7 @@ backward_keys(PARAMETERS_backward_keys)
 INLINE void add_nonfinite_keys(const struct arguments *args, const struct tile t, const long begin,
                                const long end)
 {
-    for (int x = get_local_id(0); x < t.queries * DIM_QK; x += COMPUTING) {
+    for (int x = this_thread_again(); x < t.queries * DIM_QK; x += COMPUTING) {
         const long i = t.i0 + x / DIM_QK;
         const int d = x % DIM_QK;
         bool found = false;
@@ -200,7 +202,7 @@ backward_queries(PARAMETERS_backward_queries)
     __local int not_finite, streamed_nonfinite; /* described in backward_keys */
     DECLARE_TILE_KEPT();
     DECLARE_EXCHANGE(SUB_GROUPS * DIM_GROUPS);
-    struct place here = find_place(tiles);
+    struct place here = find_place(tiles, THIS_THREAD);
     const int lane = here.lane, first_row = here.first_row;
     struct tile t = owned_queries(args);
 
@@ -241,6 +243,8 @@ backward_queries(PARAMETERS_backward_queries)
         GROUP_BARRIER(); /* not_finite is final */
         again = !again && not_finite;
     } while (again);
+    if (PRODUCER)
+        here = find_place(tiles, this_thread_again());
 #if HAS_DSLOPES
     store_fragment_sums(slope_sums, t.queries, rows, first_row, here.dim_group,
                         args->workspace + slope_sums_begin(args) +
@@ -257,7 +261,7 @@ backward_queries(PARAMETERS_backward_queries)
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
         store_fragment_gradients(sums_q[f], DIM_QK, UNIT_DQ, args->shape->scale, t.queries, rows,
-                                 first_row + f * FRAGMENT_QUERIES, here.dim_group, lane,
+                                 here.first_row + f * FRAGMENT_QUERIES, here.dim_group, here.lane,
                                  args->dq + row_offset(args->shape->dq_stride, t.b, t.h, t.i0),
                                  args->shape->dq_stride[2], dq_step(args));
     COMPUTING_BARRIER(); /* the results are complete */
@@ -275,7 +279,7 @@ backward_bias(PARAMETERS_backward_bias)
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     DECLARE_TILE_KEPT();
     DECLARE_EXCHANGE(SUB_GROUPS * DIM_GROUPS);
-    const struct place here = find_place(tiles);
+    const struct place here = find_place(tiles, THIS_THREAD);
     const int lane = here.lane, first_row = here.first_row;
     const struct bias_tile tile = find_bias_tile(args);
     float sums[STREAMED_SUMS], unused[LANE_QUERIES];

@@ -109,7 +109,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
                               exchange);
 #if WEIGHTS_FIRST && !HAS_SOFTCAP
             FINISH(ds, 1);
-            weigh_gradients(true, partial, args, pairs, here.first_row, 0, statistics[number],
+            weigh_gradients(again, true, partial, pairs, here.first_row, 0, statistics[number],
                             false, p, ds, lane);
 #endif
             add_fragment_rows(again, here.qk, DIM_QK, here.dim_group, ds, sums_k, lane, exchange);
@@ -186,7 +186,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
         weights_here(p + STREAMED_SUMS - 2);
         FINISH(ds, 0);
         REPLACE_PRODUCTS(again, true, &here, ds);
-        weigh_gradients(false, partial, args, pairs, here.first_row, statistics, 0, false, p, ds,
+        weigh_gradients(again, false, partial, pairs, here.first_row, statistics, 0, false, p, ds,
                         lane);
 #else
         FINISH_BOTH(p, ds);

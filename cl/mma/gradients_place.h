@@ -10,17 +10,17 @@ struct place {
     int lane, first_row, dim_group;
 };
 
-INLINE struct place find_place(__local uint4 *tiles)
+INLINE struct place find_place(__local uint4 *tiles, const uint thread)
 {
     __local ushort *const all = (__local ushort *)tiles;
-    const int sub = THIS_THREAD / FRAGMENT_LANES;
+    const int sub = thread / FRAGMENT_LANES;
     const int own =
         PRODUCER ? sub / 4 * 64 : 0; /* rows of warpgroups before this one, in tiles of their own */
     const struct place here = {all + OWNED_QK_AT + own * OWNED_STRIDE(DIM_QK),
                                all + OWNED_V_AT + own * OWNED_STRIDE(DIM_V),
                                all + STREAMED_QK_AT,
                                all + STREAMED_V_AT,
-                               THIS_THREAD % FRAGMENT_LANES,
+                               thread % FRAGMENT_LANES,
                                sub / DIM_GROUPS * M_FRAGMENTS * FRAGMENT_QUERIES,
                                sub % DIM_GROUPS};
 

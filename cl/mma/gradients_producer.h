@@ -19,7 +19,7 @@ INLINE void make_streamed_finite(__local ushort *tile, const int elements,
 {
     int found = 0;
 
-    for (int x = 4 * THIS_THREAD; x < elements; x += 4 * COMPUTING) {
+    for (int x = 4 * this_thread_again(); x < elements; x += 4 * COMPUTING) {
         __local ushort4 *const four = (__local ushort4 *)(tile + x);
         *four = finite_elements(*four, &found);
     }
@@ -82,7 +82,7 @@ INLINE void produce_queries(const struct arguments *args, struct tile t, const l
                             __local float4 (*statistics)[BLOCK_STREAMED], const kept_tile kept,
                             volatile __local int *not_finite, __local ulong *barriers)
 {
-    const struct place here = find_place(tiles);
+    const struct place here = find_place(tiles, THIS_THREAD);
     const long first_head = t.h;
     struct use u = {0, 0};
     bool again = false;
@@ -167,7 +167,7 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
                 weigh_bent_gradients(partial, args, t, pairs, here.first_row, statistics[u.place],
                                      p, ds, lane);
             else
-                weigh_gradients(true, partial, args, pairs, here.first_row, 0, statistics[u.place],
+                weigh_gradients(again, true, partial, pairs, here.first_row, 0, statistics[u.place],
                                 true, p, ds, lane);
             add_fragment_rows(again, here.v, DIM_V, 0, p, sums_v, lane, exchange);
             add_fragment_rows(again, here.qk, DIM_QK, 0, ds, sums_k, lane, exchange);
@@ -189,7 +189,7 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
                          const long end, __local uint4 *tiles, const kept_tile kept,
                          volatile __local int *not_finite, __local ulong *barriers)
 {
-    const struct place here = find_place(tiles);
+    const struct place here = find_place(tiles, THIS_THREAD);
     struct use u = {0, 0};
     bool again = false;
 
@@ -231,7 +231,7 @@ INLINE void weigh_key_rows(const struct arguments *args, const struct tile t,
     FINISH(ds, more);
     REPLACE_PRODUCTS(again, true, here, ds);
     half_read(barriers, u, 1, lane);
-    weigh_gradients(false, partial, args, pairs, here->first_row, statistics, 0, false, p, ds,
+    weigh_gradients(again, false, partial, pairs, here->first_row, statistics, 0, false, p, ds,
                     lane);
 }
 

@@ -60,7 +60,7 @@ INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, c
 {
     const long kv_head = t.h / args->shape->group;
 
-    for (int x = get_local_id(0); x < t.keys * (DIM_QK + DIM_V); x += COMPUTING) {
+    for (int x = this_thread_again(); x < t.keys * (DIM_QK + DIM_V); x += COMPUTING) {
         const long j = t.j0 + x / (DIM_QK + DIM_V);
         const int column = x % (DIM_QK + DIM_V);
         const bool of_k = column < DIM_QK;

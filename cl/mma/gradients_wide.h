@@ -109,10 +109,9 @@ INLINE void pass_weights(const int f, const float weights[STREAMED_SUMS],
 }
 
 /* The second sub-group makes ds of its products and the weights. */
-INLINE void weigh_passed(const bool partial, const __local float4 *statistics,
-                         const __local float4 *passed, const struct arguments *args,
-                         const kept_tile kept, const int number, const int first_row,
-                         float ds[M_FRAGMENTS][STREAMED_SUMS], const int lane)
+INLINE void weigh_passed(const bool again, const bool partial, const __local float4 *statistics,
+                         const __local float4 *passed, const kept_tile kept, const int number,
+                         const int first_row, float ds[M_FRAGMENTS][STREAMED_SUMS], const int lane)
 {
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
@@ -121,8 +120,8 @@ INLINE void weigh_passed(const bool partial, const __local float4 *statistics,
         for (int x = 0; x < STREAMED_SUMS; x += 4)
             vstore4(passed[(f * STREAMED_SUMS + x) / 4 * FRAGMENT_LANES + lane], 0, p + x);
         const int row = first_row + FRAGMENT_ROW(f);
-        weigh_gradients(true, partial, args, find_kept(kept, number, row, lane), row, 0, statistics,
-                        false, p, ds[f], lane);
+        weigh_gradients(again, true, partial, find_kept(kept, number, row, lane), row, 0,
+                        statistics, false, p, ds[f], lane);
     }
 }
 
@@ -188,7 +187,7 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
             }
             pair_barrier(pair, second); /* the weights are complete */
             if (second)
-                weigh_passed(partial, statistics[number], passed, args, kept, number,
+                weigh_passed(again, partial, statistics[number], passed, kept, number,
                              here.first_row, x, lane);
             restage_barrier(again); /* streamed rows may be overwritten */
             if (restages(again)) {
@@ -263,7 +262,7 @@ INLINE void sum_over_keys_wide(const struct arguments *args, struct tile t, stru
             float4 own[LANE_QUERIES];
             const int row = here.first_row + FRAGMENT_ROW(f);
             find_statistics(statistics, row, own, lane);
-            weigh_gradients(false, partial, args, find_kept(kept, number, row, lane), row, own, 0,
+            weigh_gradients(again, false, partial, find_kept(kept, number, row, lane), row, own, 0,
                             false, p[f], ds[f], lane);
         }
         restage_barrier(again); /* streamed keys may be overwritten */

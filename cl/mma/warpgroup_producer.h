@@ -61,7 +61,7 @@ INLINE struct use next_use(struct use u)
  * 128 * (56 + 3 * 152), and two such warpgroups have 128 * (2 * 48 + 2 * 208). The host counts with
  * them. */
 enum {
-    OTHER_WORK = DRAWERS * DRAWN_AT_ONCE > 2 || HAS_BLOCKS,
+    OTHER_WORK = HAS_DROPOUT || HAS_BLOCKS,
     PRODUCER_REGISTERS = DRAWERS == 2       ? 48
                          : OTHER_WORK       ? 56
                          : SUB_GROUPS == 12 ? 32

@@ -28,7 +28,7 @@ FORMS = {
 }
 OPTIONAL = {"bar.sync": 1, "cp.async.ca.shared.global": 1, "cp.async.cg.shared.global": 1}  # operands less, or more
 KINDS = {
-    "r": r"%[a-z]+\d+|%[a-z]+_[a-z]+|[a-z][a-z_0-9]*", "i": r"-?\d+|0[xf][0-9a-fA-F]+",
+    "r": r"%[a-z]+\d+|%[a-z]+_[a-z]+|%tid\.x|[a-z][a-z_0-9]*", "i": r"-?\d+|0[xf][0-9a-fA-F]+",
     "m": r"\[(%[a-z]+\d+|[a-z][a-z_0-9]*)( ?\+ ?\d+)?\]", "L": r"\{%[a-z]+\d+(, ?%[a-z]+\d+)*\}", "l": r"[$A-Z_a-z0-9]+",
 }
 KINDS["v"] = KINDS["r"] + "|" + KINDS["i"]
@@ -89,7 +89,7 @@ def mistake_in(statement, declared):
     for kind, number in re.findall(r"%([a-z]+)(\d+)", found[2]):
         if int(number) >= declared.get("%" + kind, 0):
             return f"the function has no register %{kind}{number}"
-    words = re.findall(r"(?<![%\w$])[a-z][a-z_0-9]*", found[2]) if found[1] != "bra" else []
+    words = re.findall(r"(?<![%\w$.])[a-z][a-z_0-9]*", found[2]) if found[1] != "bra" else []
     return next((f"{word} is not declared" for word in words if word not in declared and not word.startswith("0")), None)
 
 

@@ -71,23 +71,21 @@ static int spills(const struct ca_problem *p, const size_t *values)
                                                                   : 16;
     const size_t function = p->normal.score_function ? 32 : 0; /* its positions and operands */
     const size_t scores = slopes + function + (p->normal.alibi ? few : 0) +
-                          (p->normal.dropout == 0.0f ? 0
-                           : has_producer(values)    ? 7
-                                                     : 16);
+                          (p->normal.dropout == 0.0f               ? 0
+                           : has_producer(values) && product <= 32 ? 0 /* the producer draws */
+                                                                   : 16);
     const size_t packed = p->normal.total_q > 0 || p->normal.total_kv > 0;
     const size_t places =
         (p->normal.block_q > 0 ? 32 : 0) + (!packed                                 ? 0
-                                            : has_producer(values) && product <= 32 ? 7
+                                            : has_producer(values) && product <= 32 ? 4
                                                                                     : 32);
     const size_t parts = p->normal.dtype == CLATTN_F32 ? 24 : 0; /* of weights */
     const size_t more = pairs * (2 * product + 16) + scores + places + addresses + parts;
 
-    if (has_producer(values) && packed && p->normal.dropout > 0.0f)
-        return 1;             /* the producer's */
     if (has_producer(values)) /* the producer holds most of the addresses */
         return register_words(p, values) + more - addresses + 28 >
                ca_wgmma_computing_registers(values[SUB_GROUPS_INDEX]) -
-                   (p->normal.block_q > 0 ? 8 : 0);
+                   (p->normal.block_q > 0 || p->normal.dropout > 0.0f ? 8 : 0);
     return register_words(p, values) + more > ca_wgmma_registers(work_items(values), 1) ||
            words(p->normal.dim_qk, values) + more >
                ca_wgmma_registers(work_items(values), values[RESIDENT_GROUPS_INDEX]);
