@@ -84,7 +84,7 @@ static const struct item items[] = {
     {"fused_gpu UNIT=mma", SMALL_FRAGMENTS " INSTRUCTION=5 BLOCK_N=16 Q_RESIDENT=0",
      "fwd bf16 q19 k35 d16 window=9,* dropout=0.3 lse"},
     {"fused_gpu UNIT=mma", SMALL_FRAGMENTS " INSTRUCTION=2 BLOCK_N=16 Q_RESIDENT=0",
-     "fwd f16 q5 k18 d9"},
+     "fwd f16 q5 k18 d9 softcap=2"},
     {"fused_gpu UNIT=mma", SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_N=16 Q_RESIDENT=1",
      "fwd f16 q19 k35 d32 kcache=q8_0 vcache=q4_0 klen"},
     {"fused_gpu UNIT=warpgroup", "SUB_GROUPS=4 BLOCK_N=32 EXP=2 EMULATE=1",
