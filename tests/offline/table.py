@@ -18,7 +18,7 @@ import inline_assembly
 WIDTHS = (16, 8, 4, 2, 1)  # bytes that an item gets of a load
 LEAST_SHARE = {"tgllp": 72}  # of arithmetic in a product's loop: Xe-LP adds up every address
 LEAST_GROUPS = 2
-LEAST_KEPT = 64  # spilled words of NVIDIA's kernels that no table has
+LEAST_KEPT = {"item": 64, "mma": 4, "warpgroup": 4}  # spilled words of NVIDIA's kernels that no table has, by the unit
 
 
 @dataclasses.dataclass
@@ -369,7 +369,7 @@ def most_spills(kept, case):
     """The spilled words that a default may have: those of the table that is kept. What is new there has at most one, or
     on NVIDIA's what LLVM's code comes to: NVIDIA's own compiler, whose code runs there, places registers otherwise (of a
     kernel of which LLVM's code spilled 40, an H200 said that it spilled none)."""
-    return kept.spills if kept else LEAST_KEPT if case.target.startswith("sm_") else 1
+    return kept.spills if kept else LEAST_KEPT.get(case.family.partition(".")[2], 1) if case.target.startswith("sm_") else 1
 
 
 def broken_products(case, kernel, dialect):
