@@ -77,8 +77,7 @@ Test(problem_text, what_is_printed) {
         "fwd f16 b64 h32/8 q4096 k4096 d128 causal=br lse totalq=90000 totalkv=90001",
         "fwd bf16 b4 h16/2 q8 k4096 d576/512 page=64 pages=300 causal=br topkheads topk=2048",
         "fwd f16 b2 h3 q5 k7 d64 lse odtype=f32 scores=raw",
-        "fwd f16 b4 h8/2 q1 k96 d64 kcache=e4m3 vcache=e5m2 page=16 pages=30 klen kscales=bhk "
-        "vscales",
+        "fwd f16 b4 h8/2 q1 k9 d64 kcache=e4m3 vcache=e5m2 page=8 pages=9 klen kscales=bhk vscales",
         "fwd f32 b2 h8/2 q1 k96 d64 kcache=e4m3 vcache=e5m2 kscales=h vscales=0.1.2.0",
         "bwd bf16 b2 h3 q5 k7 d64 odtype=f32",
         "fwd bf16 b1 h3 q5 k7 d64 lse strict",
