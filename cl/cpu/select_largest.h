@@ -83,8 +83,10 @@ NOINLINE long select_largest(__global int *ranks, __global int *numbers, const l
     const long vectors = (count + SIMD_WIDTH - 1) / SIMD_WIDTH;
     long low = (long)INT_MIN + 1, high = INT_MAX, left = 0;
 
-    for (long n = count; n < vectors * SIMD_WIDTH; n++)
+    for (long n = count; n < vectors * SIMD_WIDTH; n++) {
         ranks[n] = INT_MIN;
+        numbers[n] = -1;
+    }
     const long all = count_from(ranks, vectors, (int)low);
     long from_low = all;
     /* `wanted` or more ranks are at least `low`, and fewer are above `high`. */
