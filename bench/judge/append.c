@@ -19,6 +19,7 @@ struct appending {
     const struct tensor_view *view;
     int from, to;
     struct tensor_shape read, written;
+    struct tensor_shape scales; /* what rows are divided by; not present: 1 */
 };
 
 /* Entry n of a list of int32_t. */
@@ -118,9 +119,27 @@ static void judge_token(const struct appending *t, size_t b, size_t h, size_t i,
         if (t->written.cache == CLATTN_CACHE_PLAIN)
             want[d] = bounded_stored(t->written.dtype, want[d]);
     }
+    if (t->scales.present) {
+        const double scale = tensor_load(
+            &t->scales, t->view->at[t->to == APPEND_K_CACHE ? APPEND_K_SCALES : APPEND_V_SCALES],
+            tensor_index(&t->scales, (size_t)place / rows, h, (size_t)place % rows, 0));
+        for (size_t d = 0; d < dim; d++) {
+            want[d].value /= scale;
+            want[d].bound = want[d].bound / fabs(scale) + U * fabs(want[d].value);
+        }
+    }
     for (size_t d = 0; t->written.cache != CLATTN_CACHE_PLAIN && d < dim; d += VALUE_BLOCK)
         quantize(t->written.cache, want + d);
     visit(user, t->to, (size_t[]){(size_t)place / rows, h, (size_t)place % rows, 0}, want, dim);
+}
+
+static struct tensor_shape scales_of(const clattn_problem *problem, int to)
+{
+    const struct tensor_shape none = {.present = false};
+
+    return to == APPEND_Q_OUT
+               ? none
+               : tensor_shape_of(problem, to == APPEND_K_CACHE ? APPEND_K_SCALES : APPEND_V_SCALES);
 }
 
 enum { FEWEST_ROWS = 64 };
@@ -143,7 +162,8 @@ bool judge_append(const clattn_problem *problem, const struct tensor_view *view,
                                     .from = from[n],
                                     .to = to[n],
                                     .read = tensor_shape_of(problem, from[n]),
-                                    .written = tensor_shape_of(problem, to[n])};
+                                    .written = tensor_shape_of(problem, to[n]),
+                                    .scales = scales_of(problem, to[n])};
         const size_t heads = t.read.size[1], all = p->batch * heads * p->tokens;
         const size_t rows = judge_affordable(budget, all, (double)longest * 64.0, FEWEST_ROWS);
         for (size_t row = 0; row < rows; row++) {

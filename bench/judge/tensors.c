@@ -243,6 +243,16 @@ static void set_append_cache(struct tensor_shape *s, const clattn_append_problem
         set_strided(s, p->cache_dtype, layout, p->batch, p->kv_heads, p->capacity, dim);
 }
 
+static void set_append_scales(struct tensor_shape *s, const clattn_append_problem *p,
+                              const clattn_layout *layout)
+{
+    if (p->page_size > 0)
+        set_sizes(s, p->pages, p->kv_heads, p->page_size, 1);
+    else
+        set_sizes(s, p->batch, p->kv_heads, p->capacity, 1);
+    set_layout(s, layout, false);
+}
+
 static void set_indexer_rows(struct tensor_shape *s, const clattn_indexer_problem *p,
                              clattn_dtype dtype, const clattn_layout *layout, size_t dim)
 {

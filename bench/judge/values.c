@@ -174,6 +174,7 @@ static const struct block_format {
     [CLATTN_CACHE_Q5_1] = {as_it_is, 5, 31.0, 1.0 / 31.0, true, false},
     [CLATTN_CACHE_E4M3] = {e4m3, 8, 448.0, 1.0 / 16.0, false, true},
     [CLATTN_CACHE_E5M2] = {e5m2, 8, 57344.0, 1.0 / 8.0, false, true},
+    [CLATTN_CACHE_INT8] = {signed_byte, 8, 128.0, 1.0, false, true},
 };
 
 bool value_in_blocks(clattn_cache cache)

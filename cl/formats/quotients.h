@@ -47,6 +47,13 @@ static inline float4 divide_four(const float4 x, const float by, const float y)
 }
 
 #if SIMD_WIDTH
+static inline lanes divide_lanes(const lanes x, const float by, const float y)
+{
+    const lanes z = x * y;
+
+    return fma(fma((lanes)(-by), z, x), (lanes)(y), z);
+}
+
 /* Rounds to the nearest integer, away from zero at ties, for |x| below 2^22. The addend is the
  * greatest float below a half, so that only ties and above reach the next integer. */
 static inline ints round_away(const lanes x)

@@ -24,6 +24,8 @@ typedef struct clattn_append_tensors {
     clattn_buffer workspace;  /**< As in clattn_forward_tensors. */
     clattn_buffer page_table; /**< (batch, ceil(capacity / page_size)) int32_t, with page_size and
                                     without slots. Any values are safe. */
+    clattn_buffer k_scales;   /**< Read; floats, with k_scaled: of the rows of k_cache. */
+    clattn_buffer v_scales;   /**< Likewise. */
 } clattn_append_tensors;
 
 /**
@@ -54,6 +56,8 @@ typedef struct clattn_host_append_tensors {
     const float *cos;          /**< (rotary_length, rotary_dim / 2). */
     const float *sin;          /**< Likewise. */
     const int32_t *page_table; /**< (batch, ceil(capacity / page_size)). */
+    const float *k_scales;     /**< Read, with k_scaled. */
+    const float *v_scales;     /**< Read, with v_scaled. */
 } clattn_host_append_tensors;
 
 /** Plans, copies, computes and copies back, whole caches included; parameters and statuses as

@@ -78,12 +78,14 @@
  * dropout), and for prompts to which it is faster, since queries share keys. A mask that the device cannot hold at once is
  * refused with CLATTN_UNSUPPORTED.
  *
- * Scales. Formats of bytes alone (e4m3 and e5m2) may have scales of f32: with k_scales the key that is multiplied is
+ * Scales. Formats of bytes alone (e4m3, e5m2 and int8) may have scales of f32: with k_scales the key that is multiplied is
  * k[j] times k_scales[b, g, j], for kv head g, and with v_scales the value is v[j] times v_scales[b, g, j]. Strides of 0
  * say what shares a scale: the whole tensor, a kv head, or nothing, so that each key of each kv head has its own, as
- * vLLM's caches of fp8 have them. In pages scales lie as the keys do. Any float may stand there; one that belongs to
+ * vLLM's caches fp8_per_token_head and int8_per_token_head have them. In pages scales lie as the keys do. Any float may stand there; one that belongs to
  * no visible key changes nothing. A scale is multiplied in f32. In f16 matrix units of GPUs take magnitudes up to 2^15
- * alone; with larger ones elements of o may be infinite or NaN.
+ * alone; with larger ones elements of o may be infinite or NaN. An append (k_scaled, v_scaled) divides a new row by the scale
+ * of its place, with quotients rounded to f32, before it is stored: the caller writes the scales of new tokens before. A
+ * scale that is no normal number, or whose reciprocal is none, gives any codes.
  *
  * Backward. Given do, the gradient of some loss with respect to o, and o and lse as forward wrote
  * them, with p' the weights after dropout and w = p' / p:
@@ -360,7 +362,7 @@ typedef enum clattn_dtype {
 /**
  * How k or v is stored in a cache: as values of the problem's dtype or of another, or quantized, as
  * blocks of 32 values that are neighbours along dim. Value n of a quantized tensor lies in block
- * n / 32. The blocks are those of ggml's formats of the same names, but e4m3 and e5m2; clattn/quantize.h makes them.
+ * n / 32. The blocks are those of ggml's formats of the same names, but the last three; clattn/quantize.h makes them.
  */
 typedef enum clattn_cache {
     CLATTN_CACHE_PLAIN = 0, /**< Values of the problem's dtype. */
@@ -391,7 +393,9 @@ typedef enum clattn_cache {
     CLATTN_CACHE_E4M3 = 10, /**< 32 bytes, a value each, without a scale: floats of 8 bits as of the
                                  OCP's specification, which PyTorch calls float8_e4m3fn. The largest
                                  is 448; 127 and 255 are NaNs, and there is no infinity. */
-    CLATTN_CACHE_E5M2 = 11  /**< Likewise the upper bytes of binary16, float8_e5m2 of PyTorch. */
+    CLATTN_CACHE_E5M2 = 11, /**< Likewise the upper bytes of binary16, float8_e5m2 of PyTorch. */
+    CLATTN_CACHE_INT8 =
+        12 /**< Likewise signed bytes: numbers from -128 to 127, for k_scales and v_scales. */
 } clattn_cache;
 
 /** Which columns of k and q are rotated together, as x and y. */
@@ -582,6 +586,12 @@ typedef struct clattn_append_problem {
     int kv_lengths;         /**< Not 0: batch int32_t, tokens that are cached; taken as they are. */
     int positions;          /**< Not 0: positions of the tokens, packed (batch, tokens) int32_t. */
     int slots;              /**< Not 0: slots of the tokens, packed (batch, tokens) int32_t. */
+    int k_scaled; /**< Not 0: k_scales are given; k_format is one of bytes. See "Scales" above. */
+    int v_scaled; /**< Likewise v_scales. */
+    clattn_layout
+        k_scales; /**< (batch, kv_heads, capacity, 1), paged (pages, kv_heads, page_size, 1). Zeros
+                                 broadcast, as in k_scales_layout of attention. */
+    clattn_layout v_scales; /**< Likewise. */
 } clattn_append_problem;
 
 /**
@@ -857,8 +867,8 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     dN or dN/M             dim_qk, dim_v if different
  *     q=L k=L v=L o=L        layouts, where not packed "bhsd": an order such as bshd, or
  *                            four strides such as 4096.64.128.1
- *     kcache=C vcache=C      q8_0, q4_0, q5_0, iq4_nl, q4_1, q5_1, e4m3 or e5m2, where k or v is
- *                            quantized; f32, f16 or bf16, where it is of
+ *     kcache=C vcache=C      q8_0, q4_0, q5_0, iq4_nl, q4_1, q5_1, e4m3, e5m2 or int8, where k or
+ *                            v is quantized; f32, f16 or bf16, where it is of
  *                            another dtype than the problem
  *     page=N pages=N         page_size and pages; when read, pages defaults to as many as b * k need
  *     scale=X softcap=X      X as printed by %.9g; scale where it is not NaN
@@ -907,9 +917,10 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *     q=L k=L v=L o=L        layouts of what is read, and as o of q_out
  *     dk=L dv=L              layouts of k_cache and v_cache
  *     cache=T                cache_dtype, where it is not the dtype
- *     kcache=C vcache=C      k_format and v_format: q8_0, q4_0, q5_0, iq4_nl, q4_1, q5_1, e4m3 or e5m2,
- *                            where a cache is quantized
+ *     kcache=C vcache=C      k_format and v_format: q8_0, q4_0, q5_0, iq4_nl, q4_1, q5_1, e4m3, e5m2
+ *                            or int8, where a cache is quantized
  *     klen pos slots         kv_lengths, positions and slots are given
+ *     kscales vscales        k_scaled and v_scaled, with layouts as of attention
  *     rope=R:N:X             pairs or halves, rotary_dim, rotary_base printed by %.9g
  *     rope=R:N:tables:M      ... with tables of M rows instead
  *     queries queries=inplace

@@ -14,6 +14,7 @@
  *     q5_1    d = (max x - min x) / 31       five bits n = min(31, trunc((x[n] - min x) * (1 / d) + 0.5))
  *     e4m3    none                           byte n = x[n] rounded to nearest even, at most 448 in magnitude
  *     e5m2    none                           byte n = x[n] rounded to nearest even
+ *     int8    none                           byte n = x[n] rounded to nearest even, from -128 to 127
  *
  * where m is the first of the values whose magnitude is the largest, and round() goes away from
  * zero at ties. The numbers of iq4_nl are those of CLATTN_CACHE_IQ4_NL; half way the greater one is
@@ -22,7 +23,8 @@
  * the d before that. These are the bits of ggml's reference (quantize_row_q8_0_ref and so on), the
  * same on every device. The offset of q4_1 and q5_1 is min x, where a zero has no sign. e4m3 and e5m2 have the bits of
  * PyTorch's float8_e4m3fn and float8_e5m2: an infinity is 448 in e4m3, e5m2 has infinities, which magnitudes from 61440 on
- * become, and a NaN is 127, with its sign. Besides, in the others:
+ * become, and a NaN is 127, with its sign; in int8 it is 0. Values of these three are divided by their scales before
+ * (clattn_problem.k_scales). Besides, in the others:
  *
  *     zeros            where |d| < 2^-100, all zeros included (m = 0), x / d counts as 0, and a 0 of d's
  *                      sign is stored: bytes are 0, nibbles 8, five bits 16, those of iq4_nl 8, and of q4_1 and q5_1 0, whose

@@ -181,6 +181,21 @@ static unsigned e5m2_code(float x)
     return small_float_code(x, 2, -14, 65536.0f); /* where an infinity is */
 }
 
+static double int8_number(unsigned code)
+{
+    return q8_0_number(code);
+}
+
+static float int8_scale(float most, float peak)
+{
+    return e4m3_scale(most, peak);
+}
+
+static unsigned int8_code(float x)
+{
+    return isnan(x) ? 0 : (unsigned)((int)nearbyintf(fminf(fmaxf(x, -128.0f), 127.0f)) & 255);
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct ca_format formats[CA_NUM_CACHES] = {[CLATTN_CACHE_PLAIN] = {.name = "plain"},

@@ -41,6 +41,10 @@ void ca_append_tensors(const clattn_problem *problem, struct ca_tensor *tensors)
     CA_TENSOR(CA_APPEND_##ID, member, LAYOUT, type, present, written, bytes, s0, s1, s2, s3)
     CA_APPEND_OPERANDS(OPERAND)
 #undef OPERAND
+    /* zeros broadcast, and an order of all tensors is none of scales */
+    tensors[CA_APPEND_K_SCALES].layout = p->k_scales;
+    tensors[CA_APPEND_V_SCALES].layout = p->v_scales;
+    tensors[CA_APPEND_K_SCALES].held_at = tensors[CA_APPEND_V_SCALES].held_at = 0;
 }
 
 clattn_dtype ca_append_dtype(const clattn_problem *problem, unsigned argument)
@@ -88,6 +92,10 @@ static clattn_status check_rotary(const clattn_append_problem *p, char *reason, 
          p->rotary && !tables && !(p->rotary_base >= 1.0f && isfinite(p->rotary_base))},
         {"rotary_base must be 0 where rotary_length says that there are tables",
          tables && p->rotary_base != 0.0f},
+        {"k_scaled needs a k_format of bytes: e4m3, e5m2 or int8",
+         p->k_scaled && !ca_has_scales(p->k_format)},
+        {"v_scaled needs a v_format of bytes: e4m3, e5m2 or int8",
+         p->v_scaled && !ca_has_scales(p->v_format)},
         {"k_format and v_format say how an append quantizes: cache_dtype is the dtype",
          ca_format_of(p->k_format)->is_dtype || ca_format_of(p->v_format)->is_dtype},
     };
@@ -187,6 +195,9 @@ clattn_problem ca_append_representative(const clattn_problem *problem)
     r->kv_lengths = p->kv_lengths != 0;
     r->positions = p->positions != 0;
     r->slots = p->slots != 0;
+    r->k_scaled = p->k_scaled != 0;
+    r->v_scaled = p->v_scaled != 0;
+    r->k_scales = r->v_scales = (clattn_layout){{0}};
     r->page_size = p->page_size ? ca_size_rounded(p->page_size, MOST_ROWS) : 0;
     for (;;) {
         const size_t pages = ca_append_table_pages(r);

@@ -71,6 +71,8 @@ static void put_append_options(struct ca_writer *writer, const clattn_problem *p
                                      {"QUERIES", (size_t)p->queries},
                                      {"HAS_SLOTS", p->slots != 0},
                                      {"HAS_POSITIONS", p->positions != 0},
+                                     {"HAS_K_SCALES", p->k_scaled != 0},
+                                     {"HAS_V_SCALES", p->v_scaled != 0},
                                      {"HAS_KV_LENGTHS", p->kv_lengths != 0}};
 
     PUT_DEFINES(writer, defines);

@@ -133,6 +133,22 @@ static double turned(const struct ca_trust_case *c, const struct append_row *r, 
     return x * cosine + (second ? y * sine : -(y * sine));
 }
 
+/* The scale of a row's place in its cache; 1 without scales. */
+static double scale_of(const struct ca_trust_case *c, const struct append_row *r)
+{
+    const clattn_append_problem *p = &c->problem.append;
+    const int is_v = r->to == CA_APPEND_V_CACHE;
+    const unsigned char *scales =
+        r->to == CA_APPEND_Q_OUT
+            ? NULL
+            : ca_trust_elements(c, is_v ? CA_APPEND_V_SCALES : CA_APPEND_K_SCALES);
+
+    return scales ? ca_value_load(scales, CLATTN_F32,
+                                  ca_trust_position(is_v ? &p->v_scales : &p->k_scales, r->block,
+                                                    r->h, r->place, 0))
+                  : 1.0;
+}
+
 static void solve_row(const struct ca_trust_case *c, const struct append_row *r,
                       struct ca_bounded *to)
 {
@@ -146,6 +162,11 @@ static void solve_row(const struct ca_trust_case *c, const struct append_row *r,
         to[d].bound = 16.0 * CA_TRUST_ROUNDOFF * magnitude + FLT_MIN;
         if (cache == CLATTN_CACHE_PLAIN)
             to[d].bound += ca_value_rounding(dtype, fabs(to[d].value) + to[d].bound);
+    }
+    const double scale = scale_of(c, r);
+    for (size_t d = 0; d < r->dim; d++) {
+        to[d].value /= scale;
+        to[d].bound = to[d].bound / fabs(scale) + CA_TRUST_ROUNDOFF * fabs(to[d].value);
     }
     for (size_t d = 0; d < r->dim && cache != CLATTN_CACHE_PLAIN; d += CA_BLOCK) {
         double most = 0.0;
@@ -236,6 +257,8 @@ static int make(struct ca_trust_case *c)
         if (n == CA_APPEND_Q || n == CA_APPEND_K || n == CA_APPEND_V ||
             (n == CA_APPEND_Q_OUT && p->queries == CLATTN_QUERIES_IN_PLACE))
             ca_trust_fill_random(c, n, p->dtype, -2.0f, 2.0f, &state);
+    ca_trust_fill_random(c, CA_APPEND_K_SCALES, CLATTN_F32, 0.5f, 2.0f, &state);
+    ca_trust_fill_random(c, CA_APPEND_V_SCALES, CLATTN_F32, 0.5f, 2.0f, &state);
     ca_trust_fill_random(c, CA_APPEND_COS, CLATTN_F32, -1.0f, 1.0f, &state);
     ca_trust_fill_random(c, CA_APPEND_SIN, CLATTN_F32, -1.0f, 1.0f, &state);
     fill_lists(c, c->hostile);
@@ -287,6 +310,8 @@ int ca_append_case_make(struct ca_trust_case *c, clattn_context *ctx, const clat
                            p->k_format);
     p->v_cache = keep_unit(r->v_cache.stride[3] == 1, (size_t[]){blocks, HEADS, rows, p->dim_v},
                            p->v_format);
+    ca_layout_spread(7, (size_t[]){blocks, HEADS, rows, 1}, &p->k_scales);
+    p->v_scales = p->k_scales;
     return make(c);
 }
 

@@ -112,8 +112,9 @@ void ca_block_store(unsigned char *bytes, clattn_cache cache, size_t n, float mo
         for (int d = 0; d < CA_BLOCK; d++) {
             const float drawn = ca_value_next(state);
             const unsigned code = (unsigned)(fabsf(drawn) * (float)below) % 127u;
+            const float number = (float)format->number(code);
             block[d] = (unsigned char)(below == 0 || below == 127 ? 127u
-                                       : drawn < 0.0f             ? code | 128u
+                                       : drawn < 0.0f             ? format->code_of(-number)
                                                                   : code);
         }
         return;

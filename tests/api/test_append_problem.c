@@ -14,6 +14,7 @@ Test(append_problem, what_is_printed) {
         ("append f32 b2 h4/2 q3 k9 d64/32 k=sbhd o=bshd dk=bshd dv=shbd kcache=q8_0 "
          "vcache=q4_0 pos slots rope=pairs:20:tables:77 queries=inplace"),
         "append bf16 b1 h1 q0 k0 d128 rope=halves:2:1.5",
+        "append f16 b2 h4/2 q1 k64 d128 kcache=e4m3 vcache=int8 klen kscales vscales=bhk",
     };
 
     problem_texts_canonical(canonical, sizeof canonical / sizeof *canonical);

@@ -166,6 +166,19 @@ Test(quantize, floats_of_8_bits_are_pytorchs) {
     }
 }
 
+/* Nearest even, as PyTorch's round(), and to the next number from outside. */
+Test(quantize, signed_bytes_by_hand) {
+    const float x[32] = {0.5f,   1.5f,    -0.5f,   -1.5f,     2.49f, 126.6f, 127.4f,
+                         200.0f, -127.5f, -128.6f, -INFINITY, NAN,   1e-40f};
+    unsigned char want[32] = {0, 2, 0, 254, 2, 127, 127, 127, 128, 128, 128, 0, 0};
+
+    expect_block(CLATTN_CACHE_INT8, x, want, "int8");
+    for (unsigned code = 0; code < 256; code++) {
+        const unsigned char block[32] = {(unsigned char)code};
+        cr_expect(value_get_quantized(CLATTN_CACHE_INT8, block, 0) == (signed char)code);
+    }
+}
+
 Test(quantize, special_blocks) {
     const float specials[] = {NAN, INFINITY, -INFINITY};
     unsigned char q8[34] = {0}, q4[18] = {0, 0x80}; /* 0 / -8 is -0 */

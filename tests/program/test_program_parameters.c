@@ -142,6 +142,7 @@ Test(program_parameters, of_merges_and_appends) {
            "__global void *v_cache; const __global int *kv_lengths; "
            "const __global int *page_table; const __global int *positions; "
            "const __global int *slots; const __global float *cos; const __global float *sin; "
+           "const __global float *k_scales; const __global float *v_scales; "
            "__global float *workspace;\n");
 }
 

@@ -130,6 +130,12 @@ static void fill_append(const clattn_problem *p, unsigned char *const bytes[NUM_
         const struct tensor_shape s = tensor_shape_of(p, numbers[n]);
         fill_numbers(&s, bytes[numbers[n]], r, 2.0);
     }
+    for (int id = APPEND_K_SCALES; id <= APPEND_V_SCALES; id++) {
+        const struct tensor_shape s = tensor_shape_of(p, id);
+        for (size_t n = 0; s.present && n < tensor_count(&s); n++)
+            value_set(CLATTN_F32, bytes[id], tensor_nth(&s, n),
+                      rng_uniform(r, 0.5, 2) * (rng_one_in(r, 4) ? -1 : 1));
+    }
     if (p->append.queries == CLATTN_QUERIES_IN_PLACE)
         fill_numbers(&out, bytes[APPEND_Q_OUT], r, 2.0);
     fill_places(&p->append, &cache, bytes, r, hostile);

@@ -25,9 +25,11 @@ void storage_store_block(const clattn_cache cache, void *base, const size_t numb
         unsigned codes = 0;
         while (codes < 127 && value_get_quantized(cache, all_codes(), codes) <= most)
             codes++;
-        for (size_t n = 0; n < bytes; n++)
-            block[n] =
-                isfinite(scale) ? (unsigned char)(rng_below(r, codes) | rng_below(r, 2) << 7) : 127;
+        for (size_t n = 0; n < bytes; n++) {
+            const unsigned code = (unsigned)rng_below(r, codes), sign = (unsigned)rng_below(r, 2);
+            const unsigned below = cache == CLATTN_CACHE_INT8 ? 256 - code : code | 128;
+            block[n] = (unsigned char)(!isfinite(scale) ? 127 : sign ? below : code);
+        }
         return;
     }
     value_set(CLATTN_F16, block, 0, scale);

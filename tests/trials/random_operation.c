@@ -2,6 +2,7 @@
 #include "tests/trials/random_operation.h"
 
 #include "bench/judge/values.h"
+#include "problem/layout.h"
 #include "tests/trials/random_layout.h"
 
 clattn_problem random_merge(struct rng *r, const clattn_problem *base)
@@ -50,6 +51,11 @@ clattn_problem random_append(struct rng *r, const clattn_problem *base)
                                p->k_format ? VALUE_BLOCK : 1);
     p->v_cache = random_layout(r, (size_t[]){blocks, p->kv_heads, rows, p->dim_v},
                                p->v_format ? VALUE_BLOCK : 1);
+    if (p->k_scaled)
+        ca_layout_spread((unsigned)rng_below(r, 8), (size_t[]){blocks, p->kv_heads, rows, 1},
+                         &p->k_scales);
+    if (p->v_scaled)
+        ca_layout_spread(7, (size_t[]){blocks, p->kv_heads, rows, 1}, &p->v_scales);
     return made;
 }
 

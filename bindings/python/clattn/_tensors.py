@@ -26,13 +26,13 @@ def block_bytes(cache: str) -> int:
 
 
 _BYTES = ("uint8", "int8")
-# Dtypes of PyTorch and of ml_dtypes whose elements are those of a format without scales.
-FLOATS_OF_8 = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
+# Dtypes whose elements are those of a format of bytes alone.
+OWN_CACHES = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int8": "int8"}
 
 
 def cache_dtypes(cache: str) -> tuple[str, ...]:
     """What an array of blocks in one of BLOCK_CACHES may be of."""
-    return _BYTES + tuple(dtype for dtype, name in FLOATS_OF_8.items() if name == cache)
+    return _BYTES + tuple(dtype for dtype, name in OWN_CACHES.items() if name == cache)
 
 
 _DTYPES = {"f32": ("float32",), "f16": ("float16",), "bf16": ("bfloat16",), "i32": ("int32",), "i8": ("int8",), "u8": ("bool", *_BYTES),

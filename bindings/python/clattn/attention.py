@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _declarations as c
 from ._checks import items, number, truth, whole, whole_within
-from ._tensors import BLOCK, BLOCK_CACHES, DTYPE_CACHES, FLOATS_OF_8, block_bytes, cache_dtypes, need_dtype, tensors_of
+from ._tensors import BLOCK, BLOCK_CACHES, DTYPE_CACHES, OWN_CACHES, block_bytes, cache_dtypes, need_dtype, tensors_of
 from ._types import Array, Blocks, Diagonal, ForwardOptions, Options
 from ._views import View, empty_like, packed, value_dtype, vector, view
 from .context import Context, given_context
@@ -145,7 +145,7 @@ class Arguments:
 
     def _stored(self, one: View, member: str, cache: Optional[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Tells the problem how k or v is stored; its shape and strides in values."""
-        cache = cache or FLOATS_OF_8.get(one.dtype)
+        cache = cache or OWN_CACHES.get(one.dtype)
         if cache is not None:
             setattr(self.problem, member, BLOCK_CACHES[cache])
             return in_values(one, cache)
@@ -459,10 +459,10 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, return_key_su
     k_scales      float32 that k, of float8 or such a cache, is multiplied with: it broadcasts to (batch, kv_heads, seq_kv, 1),
                   of pages to (pages, kv_heads, page size, 1), as k.abs().amax(-1, keepdim=True) / 448 has them
     v_scales      likewise of v
-    cache         "q8_0", "q4_0", "q5_0", "iq4_nl", "q4_1", "q5_1", "e4m3" or "e5m2": k and v are quantized, as quantize() makes
+    cache         "q8_0", "q4_0", "q5_0", "iq4_nl", "q4_1", "q5_1", "e4m3", "e5m2" or "int8": k and v are quantized, as quantize() makes
                   them: bytes, the blocks of a row one after the other along the last axis. A pair, such as ("q8_0", None),
                   has them of two kinds. k and v in another of the three dtypes than q need no word, nor those of
-                  float8_e4m3fn and float8_e5m2
+                  float8_e4m3fn, float8_e5m2 and int8
     check_tables  looks first whether lengths, starts, pages and blocks name what is not there (Plan.check_tables())
 
     Results:

@@ -28,7 +28,7 @@ def _cache(cache: Any) -> int:
 
 def quantized_bytes(cache: str, values: int) -> int:
     """Bytes of the blocks that hold so many values, in whole blocks of 32: 34 each in "q8_0", 18 in "q4_0" and "iq4_nl", 20 in "q4_1",
-    22 in "q5_0", 24 in "q5_1", 32 in "e4m3" and "e5m2"."""
+    22 in "q5_0", 24 in "q5_1", 32 in "e4m3", "e5m2" and "int8"."""
     number: int = load().lib.clattn_quantized_bytes(_cache(cache), whole_within("values", values, 0, 2 ** 58))
     return number
 
@@ -61,7 +61,8 @@ def quantize(values: Array, cache: str, *, out: Optional[Array] = None, queue: A
              context: Optional[Context] = None) -> Any:
     """Keys or values, (batch, kv_heads, seq, dim) or fewer axes, float32, float16 or bfloat16 at any strides, as blocks
     of 32 values that attention() reads with `cache`, such as "q8_0": uint8 of the same shape, but with the bytes of a row
-    along the last axis. "e4m3" and "e5m2" have a byte a value, which `out` may hold as float8_e4m3fn or float8_e5m2. The bits are those of clattn/quantize.h on every device.
+    along the last axis. "e4m3", "e5m2" and
+    "int8" have a byte a value, which `out` may hold as float8_e4m3fn, float8_e5m2 or int8. The bits are those of clattn/quantize.h on every device.
 
     `out` is the array that receives them, such as new rows of a cache, cache[:, :, n:n + 1]: its rows are whole, and its
     other steps multiples of a block. NumPy arrays are quantized on the context's device, by quantize_host() on the host;

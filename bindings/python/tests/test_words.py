@@ -104,7 +104,7 @@ def test_scales_of_tokens_and_heads(rng, paged):
 
 
 @pytest.mark.parametrize("cache, error", [("q8_0", 0.02), ("q4_0", 0.4), ("q5_0", 0.2), ("iq4_nl", 0.5), ("q4_1", 0.4),
-                                          ("q5_1", 0.2), ("e4m3", 0.15), ("e5m2", 0.3)])
+                                          ("q5_1", 0.2), ("e4m3", 0.15), ("e5m2", 0.3), ("int8", 0.51)])
 def test_quantized_caches(rng, cache, error):
     """Rows are quantized to their place in a cache, of strides of its own, on the device and on the host."""
     both = np.zeros((1, 2, 40, 2, clattn.quantized_bytes(cache, 64)), np.uint8)
@@ -117,6 +117,8 @@ def test_quantized_caches(rng, cache, error):
     np.testing.assert_array_equal(clattn.quantize(v, cache), v_cache)
 
     def values(blocks):
+        if cache == "int8":
+            return blocks.view(np.int8).astype(np.float64)
         if cache in ("e4m3", "e5m2"):
             return small_floats(blocks, *((3, 7) if cache == "e4m3" else (2, 15)))
         size = clattn.quantized_bytes(cache, 32)

@@ -48,6 +48,7 @@
 #define SQUARE(dtype, rest) "fwd " dtype " b1 h8 q2048 k2048 " rest
 #define CACHED(dtype, queries, keys) "fwd " dtype " b1 h32/8 q" queries " k" keys " d128 causal=br"
 #define IN_FORMAT(name) "fwd f16 b1 h32/8 q1 k32768 d128 kcache=" name " vcache=" name " causal=br"
+#define SCALED_IN(name) IN_FORMAT(name) " kscales=bhk vscales=bhk"
 #define APPENDED_IN(name)                                                                          \
     "append f16 b1 h32/8 q4096 k8192 d128 kcache=" name " vcache=" name                            \
     " klen rope=halves:128:500000"
@@ -251,7 +252,8 @@ const struct workload workloads[] = {
      NULL,
      {CACHED("f16", "1", "32768"), IN_FORMAT("q8_0"), IN_FORMAT("q5_0"), IN_FORMAT("q4_0"),
       IN_FORMAT("iq4_nl"), IN_FORMAT("q4_1"), IN_FORMAT("q5_1"), IN_FORMAT("e4m3"),
-      IN_FORMAT("e5m2"), "fwd f16 b1 h32/8 q1 k32768 d128 kcache=q8_0 vcache=q5_0 causal=br",
+      IN_FORMAT("e5m2"), SCALED_IN("e4m3"), SCALED_IN("int8"),
+      "fwd f16 b1 h32/8 q1 k32768 d128 kcache=q8_0 vcache=q5_0 causal=br",
       "fwd f16 b1 h32/8 q1 k32768 d128 kcache=q5_0 vcache=q5_0 page=16 pages=2048 causal=br",
       APPENDED_IN("q8_0"), APPENDED_IN("q5_0"), APPENDED_IN("q4_0"), APPENDED_IN("iq4_nl"),
       APPENDED_IN("q5_1"), APPENDED_IN("e4m3")}},

@@ -96,7 +96,8 @@ static const struct ca_family family = {
     CA_STAGES({"append_tokens",
                TOKEN_ARGUMENTS | CA_BIT(CA_APPEND_SLOTS) | CA_BIT(CA_APPEND_PAGE_TABLE) |
                    CA_BIT(CA_APPEND_K) | CA_BIT(CA_APPEND_V) | CA_BIT(CA_APPEND_K_CACHE) |
-                   CA_BIT(CA_APPEND_V_CACHE),
+                   CA_BIT(CA_APPEND_V_CACHE) | CA_BIT(CA_APPEND_K_SCALES) |
+                   CA_BIT(CA_APPEND_V_SCALES),
                tokens_ndrange},
               {"rotate_queries", TOKEN_ARGUMENTS | CA_BIT(CA_APPEND_Q) | CA_BIT(CA_APPEND_Q_OUT),
                queries_ndrange}),

@@ -25,6 +25,7 @@
  *   ROTARY_DIM, HAS_TABLES
  *   QUERIES                   0 untouched, 1 rotated to q_out, 2 in place
  *   HAS_SLOTS, HAS_POSITIONS, HAS_KV_LENGTHS
+ *   HAS_K_SCALES, HAS_V_SCALES  a row is divided by the scale of its place
  *
  * Sizes and strides: struct append_shape (cl/elementwise/append_arguments.h). */
 #include "cpu/prefetch.h"
@@ -112,11 +113,21 @@ INLINE __global uchar *block_of_column(const int format, __global void *cache, c
     return (__global uchar *)cache + ((first + d) >> 5) * BLOCK_BYTES(format);
 }
 
+/* What the values of a row are divided by before they are stored, and its reciprocal; `has` is a constant. */
+struct row_scale {
+    bool has;
+    float by, reciprocal;
+};
+
 /* Stores a chunk of a row of a cache that starts at position `first`. */
-INLINE void store_chunk(const int format, lanes *x, __global void *cache, const long first,
-                        const long step, const int d, const int dim)
+INLINE void store_chunk(const int format, const struct row_scale scale, lanes *x,
+                        __global void *cache, const long first, const long step, const int d,
+                        const int dim)
 {
     if (format) {
+        UNROLL
+        for (int v = 0; v < VECTORS; v++)
+            x[v] = scale.has ? divide_lanes(x[v], scale.by, scale.reciprocal) : x[v];
         store_block(format, x, block_of_column(format, cache, first, d));
         return;
     }
@@ -216,7 +227,8 @@ INLINE void find_turns(const struct append_arguments *args, const struct share s
 /* Writes the first ROTARY_DIM columns of a row, rotated, to a row of a cache that starts at
  * position `first`. */
 INLINE void turn_halves(const __global storage *row, const struct turn *turn, const int format,
-                        __global void *cache, const long first, const long to_step)
+                        const struct row_scale scale, __global void *cache, const long first,
+                        const long to_step)
 {
     const int middle = ROTARY_DIM / 2;
     /* The number of chunks of a half that are turned together. */
@@ -241,8 +253,8 @@ INLINE void turn_halves(const __global storage *row, const struct turn *turn, co
             store_blocks_together(format, x, blocks);
             continue;
         }
-        store_chunk(format, x, cache, first, to_step, c, c + CHUNK);
-        store_chunk(format, y, cache, first, to_step, middle + c, middle + c + CHUNK);
+        store_chunk(format, scale, x, cache, first, to_step, c, c + CHUNK);
+        store_chunk(format, scale, y, cache, first, to_step, middle + c, middle + c + CHUNK);
     }
 }
 #endif
@@ -261,8 +273,8 @@ INLINE void fetch_row(const __global storage *row, const long columns)
  * share.column on. */
 INLINE void append_chunk(const struct share share, const __global storage *row, const long step,
                          const int c, const int end, const bool rotates, const struct turn *turn,
-                         const int format, __global void *cache, const long first,
-                         const long to_step)
+                         const int format, const struct row_scale scale, __global void *cache,
+                         const long first, const long to_step)
 {
     lanes x[VECTORS];
 
@@ -272,7 +284,7 @@ INLINE void append_chunk(const struct share share, const __global storage *row, 
 #else
     load_chunk(row, step, c, end, false, 0, 0, x);
 #endif
-    store_chunk(format, x, cache, first, to_step, c, end);
+    store_chunk(format, scale, x, cache, first, to_step, c, end);
 }
 
 #if WHOLE_ROWS
@@ -304,10 +316,10 @@ INLINE void append_together(const struct share share, const __global storage *ro
 /* Writes the last columns of a row, an incomplete chunk. Whole chunks need no test then. */
 NOINLINE void append_rest(const struct share share, const __global storage *row, const long step,
                           const int c, const int end, const bool rotates, const struct turn *turn,
-                          const int format, __global void *cache, const long first,
-                          const long to_step)
+                          const int format, const struct row_scale scale, __global void *cache,
+                          const long first, const long to_step)
 {
-    append_chunk(share, row, step, c, end, rotates, turn, format, cache, first, to_step);
+    append_chunk(share, row, step, c, end, rotates, turn, format, scale, cache, first, to_step);
 }
 #else
 #define append_rest append_chunk
@@ -317,14 +329,15 @@ NOINLINE void append_rest(const struct share share, const __global storage *row,
  * `first`. */
 INLINE void append_row(const struct share share, const __global storage *row, const long step,
                        const long columns, const bool rotates, const struct turn *turn,
-                       const int format, __global void *cache, const long first, const long to_step)
+                       const int format, const struct row_scale scale, __global void *cache,
+                       const long first, const long to_step)
 {
     const int end = end_of(share, columns);
     int c = share.column;
 
 #if WHOLE_HALVES
     if (rotates) {
-        turn_halves(row, turn, format, cache, first, to_step);
+        turn_halves(row, turn, format, scale, cache, first, to_step);
         c = ROTARY_DIM;
     }
 #endif
@@ -333,9 +346,10 @@ INLINE void append_row(const struct share share, const __global storage *row, co
         append_together(share, row, step, c, rotates, turn, format, cache, first);
 #endif
     for (; WHOLE_ROWS && c + CHUNK <= end; c += CHUNK)
-        append_chunk(share, row, step, c, c + CHUNK, rotates, turn, format, cache, first, to_step);
+        append_chunk(share, row, step, c, c + CHUNK, rotates, turn, format, scale, cache, first,
+                     to_step);
     if (c < end)
-        append_rest(share, row, step, c, end, rotates, turn, format, cache, first, to_step);
+        append_rest(share, row, step, c, end, rotates, turn, format, scale, cache, first, to_step);
 }
 
 /* Writes the rows of kv head h of an item's tokens, of k (rotates) or of v, to their cache from
@@ -345,14 +359,21 @@ INLINE void append_head(const struct share share, const struct token *tokens,
                         const __global storage *rows, const long *stride, const long columns,
                         const __global storage *soon, const long *soon_stride,
                         const long soon_columns, const int format, __global void *cache,
-                        const long at, const long *to_stride)
+                        const long at, const long *to_stride, const bool scaled,
+                        const __global float *scales, const long *scale_stride)
 {
     for (int t = 0; t < TOKENS && t < share.count; t++) {
         const struct token token = tokens[t];
         fetch_row(soon + token.b * soon_stride[0] + token.i * soon_stride[2], soon_columns);
+        struct row_scale scale = {scaled, 1.0f, 1.0f};
+
+        if (scaled && token.lies) {
+            scale.by = scales[row_offset(scale_stride, token.to, h, token.row)];
+            scale.reciprocal = reciprocal(scale.by);
+        }
         if (token.lies)
             append_row(share, rows + row_offset(stride, token.b, h, token.i), IN_STEP(stride[3]),
-                       columns, rotates, turns + t, format, cache,
+                       columns, rotates, turns + t, format, scale, cache,
                        at + row_offset(to_stride, token.to, h, token.row), OUT_STEP(to_stride[3]));
     }
 }
@@ -395,11 +416,13 @@ append_tokens(PARAMETERS_append_tokens)
         append_head(share, tokens, turns, h, true, args->k, args->shape->k_stride,
                     args->shape->dim_qk, args->v + h * args->shape->v_stride[1],
                     args->shape->v_stride, args->shape->dim_v, K_FORMAT, args->k_cache,
-                    args->at->k_cache, args->shape->k_cache_stride);
+                    args->at->k_cache, args->shape->k_cache_stride, HAS_K_SCALES, args->k_scales,
+                    args->shape->k_scales_stride);
         append_head(share, tokens, turns, h, false, args->v, args->shape->v_stride,
                     args->shape->dim_v, args->k + soon * args->shape->k_stride[1],
                     args->shape->k_stride, args->shape->dim_qk, V_FORMAT, args->v_cache,
-                    args->at->v_cache, args->shape->v_cache_stride);
+                    args->at->v_cache, args->shape->v_cache_stride, HAS_V_SCALES, args->v_scales,
+                    args->shape->v_scales_stride);
     }
 }
 

@@ -66,8 +66,8 @@ enum {
     KEY(CHOSEN_SCORES, "scores", INDEXER)                                                          \
     KEY(QUERIES, "queries", APPEND)                                                                \
     KEY(BLOCKS, "blocks=", ATTENTION)                                                              \
-    KEY(K_SCALES_LAYOUT, "kscales=", ATTENTION)                                                    \
-    KEY(V_SCALES_LAYOUT, "vscales=", ATTENTION)                                                    \
+    KEY(K_SCALES_LAYOUT, "kscales=", ATTENTION | APPEND)                                           \
+    KEY(V_SCALES_LAYOUT, "vscales=", ATTENTION | APPEND)                                           \
     KEY(PAGE_SIZE, "page=", ATTENTION | APPEND | INDEXER)                                          \
     KEY(PAGES, "pages=", ATTENTION | APPEND | INDEXER)                                             \
     KEY(LAYOUT, "layout=", ALL)                                                                    \
@@ -131,7 +131,7 @@ static int has_word(clattn_operation operation, enum word word)
         of |= DOUBLE_BACKWARD | INDEXER;
     if (word == W_TOTAL_Q || word == W_TOTAL_KV || word == W_TOPK)
         of |= INDEXER;
-    if (word == W_KV_LENGTHS)
+    if (word == W_KV_LENGTHS || word == W_K_SCALES || word == W_V_SCALES)
         of |= APPEND;
     return (of & operations[operation]) != 0;
 }
@@ -195,6 +195,10 @@ static int parse_append_word(enum word word, const char *value, clattn_append_pr
         return p->positions = 1;
     case W_SLOTS:
         return p->slots = 1;
+    case W_K_SCALES:
+        return p->k_scaled = 1;
+    case W_V_SCALES:
+        return p->v_scaled = 1;
     case W_ROPE:
         return ca_parse_rope(value, p);
     case W_QUERIES:
@@ -458,9 +462,17 @@ static int parse_layout_word(enum word word, const char *value, const struct wor
     case W_LAYOUT:
         return parse_order(value, seen, p);
     case W_K_SCALES_LAYOUT:
+        if (p->operation == CLATTN_APPEND) {
+            p->append.k_scaled = 1;
+            return ca_parse_scales(value, tensors[CA_APPEND_K_SCALES].sizes, &p->append.k_scales);
+        }
         p->k_scales = 1;
         return ca_parse_scales(value, tensors[CA_K_SCALES].sizes, &p->k_scales_layout);
     case W_V_SCALES_LAYOUT:
+        if (p->operation == CLATTN_APPEND) {
+            p->append.v_scaled = 1;
+            return ca_parse_scales(value, tensors[CA_APPEND_V_SCALES].sizes, &p->append.v_scales);
+        }
         p->v_scales = 1;
         return ca_parse_scales(value, tensors[CA_V_SCALES].sizes, &p->v_scales_layout);
     case W_W_LAYOUT:

@@ -88,23 +88,16 @@ static void put_spanning(struct ca_writer *w, const clattn_problem *p, size_t co
     put_strides(w, layout);
 }
 
-/* The flag's word; of scales with the layout. */
-static void put_flag(struct ca_writer *w, const clattn_problem *p, const int *flag,
-                     const char *word)
+/* The word of scales of these sizes, and their layout where they are several. */
+static void put_scales(struct ca_writer *w, const char *word, const clattn_layout *scales,
+                       const size_t sizes[4])
 {
-    const clattn_layout *scales = flag == &p->k_scales   ? &p->k_scales_layout
-                                  : flag == &p->v_scales ? &p->v_scales_layout
-                                                         : NULL;
-    const size_t sizes[4] = {ca_cache_batch(p), p->kv_heads, ca_cache_rows(p), 1};
-    const clattn_layout none = {{0}};
+    const clattn_layout one = {{0}};
     char letters[5];
 
-    if (!*flag)
+    ca_put(w, " %s%s", word, memcmp(scales, &one, sizeof one) == 0 ? "" : "=");
+    if (memcmp(scales, &one, sizeof one) == 0)
         return;
-    ca_put(w, " %s", word);
-    if (!scales || memcmp(scales, &none, sizeof none) == 0)
-        return;
-    ca_put(w, "=");
     for (unsigned axes = 7; axes > 0; axes--) {
         clattn_layout layout;
         ca_scales_layout(sizes, axes, letters, &layout);
@@ -114,6 +107,19 @@ static void put_flag(struct ca_writer *w, const clattn_problem *p, const int *fl
         }
     }
     put_strides(w, scales);
+}
+
+/* The flag's word, if it is set. */
+static void put_flag(struct ca_writer *w, const clattn_problem *p, const int *flag,
+                     const char *word)
+{
+    const size_t sizes[4] = {ca_cache_batch(p), p->kv_heads, ca_cache_rows(p), 1};
+
+    if (*flag && (flag == &p->k_scales || flag == &p->v_scales))
+        put_scales(w, word, flag == &p->k_scales ? &p->k_scales_layout : &p->v_scales_layout,
+                   sizes);
+    else if (*flag)
+        ca_put(w, " %s", word);
 }
 
 static void put_diagonal(struct ca_writer *w, int causal, clattn_diagonal diagonal, int64_t offset)
@@ -218,6 +224,10 @@ static void print_append(struct ca_writer *w, const clattn_problem *problem)
     put_pages(w, p->page_size, p->pages);
     ca_put(w, "%s%s%s", p->kv_lengths ? " klen" : "", p->positions ? " pos" : "",
            p->slots ? " slots" : "");
+    if (p->k_scaled)
+        put_scales(w, "kscales", &p->k_scales, tensors[CA_APPEND_K_SCALES].sizes);
+    if (p->v_scaled)
+        put_scales(w, "vscales", &p->v_scales, tensors[CA_APPEND_V_SCALES].sizes);
     if (p->rotary != CLATTN_ROTARY_NONE) {
         char name[64];
         snprintf(name, sizeof name,

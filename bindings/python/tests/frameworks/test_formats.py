@@ -37,6 +37,24 @@ def test_tensors_of_8_bits_are_taken_as_they_are(cache, dtype):
     assert (out.view(torch.uint8) == k.view(torch.uint8)).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn])
+def test_scales_of_tokens(dtype):
+    """A scale of each token and kv head, values rounded by PyTorch and by clattn alike."""
+    torch.manual_seed(2)
+    q, k, v = torch.randn(2, 4, 3, 64), torch.randn(2, 2, 40, 64), torch.randn(2, 2, 40, 64)
+    most, bytes_of, scales = 127 if dtype == torch.int8 else 448, [], []
+    for x in (k, v):
+        scales.append(x.abs().amax(-1, keepdim=True) / most)
+        rounded = (x / scales[-1]).round() if dtype == torch.int8 else x / scales[-1]
+        bytes_of.append(rounded.to(dtype))
+        made = clattn.quantize(x / scales[-1], "int8" if dtype == torch.int8 else "e4m3")
+        np.testing.assert_array_equal(np.asarray(made).view(np.uint8), bytes_of[-1].view(torch.uint8).numpy())
+    want = torch.nn.functional.scaled_dot_product_attention(
+        q, *(one.float() * scale for one, scale in zip(bytes_of, scales)), enable_gqa=True)
+    got = clattn.attention(q, *bytes_of, k_scales=scales[0], v_scales=scales[1])
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("cache", BLOCKS)
 def test_blocks_are_ggmls(cache):
     gguf = pytest.importorskip("gguf")
