@@ -2,13 +2,29 @@
 # Turns files into C.
 #   cmake -DINPUT=x.json -DOUTPUT=x.c -DNAME=x -P embed.cmake
 #       makes the text of a file the array char x[]; of JSON the blanks between values are left out.
-#   cmake -DKERNELS=a.cl;b.cl -DOUTPUT=x.c -P embed.cmake
+#   cmake -DKERNELS=a.cl;b.cl [-DSHORT=1] -DOUTPUT=x.c -P embed.cmake
 #       makes each kernel a list ca_source_a[] of texts that ends with NULL. Joined they are the kernel with each
 #       #include "folder/file" replaced by that file below cl/ or, if there is none, src/, each file once.
 #       Kernels share the texts of a header. Comments, #pragma once and the blanks at both ends of a line are left out.
-#       #line directives say the file and the line, so that build logs do.
+#       #line directives say the file and the line, so that build logs do. With SHORT=1 frequent words are characters
+#       below 32, which src/families/source.c reads: ca_source_words[] has the word of each.
 cmake_minimum_required(VERSION 3.22)
 set(folder "${CMAKE_CURRENT_LIST_DIR}")
+
+# Frequent words, in the order in which they are replaced; none may hold "[" or "]", which CMake's lists do not bear.
+set(words "const " "struct " "args->shape->" "int " "\n#define " "\;\n" "long " "float" "args" "\n\nINLINE "
+    "arguments" "UNROLL\nfor (" "return " "tile" "__global " "block" "__local " "#endif\n" "SIMD_WIDTH" "rows"
+    "\nstatic inline " "lane" ")\n{\n" "first" "if " "for (" "row" "keys")
+set(codes 1 2 3 4 5 6 7 8 11 12 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+
+# The text with characters for words.
+function(shorten text result)
+    foreach(word code IN ZIP_LISTS words codes)
+        string(ASCII ${code} character)
+        string(REPLACE "${word}" "${character}" text "${text}")
+    endforeach()
+    set(${result} "${text}" PARENT_SCOPE)
+endfunction()
 
 # What stands between the braces of a char array that holds the text.
 function(bytes_of text name result)
@@ -116,7 +132,11 @@ function(add_text file line text list)
         endif()
     endwhile()
     get_property(number GLOBAL PROPERTY num_texts)
-    bytes_of("${numbered}${text}" "${file}" bytes)
+    string(PREPEND text "${numbered}")
+    if(SHORT)
+        shorten("${text}" text)
+    endif()
+    bytes_of("${text}" "${file}" bytes)
     set_property(GLOBAL APPEND_STRING PROPERTY texts
         "/* ${file} */\nstatic const char text_${number}[] = {\n${bytes}};\n")
     set(${list} "${${list}};${number}" PARENT_SCOPE)
@@ -198,5 +218,19 @@ foreach(kernel IN LISTS KERNELS)
     string(APPEND sources "extern const char *const ca_source_${name}[];
 const char *const ca_source_${name}[] = {\n${list}    0};\n")
 endforeach()
+if(SHORT)
+    set(all "")
+    foreach(word code IN ZIP_LISTS words codes)
+        string(ASCII ${code} character)
+        string(APPEND all "${character}")
+        bytes_of("${word}" "a word" bytes)
+        string(REPLACE "\n" "" bytes "${bytes}")
+        string(APPEND sources "static const char word_${code}[] = {${bytes}};\n")
+        string(APPEND table "    [${code}] = word_${code},\n")
+    endforeach()
+    bytes_of("${all}" "the codes" bytes)
+    string(APPEND sources "extern const char ca_source_codes[];\nconst char ca_source_codes[] = {\n${bytes}};
+extern const char *const ca_source_words[];\nconst char *const ca_source_words[32] = {\n${table}};\n")
+endif()
 get_property(texts GLOBAL PROPERTY texts)
 file(WRITE "${OUTPUT}" "/* Made from kernels by cl/embed.cmake. */\n${texts}${sources}")

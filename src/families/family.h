@@ -138,8 +138,7 @@ struct ca_family {
     const char *name;      /* "fused_cpu" */
     const char *full_name; /* "fused_cpu UNIT=amx"; the name where there is no such tunable */
     clattn_operation operation;
-    /* OpenCL C in pieces, ended by NULL: joined they are the .cl file and its includes
-     * (cl/embed.cmake). */
+    /* OpenCL C in pieces, ended by NULL: the .cl file and its includes (families/source.h). */
     const char *const *source;
     const struct ca_tunable *tunables;
     size_t num_tunables;

@@ -2,6 +2,7 @@
 #include "families/registry.h"
 #include "base/writer.h"
 #include "families/limits.h"
+#include "families/source.h"
 #include "problem/operations.def"
 #include <clattn/family.h>
 
@@ -211,11 +212,13 @@ static void print_hash(XXH64_hash_t hash, char text[CA_HASH_TEXT])
 
 void ca_family_source_hash(const struct ca_family *family, char text[CA_HASH_TEXT])
 {
+    struct ca_source_reader reader = {family->source, NULL};
     XXH3_state_t state;
+    size_t length;
 
     XXH3_64bits_reset(&state);
-    for (const char *const *piece = family->source; *piece; piece++)
-        XXH3_64bits_update(&state, *piece, strlen(*piece));
+    for (const char *part; (part = ca_source_next(&reader, &length));)
+        XXH3_64bits_update(&state, part, length);
     print_hash(XXH3_64bits_digest(&state), text);
 }
 

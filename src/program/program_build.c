@@ -3,6 +3,7 @@
 #include "context/first_run.h"
 #include "device/facts.h"
 #include "families/candidate.h"
+#include "families/source.h"
 #include "os/clock.h"
 #include "problem/classes/problem_class.h"
 #include "problem/function.h"
@@ -145,28 +146,25 @@ static clattn_status retarget(clattn_context *ctx, cl_program *cl, const char *t
 static cl_program create(clattn_context *ctx, const struct ca_problem *p,
                          const struct ca_program *made, cl_int *err)
 {
-    const char *const *source = made->family->source;
+    const int declares = ca_facts_of_pocl(&ctx->device);
+    char *builtins = declares ? ca_source_text(ca_source_builtins) : NULL;
     char *functions = ca_program_function_text(p ? &p->normal : NULL);
-    size_t pieces = 0, count = 0;
+    char *source = ca_source_text(made->family->source);
+    const char *all[4];
+    cl_uint count = 0;
+    cl_program cl = NULL;
 
-    while (source[pieces])
-        pieces++;
-    const char **all = malloc((pieces + 3) * sizeof *all);
-    *err = CL_OUT_OF_HOST_MEMORY;
-    if (!all || !functions) {
-        free(functions);
-        free(all);
-        return NULL;
-    }
-    if (ca_facts_of_pocl(&ctx->device))
-        all[count++] = ca_source_builtins[0];
+    if (declares)
+        all[count++] = builtins;
     all[count++] = made->parameters;
     all[count++] = functions;
-    memcpy(all + count, source, pieces * sizeof *all);
-    count += pieces;
-    cl_program cl = clCreateProgramWithSource(ctx->cl, (cl_uint)count, all, NULL, err);
+    all[count++] = source;
+    *err = CL_OUT_OF_HOST_MEMORY;
+    if ((builtins || !declares) && functions && source)
+        cl = clCreateProgramWithSource(ctx->cl, count, all, NULL, err);
+    free(builtins);
     free(functions);
-    free(all);
+    free(source);
     return *err == CL_SUCCESS ? cl : NULL;
 }
 

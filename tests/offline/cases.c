@@ -8,6 +8,7 @@
 #include "families/chosen_keys/chosen_keys.h"
 #include "families/limits.h"
 #include "families/registry.h"
+#include "families/source.h"
 #include "families/weight_sums/weight_sums.h"
 #include "problem/chosen_keys.h"
 #include "problem/problem.h"
@@ -172,8 +173,9 @@ static void write_source(const struct output *out, const struct ca_family *famil
     fprintf(out->sources, "%s %.8s\n", word_of(family), hash);
     snprintf(name, sizeof name, "%s.cl", word_of(family));
     FILE *file = open_in(out->folder, name);
-    for (const char *const *piece = family->source; *piece; piece++)
-        fputs(*piece, file);
+    char *text = ca_source_text(family->source);
+    fputs(text ? text : "", file);
+    free(text);
     fclose(file);
 }
 

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "families/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+extern const char ca_source_codes[]; /* the characters that stand for words, each once */
+extern const char
+    *const ca_source_words[]; /* the word of each character below 32; NULL if there is none */
+
+const char *ca_source_next(struct ca_source_reader *reader, size_t *length)
+{
+    while (*reader->pieces && (reader->at ? reader->at : *reader->pieces)[0] == '\0') {
+        reader->pieces++;
+        reader->at = NULL;
+    }
+    if (!*reader->pieces)
+        return NULL;
+    const char *at = reader->at ? reader->at : *reader->pieces;
+    *length = strcspn(at, ca_source_codes);
+    reader->at = at + (*length ? *length : 1);
+    if (*length)
+        return at;
+    const char *word = ca_source_words[(unsigned char)*at];
+    *length = strlen(word);
+    return word;
+}
+
+char *ca_source_text(const char *const *pieces)
+{
+    struct ca_source_reader measured = {pieces, NULL}, copied = {pieces, NULL};
+    size_t bytes = 0, length;
+
+    while (ca_source_next(&measured, &length))
+        bytes += length;
+    char *text = malloc(bytes + 1), *to = text;
+    for (const char *from; text && (from = ca_source_next(&copied, &length)); to += length)
+        memcpy(to, from, length);
+    if (text)
+        *to = '\0';
+    return text;
+}
