@@ -137,16 +137,38 @@ INLINE __global int *parts_of(const struct indexer_arguments *args, const struct
 
 /* ---- lists ---------------------------------------------------------------------------------- */
 
-/* Writes the list of row i of the sequence: `count` keys, and none after them. */
+/* Writes entries `own`, `own` + `items` and so on of the list of row i of the sequence: `count` keys, and none after
+ * them. */
 INLINE void write_list(const struct indexer_arguments *args, const struct sequence *s, const long i,
-                       const __global int *ranks, const __global int *numbers, const long count)
+                       const __global int *ranks, const __global int *numbers, const long count,
+                       const int own, const int items)
 {
     const long topk = args->shape->topk, first = (s->first_row + i) * topk;
 
-    for (long n = 0; n < topk; n++)
+    for (long n = own; n < topk; n += items)
         args->topk_indices[first + n] = n < count ? numbers[n] : -1;
 #if HAS_SCORES
-    for (long n = 0; n < topk; n++)
+    for (long n = own; n < topk; n += items)
         args->scores[first + n] = n < count ? score_of_rank(ranks[n]) : -INFINITY;
+#endif
+}
+
+/* Writes a query's candidates, which are in order, by the same items: its list, or part number `split` of it. */
+INLINE void write_candidates(const struct indexer_arguments *args, const struct sequence *s,
+                             const long i, const int split, const __global int *ranks,
+                             const __global int *numbers, const long count, const int own,
+                             const int items)
+{
+#if SPLITS > 1
+    const long topk = args->shape->topk, seq_kv = args->shape->seq_kv;
+    const long listed = LISTED(topk, seq_kv), room = PARTS_ROOM(topk, seq_kv);
+    __global int *part = parts_of(args, s, i) + split * listed;
+
+    for (long n = own; n < listed; n += items) {
+        part[n] = n < count ? ranks[n] : NO_SCORE;
+        part[room + n] = n < count ? numbers[n] : -1;
+    }
+#else
+    write_list(args, s, i, ranks, numbers, count, own, items);
 #endif
 }

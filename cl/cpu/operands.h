@@ -8,6 +8,7 @@
  *   spread, SPREAD(p)         *p as MULTIPLY() takes it
  *   stored_operand, SPREAD_STORED(p)   the same of a tensor, where a pair begins at any value
  *   MULTIPLY(x, y, sum)       sum + x y
+ *   load_operands(), store_operands()   SIMD_WIDTH neighbours along the depth; zeros follow the `left` values
  */
 #pragma once
 #include "cpu/simd_storage.h"
@@ -57,6 +58,16 @@ INLINE lanes load_pairs_of_row(const __global ushort *p, const long step, const 
     return VECTOR(as_float)(VECTOR(vload)(0, x));
 }
 
+INLINE lanes load_operands(const __global ushort *p, const long step, const int left)
+{
+    return load_pairs_of_row(p, step, left);
+}
+
+INLINE void store_operands(const lanes x, operand *to)
+{
+    VECTOR(vstore)(VECTOR(as_uint)(x), 0, to);
+}
+
 /* Packs pairs of neighbouring columns, a value of `first` with one of `second`, which may be 0. */
 INLINE pair_words interleave(const __global ushort *first, const __global ushort *second)
 {
@@ -102,4 +113,14 @@ typedef float stored_operand;
 #define SPREAD(p) (*(p))
 #define SPREAD_STORED SPREAD
 #define MULTIPLY(x, y, sum) fma(x, y, sum)
+
+INLINE lanes load_operands(const __global storage *p, const long step, const int left)
+{
+    return load_row(p, step, left);
+}
+
+INLINE void store_operands(const lanes x, operand *to)
+{
+    VECTOR(vstore)(x, 0, to);
+}
 #endif

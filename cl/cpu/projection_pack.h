@@ -28,11 +28,6 @@ INLINE lanes operands_across(const __global storage *p, const long *depths, cons
 {
     return VECTOR(as_float)(interleave(p + depths[k], k + 1 < count ? p + depths[k + 1] : 0));
 }
-
-INLINE void store_operands(const lanes x, operand *to)
-{
-    VECTOR(vstore)(VECTOR(as_uint)(x), 0, to);
-}
 #else
 INLINE operand operand_at(const __global storage *p, const long *depths, const int k,
                           const int count)
@@ -49,11 +44,6 @@ INLINE lanes operands_across(const __global storage *p, const long *depths, cons
                              const int count)
 {
     return LOAD_VECTOR(p + depths[k]);
-}
-
-INLINE void store_operands(const lanes x, operand *to)
-{
-    VECTOR(vstore)(x, 0, to);
 }
 #endif
 

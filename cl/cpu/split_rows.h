@@ -20,7 +20,7 @@ struct row_block {
 };
 
 /* Fills in the rows of the index'th block of a kv head; rows past the last repeat the last one. */
-INLINE void find_rows(const struct arguments *args, const long index, struct row_block *block)
+INLINE void find_block_rows(const struct arguments *args, const long index, struct row_block *block)
 {
     const long all = args->shape->group * args->shape->seq_q, row = index * BLOCK_M;
 

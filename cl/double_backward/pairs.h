@@ -96,8 +96,8 @@ INLINE struct pairs pairs_of(const struct double_backward_arguments *args,
 }
 
 /* Which of the pairs of query i with keys j, j + 1, ... see each other; or of key j with queries. */
-INLINE ints seen_keys(const struct double_backward_arguments *args, const struct extent e,
-                      const long i, const long j)
+INLINE ints keys_seen_by_row(const struct double_backward_arguments *args, const struct extent e,
+                             const long i, const long j)
 {
     int seen[SIMD_WIDTH];
 

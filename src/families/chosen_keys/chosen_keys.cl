@@ -99,7 +99,7 @@ INLINE struct extent extent_of_batch(const struct arguments *all, const long b, 
 }
 
 /* The row of key j, which has one, among the pages of one key. first: as extent_of_batch() finds it. */
-INLINE int row_of_key(const struct arguments *args, const struct row_steps steps,
+INLINE int chosen_row(const struct arguments *args, const struct row_steps steps,
                       const struct query query, const long first, const long j)
 {
 #if PAGE_SIZE
@@ -111,8 +111,8 @@ INLINE int row_of_key(const struct arguments *args, const struct row_steps steps
 }
 
 /* Sets the bits of the list's keys that lengths, causality, windows and pages let the query see. None was set. */
-INLINE void set_bits(const struct arguments *args, const struct query query, const struct extent e,
-                     const __global int *list, __global uint *bits)
+INLINE void set_chosen_bits(const struct arguments *args, const struct query query,
+                            const struct extent e, const __global int *list, __global uint *bits)
 {
     const long begin = first_key(args, e, query.i), end = end_key(args, e, query.i);
 
@@ -130,7 +130,7 @@ INLINE void set_bits(const struct arguments *args, const struct query query, con
     }
 }
 
-INLINE int count_bits(const __global uint *bits, const long begin, const long end)
+INLINE int count_chosen(const __global uint *bits, const long begin, const long end)
 {
     int count = 0;
 
@@ -146,7 +146,7 @@ INLINE void write_rows(const struct arguments *args, const struct row_steps step
 {
     for (long word = begin; word < end; word++)
         for (uint left = bits[word]; left; left &= left - 1)
-            *to++ = row_of_key(args, steps, query, first, word * 32 + 31 - clz(left & -left));
+            *to++ = chosen_row(args, steps, query, first, word * 32 + 31 - clz(left & -left));
 }
 
 /* Writes the start of sequence `query`, a row of its own or none, and behind the last one where all end. */
@@ -193,9 +193,9 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void list_rows(PARAM
             e = extent_of_batch(args, query.b, &first);
         barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE); /* no bit is set */
         if (exists)
-            set_bits(args, query, e, args->topk_indices + n * args->shape->topk, bits);
+            set_chosen_bits(args, query, e, args->topk_indices + n * args->shape->topk, bits);
         barrier(CLK_GLOBAL_MEM_FENCE); /* all bits are set */
-        int count = count_bits(bits, from, end);
+        int count = count_chosen(bits, from, end);
 #if ITEMS > 1
         found[item + 1] = count;
         barrier(CLK_LOCAL_MEM_FENCE); /* all have counted */

@@ -132,7 +132,8 @@ double_backward_rows(PARAMETERS_double_backward_rows)
         form_products(area, &own, HAS_GGQ, false, &t.rows, j);
         FOR_ITEM_ROWS(n, o)
         {
-            const struct pairs p = pairs_of(args, area, o, seen_keys(args, t.e, t.first + o, j));
+            const struct pairs p =
+                pairs_of(args, area, o, keys_seen_by_row(args, t.e, t.first + o, j));
             add_pairs(&sums[n], &p);
         }
         SYNCHRONIZE();
@@ -164,7 +165,8 @@ double_backward_queries(PARAMETERS_double_backward_queries)
         form_products(area, &own, HAS_GGQ, false, &t.rows, j);
         FOR_ITEM_ROWS(n, o)
         {
-            const struct pairs p = pairs_of(args, area, o, seen_keys(args, t.e, t.first + o, j));
+            const struct pairs p =
+                pairs_of(args, area, o, keys_seen_by_row(args, t.e, t.first + o, j));
             const __global float *at = args->workspace + t.bh * seq_q + min(t.first + o, seq_q - 1);
             lanes of_row[NUM_SUMS];
             for (int m = 0; m < NUM_SUMS; m++)

@@ -48,33 +48,9 @@ struct candidates {
 
 /* ---- packing -------------------------------------------------------------------------------- */
 
-#if OPERAND_PAIRS
-INLINE lanes load_operands(const __global storage *p, const long step, const int left)
-{
-    return load_pairs_of_row(p, step, left);
-}
-
-INLINE void store_operands(const lanes x, operand *to)
-{
-    VECTOR(vstore)(VECTOR(as_uint)(x), 0, to);
-}
-#else
-INLINE lanes load_operands(const __global storage *p, const long step, const int left)
-{
-    return load_row(p, step, left);
-}
-
-INLINE void store_operands(const lanes x, operand *to)
-{
-    VECTOR(vstore)(x, 0, to);
-}
-#endif
-
-#define LOADED (SIMD_WIDTH * VALUES_IN_OPERAND) /* values in a vector of operands */
-
 /* Packs all heads of the task's queries, rows of heads that do not exist as zeros. */
-NOINLINE void pack_queries(const struct indexer_arguments *args, const struct task *t, operand *q,
-                           float *weights)
+NOINLINE void pack_heads(const struct indexer_arguments *args, const struct task *t, operand *q,
+                         float *weights)
 {
     for (int r = 0; r < t->used; r++) {
         const __global storage *row = args->q + query_place(args, &t->s, t->first + r);
@@ -119,7 +95,7 @@ NOINLINE void list_keys(const struct indexer_arguments *args, const struct seque
 }
 
 /* Prefetches share n of `shares` of a block that is packed later: processors do not do so by themselves across rows. */
-INLINE void prefetch_share(const struct indexer_arguments *args, const struct block *block,
+INLINE void prefetch_block(const struct indexer_arguments *args, const struct block *block,
                            const int n, const int shares)
 {
 #if UNIT_K
@@ -132,8 +108,8 @@ INLINE void prefetch_share(const struct indexer_arguments *args, const struct bl
 }
 
 /* Packs the first `count` keys of a block, rounded up to whole vectors. */
-NOINLINE void pack_keys(const struct indexer_arguments *args, const long *places, const int count,
-                        lanes *panels)
+NOINLINE void pack_block(const struct indexer_arguments *args, const long *places, const int count,
+                         lanes *panels)
 {
     for (int n = 0; n < count; n += SIMD_WIDTH) {
         lanes *panel = panels + n / PANEL * PANEL_VECTORS + n % PANEL / SIMD_WIDTH;
@@ -220,7 +196,7 @@ INLINE void score_block(const struct indexer_arguments *args, const struct task 
 
     for (int n = 0; n < count; n += PANEL) {
         lanes scores[REGISTER_VECTORS];
-        prefetch_share(args, next, r * BLOCK_PANELS + n / PANEL, t->used * BLOCK_PANELS);
+        prefetch_block(args, next, r * BLOCK_PANELS + n / PANEL, t->used * BLOCK_PANELS);
         score_panel(q, weights, panels + n / PANEL * PANEL_VECTORS, scores);
         for (int v = 0; v < REGISTER_VECTORS; v++) {
             const int at = n + v * SIMD_WIDTH;
@@ -254,26 +230,8 @@ INLINE struct task task_of(const struct indexer_arguments *args, const long numb
     return t;
 }
 
-/* Writes the candidates of a task's query, which are in order: its list, or a part of it. */
-INLINE void write_candidates(const struct indexer_arguments *args, const struct task *t,
-                             const long i, const __global int *ranks, const __global int *numbers,
-                             const long count)
-{
-#if SPLITS > 1
-    const long topk = args->shape->topk, seq_kv = args->shape->seq_kv;
-    const long listed = LISTED(topk, seq_kv), room = PARTS_ROOM(topk, seq_kv);
-    __global int *part = parts_of(args, &t->s, i) + t->split * listed;
-
-    for (long n = 0; n < listed; n++) {
-        part[n] = n < count ? ranks[n] : NO_SCORE;
-        part[room + n] = n < count ? numbers[n] : -1;
-    }
-#else
-    write_list(args, &t->s, i, ranks, numbers, count);
-#endif
-}
-
-NOINLINE void choose(const struct indexer_arguments *args, const long number, __global int *room)
+NOINLINE void choose_for_queries(const struct indexer_arguments *args, const long number,
+                                 __global int *room)
 {
     const long topk = args->shape->topk, seq_kv = args->shape->seq_kv;
     const long width = CANDIDATE_ROOM(topk, seq_kv), most = CANDIDATES(topk, seq_kv);
@@ -289,7 +247,7 @@ NOINLINE void choose(const struct indexer_arguments *args, const long number, __
         return;
     for (int r = 0; r < t.rows; r++)
         candidates[r] = (struct candidates){0, min(seen_keys(&t.s, t.first + r), t.end), INT_MIN};
-    pack_queries(args, &t, q, weights);
+    pack_heads(args, &t, q, weights);
     list_keys(args, &t.s, t.begin, t.end, blocks);
     for (long j = t.begin; j < t.end; j += BLOCK_KEYS, current = !current) {
         const int count = min((long)BLOCK_KEYS, t.end - j);
@@ -297,7 +255,7 @@ NOINLINE void choose(const struct indexer_arguments *args, const long number, __
         list_keys(args, &t.s, j + BLOCK_KEYS, t.end, blocks + !current);
         if (!block->any)
             continue;
-        pack_keys(args, block->places, count, panels);
+        pack_block(args, block->places, count, panels);
         for (int r = 0; r < t.used; r++) {
             __global int *ranks = room + 2 * r * width, *numbers = ranks + width;
             struct candidates *c = candidates + r;
@@ -313,7 +271,7 @@ NOINLINE void choose(const struct indexer_arguments *args, const long number, __
         struct candidates *c = candidates + r;
         if (c->count > topk)
             c->count = select_largest(ranks, numbers, c->count, topk, &c->threshold);
-        write_candidates(args, &t, t.first + r, ranks, numbers, c->count);
+        write_candidates(args, &t.s, t.first + r, t.split, ranks, numbers, c->count, 0, 1);
     }
 }
 
@@ -330,7 +288,7 @@ indexer_choose(PARAMETERS_indexer_choose)
 
     CONFIGURE_TILES();
     for (long task = get_group_id(0); task < tasks; task += GROUPS)
-        choose(args, task, room);
+        choose_for_queries(args, task, room);
     RELEASE_TILES();
 }
 
@@ -347,6 +305,6 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void indexer_merge(PARAM
     __global int *ranks = parts_of(args, &s, i), *numbers = ranks + PARTS_ROOM(topk, seq_kv);
     const long count =
         select_largest(ranks, numbers, SPLITS * LISTED(topk, seq_kv), topk, &threshold);
-    write_list(args, &s, i, ranks, numbers, count);
+    write_list(args, &s, i, ranks, numbers, count, 0, 1);
 }
 #endif

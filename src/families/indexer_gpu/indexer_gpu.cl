@@ -47,7 +47,7 @@ struct counted {
     int before, all;
 };
 
-INLINE struct counted count_bits(const __local int *words)
+INLINE struct counted count_items(const __local int *words)
 {
     const int item = own_item();
     struct counted c = {0, 0};
@@ -64,7 +64,7 @@ INLINE struct counted count_bits(const __local int *words)
 }
 
 /* Sets the bits of the items for which `above`, or `equal`, holds. Barriers come before and after. */
-INLINE void set_bits(__local struct area *area, const bool above, const bool equal)
+INLINE void mark_items(__local struct area *area, const bool above, const bool equal)
 {
     const int item = own_item();
 
@@ -81,8 +81,8 @@ INLINE void set_bits(__local struct area *area, const bool above, const bool equ
 /* ---- selection -------------------------------------------------------------------------------- */
 
 /* Counts ranks that are at least `least`; the same in all items. */
-INLINE long count_from(__local struct area *area, const __global int *ranks, const long count,
-                       const int least)
+INLINE long count_ranks_from(__local struct area *area, const __global int *ranks, const long count,
+                             const int least)
 {
     const int item = own_item();
     int sum = 0;
@@ -102,15 +102,15 @@ INLINE long count_from(__local struct area *area, const __global int *ranks, con
 }
 
 /* As select_largest() of cl/cpu/select_largest.h, by all items of a group. Returns how many candidates remain. */
-INLINE long select_largest(__local struct area *area, __global int *ranks, __global int *numbers,
-                           const long count, const long wanted, int *threshold)
+INLINE long keep_largest(__local struct area *area, __global int *ranks, __global int *numbers,
+                         const long count, const long wanted, int *threshold)
 {
     /* `from_low` ranks are at least `low`, `wanted` or more if there are so many, and `above_high` are above `high`. */
     long low = INT_MIN, high = INT_MAX, from_low = count, above_high = 0, left = 0;
 
     while (low < high && from_low > wanted) {
         const long middle = low + (high - low + 1) / 2;
-        const long from = count_from(area, ranks, count, (int)middle);
+        const long from = count_ranks_from(area, ranks, count, (int)middle);
         if (from >= wanted) {
             low = middle;
             from_low = from;
@@ -126,8 +126,8 @@ INLINE long select_largest(__local struct area *area, __global int *ranks, __glo
         const int rank = n < count ? ranks[n] : NO_SCORE, number = n < count ? numbers[n] : -1;
         const bool equal = ties && rank == low && rank != NO_SCORE;
         const bool above = rank >= low && rank != NO_SCORE && !(ties && rank == low);
-        set_bits(area, above, equal);
-        const struct counted c = count_bits(area->above), e = count_bits(area->equal);
+        mark_items(area, above, equal);
+        const struct counted c = count_items(area->above), e = count_items(area->equal);
         const long place = left + c.before + min((long)e.before, equals);
         if (above || (equal && e.before < equals)) { /* no later than it was read from */
             ranks[place] = rank;
@@ -142,26 +142,11 @@ INLINE long select_largest(__local struct area *area, __global int *ranks, __glo
     return left;
 }
 
-/* Writes `count` candidates to their list, by all items. */
-INLINE void write_listed(const struct indexer_arguments *args, const struct sequence *s,
-                         const long i, const __global int *ranks, const __global int *numbers,
-                         const long count)
-{
-    const long topk = args->shape->topk, first = (s->first_row + i) * topk;
-
-    for (long n = own_item(); n < topk; n += ITEMS) {
-        args->topk_indices[first + n] = n < count ? numbers[n] : -1;
-#if HAS_SCORES
-        args->scores[first + n] = n < count ? score_of_rank(ranks[n]) : -INFINITY;
-#endif
-    }
-}
-
 /* ---- scores ----------------------------------------------------------------------------------- */
 
 /* Loads a tile of q of query i, and w of its heads. */
-INLINE void load_tile(const struct indexer_arguments *args, const struct sequence *s, const long i,
-                      const int head, const int column, __local struct area *area)
+INLINE void load_heads(const struct indexer_arguments *args, const struct sequence *s, const long i,
+                       const int head, const int column, __local struct area *area)
 {
     const __global storage *q = args->q + query_place(args, s, i);
     const __global float *w = args->w + weight_place(args, s, i);
@@ -191,7 +176,7 @@ INLINE void score_keys(const struct indexer_arguments *args, const struct sequen
                 sums[h][n] = 0.0f;
         for (int column = 0; column < DIM_QK; column += DIM_STEP) {
             GROUP_BARRIER();
-            load_tile(args, s, i, head, column, area);
+            load_heads(args, s, i, head, column, area);
             GROUP_BARRIER();
             for (int d = 0; d < min(DIM_STEP, DIM_QK - column); d++) {
                 for (int n = 0; n < KEYS; n++) {
@@ -210,8 +195,8 @@ INLINE void score_keys(const struct indexer_arguments *args, const struct sequen
 /* ---- kernels ---------------------------------------------------------------------------------- */
 
 /* A task: query i of a batch and a part of the keys that it sees. */
-INLINE void choose(const struct indexer_arguments *args, const long number, __global int *room,
-                   __local struct area *area)
+INLINE void choose_for_query(const struct indexer_arguments *args, const long number,
+                             __global int *room, __local struct area *area)
 {
     const long topk = args->shape->topk, seq_kv = args->shape->seq_kv;
     const long i = number / SPLITS % args->shape->seq_q;
@@ -239,8 +224,8 @@ INLINE void choose(const struct indexer_arguments *args, const long number, __gl
         for (int n = 0; n < KEYS; n++) {
             const int rank = present[n] ? score_rank(scores[n]) : NO_SCORE;
             const bool kept = rank > threshold;
-            set_bits(area, kept, false);
-            const struct counted c = count_bits(area->above);
+            mark_items(area, kept, false);
+            const struct counted c = count_items(area->above);
             if (kept) {
                 ranks[count + c.before] = rank;
                 numbers[count + c.before] = (int)(j + n * ITEMS + own_item());
@@ -250,18 +235,9 @@ INLINE void choose(const struct indexer_arguments *args, const long number, __gl
         }
         /* one call, since each copy of it takes PoCL long to compile */
         if (count > (j + BLOCK_KEYS < end ? CANDIDATES(topk, seq_kv) : topk))
-            count = select_largest(area, ranks, numbers, count, topk, &threshold);
+            count = keep_largest(area, ranks, numbers, count, topk, &threshold);
     }
-#if SPLITS > 1
-    const long listed = LISTED(topk, seq_kv);
-    __global int *part = parts_of(args, &s, i) + split * listed;
-    for (long n = own_item(); n < listed; n += ITEMS) {
-        part[n] = n < count ? ranks[n] : NO_SCORE;
-        part[PARTS_ROOM(topk, seq_kv) + n] = n < count ? numbers[n] : -1;
-    }
-#else
-    write_listed(args, &s, i, ranks, numbers, count);
-#endif
+    write_candidates(args, &s, i, split, ranks, numbers, count, own_item(), ITEMS);
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
@@ -274,7 +250,7 @@ indexer_choose(PARAMETERS_indexer_choose)
     __global int *room = (__global int *)args->workspace + get_group_id(0) * (2 * width);
 
     for (long task = get_group_id(0); task < tasks; task += GROUPS) {
-        choose(args, task, room, &area);
+        choose_for_query(args, task, room, &area);
         GROUP_BARRIER();
     }
 }
@@ -292,8 +268,8 @@ indexer_merge(PARAMETERS_indexer_merge)
     if (i < s.rows) {
         __global int *ranks = parts_of(args, &s, i), *numbers = ranks + PARTS_ROOM(topk, seq_kv);
         const long count =
-            select_largest(&area, ranks, numbers, SPLITS * LISTED(topk, seq_kv), topk, &threshold);
-        write_listed(args, &s, i, ranks, numbers, count);
+            keep_largest(&area, ranks, numbers, SPLITS * LISTED(topk, seq_kv), topk, &threshold);
+        write_list(args, &s, i, ranks, numbers, count, own_item(), ITEMS);
     }
     END_KERNEL();
 }

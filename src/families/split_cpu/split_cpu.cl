@@ -213,7 +213,7 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
     for (; h < heads; h++) {
         blocks[h] = block;
         blocks[h].kv_head += h;
-        find_rows(args, index, &blocks[h]);
+        find_block_rows(args, index, &blocks[h]);
         start_rows(&states[h]);
     }
     find_part_of_keys(blocks, part, &begin, &end);

@@ -63,7 +63,7 @@ INLINE struct key_tile key_tile_at(const struct arguments *args, const long b, c
     return t;
 }
 
-INLINE long key_place(const struct arguments *args, const struct key_tile t, const long j)
+INLINE long offset_of_key(const struct arguments *args, const struct key_tile t, const long j)
 {
     return head_offset(args->shape->k_stride, CACHE_BATCH(t.b), t.kv_head) +
            KEY_ROW(t.b, j, args->shape->k_stride);
@@ -108,8 +108,8 @@ NOINLINE void load_key_tile(const struct arguments *args, const struct key_tile 
             for (int d = missing[r] ? 0 : DIM_QK; d < WIDE_DIM; d++)
                 rows[r][d] = 0.0f;
             if (!missing[r])
-                stage_key(rows[r], k_place(args->k, key_place(args, *t, t->j + n)), k_step(args),
-                          scale_of_row(K_SCALES_FROM(t->b, t->kv_head, t->j), n));
+                stage_key(rows[r], k_place(args->k, offset_of_key(args, *t, t->j + n)),
+                          k_step(args), scale_of_row(K_SCALES_FROM(t->b, t->kv_head, t->j), n));
         }
         to->missing[m] = VECTOR(vload)(0, missing);
         for (int d = 0; d < WIDE_DIM; d += SIMD_WIDTH) {
@@ -220,7 +220,7 @@ INLINE void sum_weights(const int apart, const float factor, const struct argume
             const int key = n / DEPTH, d = n % DEPTH;
             float x = 0.0f;
             if (key < t.count && d0 + d < DIM_QK && HAS_ROW(t.b, t.j + key))
-                x = load_k(args->k, key_place(args, t, t.j + key), (d0 + d) * k_step(args));
+                x = load_k(args->k, offset_of_key(args, t, t.j + key), (d0 + d) * k_step(args));
             tiles->k[d][key] = x;
         }
         for (int n = item; n < ROWS * DEPTH; n += ITEMS) {
