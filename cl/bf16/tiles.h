@@ -114,11 +114,11 @@ NOINLINE void configure_tiles(void)
 #endif
 
 #if EMULATE
-#define STORE_SUMS(x, p) STORE_BF16(x, p)
+#define STORE_SUMS(x, p) store_lanes(DTYPE_BF16, x, p)
 #define STORE_SUMS_PAIR(x, y, p)                                                                   \
     {                                                                                              \
-        STORE_BF16(x, p);                                                                          \
-        STORE_BF16(y, (p) + SIMD_WIDTH);                                                           \
+        STORE_SUMS(x, p);                                                                          \
+        STORE_SUMS(y, (p) + SIMD_WIDTH);                                                           \
     }
 #else
 INLINE void store_tile_sums(const lanes x, __global ushort *p)

@@ -5,12 +5,15 @@
 
 #if SIMD_WIDTH == 16
 #define VECTOR(name) name##16
+#define VECTOR_RTE(name) name##16_rte
 #define COUNT_UP (float16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #elif SIMD_WIDTH == 8
 #define VECTOR(name) name##8
+#define VECTOR_RTE(name) name##8_rte
 #define COUNT_UP (float8)(0, 1, 2, 3, 4, 5, 6, 7)
 #else
 #define VECTOR(name) name##4
+#define VECTOR_RTE(name) name##4_rte
 #define COUNT_UP (float4)(0, 1, 2, 3)
 #endif
 /* 1 if clang has this intrinsic of the processor that it compiles for. */

@@ -26,12 +26,12 @@ typedef float result;
 #define UNIT_RESULT 1
 #else
 typedef storage result;
-#define LOAD_RESULTS LOAD_VECTOR
+#define LOAD_RESULTS(p) load_lanes(DTYPE, p)
 #if OPERAND_TILES
 #define STORE_RESULTS STORE_SUMS
 #define STORE_RESULTS_PAIR STORE_SUMS_PAIR
 #else
-#define STORE_RESULTS STORE_VECTOR
+#define STORE_RESULTS(x, p) store_lanes(DTYPE, x, p)
 #endif
 #define LOAD_RESULT(p, n) load1_of(DTYPE, p, n)
 #define STORE_RESULT(x, p, n) store1_of(DTYPE, x, p, n)

@@ -37,13 +37,13 @@ INLINE operand operand_at(const __global storage *p, const long *depths, const i
 
 INLINE lanes operands_along(const __global storage *p)
 {
-    return LOAD_VECTOR(p);
+    return load_lanes(DTYPE, p);
 }
 
 INLINE lanes operands_across(const __global storage *p, const long *depths, const int k,
                              const int count)
 {
-    return LOAD_VECTOR(p + depths[k]);
+    return load_lanes(DTYPE, p + depths[k]);
 }
 #endif
 

@@ -53,7 +53,7 @@ INLINE void stage_key(float *to, const __global k_storage *row, const long step,
 #if K_CACHE
     stage_quantized(K_CACHE, to, row, DIM_QK, HAS_K_SCALES, scale);
 #else
-    stage_key_row(to, row, step, DIM_QK);
+    stage_row(K_DTYPE, to, row, step, DIM_QK);
 #endif
 }
 
@@ -63,7 +63,7 @@ INLINE void stage_value(float *to, const __global v_storage *row, const long ste
 #if V_CACHE
     stage_quantized(V_CACHE, to, row, DIM_V, HAS_V_SCALES, scale);
 #else
-    stage_value_row(to, row, step, DIM_V);
+    stage_row(V_DTYPE, to, row, step, DIM_V);
 #endif
 }
 #endif

@@ -4,11 +4,6 @@
 #pragma once
 #include "cpu/simd.h"
 
-/* ---- f32 ------------------------------------------------------------------------------------ */
-
-#define LOAD_F32(p) VECTOR(vload)(0, (p))
-#define STORE_F32(x, p) VECTOR(vstore)((x), 0, (p))
-
 /* ---- f16 ------------------------------------------------------------------------------------ */
 
 /* PoCL 3.1's vload_half faults on unaligned halves, and its conversions do not read memory. Halves
@@ -19,14 +14,6 @@ INLINE lanes load_halves(const __global ushort *p)
         return lanes_of_halves(VECTOR(vload)(0, p));
     return VECTOR(vload_half)(0, (const __global half *)p);
 }
-
-#if SIMD_WIDTH == 16
-#define STORE_HALVES vstore_half16_rte
-#elif SIMD_WIDTH == 8
-#define STORE_HALVES vstore_half8_rte
-#else
-#define STORE_HALVES vstore_half4_rte
-#endif
 
 /* Stores 16-bit values at any alignment: PoCL's vstore() stores them one by one. */
 struct __attribute__((packed)) unaligned_ushorts {
@@ -43,12 +30,9 @@ INLINE void store_halves(const lanes x, __global ushort *p)
 {
     ushorts y;
 
-    STORE_HALVES(x, 0, (half *)&y);
+    VECTOR_RTE(vstore_half)(x, 0, (half *)&y);
     store_ushorts(y, p);
 }
-
-#define LOAD_F16(p) load_halves((const __global ushort *)(p))
-#define STORE_F16(x, p) store_halves((x), (__global ushort *)(p))
 
 /* ---- bf16 ----------------------------------------------------------------------------------- */
 
@@ -66,58 +50,65 @@ INLINE ushorts bf16_round_lanes(const lanes x)
     return VECTOR(convert_ushort)(x != x ? nan : rounded);
 }
 
-#define LOAD_BF16(p) bf16_load_lanes(VECTOR(vload)(0, (p)))
-#define STORE_BF16(x, p) store_ushorts(bf16_round_lanes(x), (p))
-
 /* ---- by dtype ------------------------------------------------------------------------------- */
 
-#define LOAD_VECTOR_OF_0 LOAD_F32
-#define LOAD_VECTOR_OF_1 LOAD_F16
-#define LOAD_VECTOR_OF_2 LOAD_BF16
-#define LOAD_VECTOR OF_DTYPE(LOAD_VECTOR_OF_, DTYPE)
-#define LOAD_K_VECTOR OF_DTYPE(LOAD_VECTOR_OF_, K_DTYPE)
-#define LOAD_V_VECTOR OF_DTYPE(LOAD_VECTOR_OF_, V_DTYPE)
-#define LOAD_BIAS_VECTOR OF_DTYPE(LOAD_VECTOR_OF_, BIAS_DTYPE)
-#define STORE_VECTOR_OF_0 STORE_F32
-#define STORE_VECTOR_OF_1 STORE_F16
-#define STORE_VECTOR_OF_2 STORE_BF16
-#define STORE_VECTOR OF_DTYPE(STORE_VECTOR_OF_, DTYPE)
-#define STORE_O_VECTOR OF_DTYPE(STORE_VECTOR_OF_, O_DTYPE)
+/* The dtype is an argument that is a constant once inlined, as in common/storage.h. */
+INLINE lanes load_lanes(const int dtype, const __global void *p)
+{
+    if (dtype == DTYPE_F32)
+        return VECTOR(vload)(0, (const __global float *)p);
+    if (dtype == DTYPE_F16)
+        return load_halves(p);
+    return bf16_load_lanes(VECTOR(vload)(0, (const __global ushort *)p));
+}
 
-/* Loads masks, which have a byte a pair. */
-#define LOAD_MASK_VECTOR(p) VECTOR(convert_float)(VECTOR(vload)(0, (p)))
+INLINE void store_lanes(const int dtype, const lanes x, __global void *p)
+{
+    if (dtype == DTYPE_F32)
+        VECTOR(vstore)(x, 0, (__global float *)p);
+    else if (dtype == DTYPE_F16)
+        store_halves(x, p);
+    else
+        store_ushorts(bf16_round_lanes(x), p);
+}
 
 /* ---- rows, which may end before a vector does ----------------------------------------------- */
 
-/* Defines a function that loads `left` values from p on, at most SIMD_WIDTH; zeros after them. value: that of column c. */
-#define DEFINE_LOAD_ROW(name, type, value, load_vector)                                            \
-    INLINE lanes name(const __global type *p, const long step, const int left)                     \
-    {                                                                                              \
-        float x[SIMD_WIDTH];                                                                       \
-                                                                                                   \
-        if (step == 1 && left >= SIMD_WIDTH)                                                       \
-            return load_vector(p);                                                                 \
-        for (int c = 0; c < SIMD_WIDTH; c++)                                                       \
-            x[c] = c < left ? value : 0.0f;                                                        \
-        return VECTOR(vload)(0, x);                                                                \
-    }
+/* Loads `left` values from p on, at most SIMD_WIDTH; zeros after them. */
+INLINE lanes load_row_of(const int dtype, const __global void *p, const long step, const int left)
+{
+    float x[SIMD_WIDTH];
 
-DEFINE_LOAD_ROW(load_row, storage, load1_of(DTYPE, p, c *step), LOAD_VECTOR)
-#if !K_CACHE
-DEFINE_LOAD_ROW(load_key_row, k_storage, load1_of(K_DTYPE, p, c *step), LOAD_K_VECTOR)
-#endif
-#if !V_CACHE
-DEFINE_LOAD_ROW(load_value_row, v_storage, load1_of(V_DTYPE, p, c *step), LOAD_V_VECTOR)
-#endif
-DEFINE_LOAD_ROW(load_biases, bias_storage, load1_of(BIAS_DTYPE, p, c *step), LOAD_BIAS_VECTOR)
-DEFINE_LOAD_ROW(load_mask, uchar, p[c * step], LOAD_MASK_VECTOR)
+    if (step == 1 && left >= SIMD_WIDTH)
+        return load_lanes(dtype, p);
+    for (int c = 0; c < SIMD_WIDTH; c++)
+        x[c] = c < left ? load1_of(dtype, p, c * step) : 0.0f;
+    return VECTOR(vload)(0, x);
+}
+
+INLINE lanes load_row(const __global storage *p, const long step, const int left)
+{
+    return load_row_of(DTYPE, p, step, left);
+}
+
+/* The same of masks, which have a byte a pair. */
+INLINE lanes load_mask(const __global uchar *p, const long step, const int left)
+{
+    float x[SIMD_WIDTH];
+
+    if (step == 1 && left >= SIMD_WIDTH)
+        return VECTOR(convert_float)(VECTOR(vload)(0, p));
+    for (int c = 0; c < SIMD_WIDTH; c++)
+        x[c] = c < left ? p[c * step] : 0.0f;
+    return VECTOR(vload)(0, x);
+}
 
 INLINE void store_row(const lanes x, __global o_storage *p, const long step, const int left)
 {
     float y[SIMD_WIDTH];
 
     if (step == 1 && left >= SIMD_WIDTH) {
-        STORE_O_VECTOR(x, p);
+        store_lanes(O_DTYPE, x, p);
         return;
     }
     VECTOR(vstore)(x, 0, y);
@@ -153,25 +144,19 @@ typedef const float *source;
 #else
 #define V_COLUMN 1
 #endif
+#endif
 
-#define DEFINE_STAGE_ROW(name, type, value, load_vector)                                           \
-    INLINE void name(float *to, const __global type *p, const long step, const int dim)            \
-    {                                                                                              \
-        if (step == 1 && dim >= SIMD_WIDTH) {                                                      \
-            for (int d = 0; d < dim; d += SIMD_WIDTH) {                                            \
-                const int at = min(d, dim - SIMD_WIDTH); /* the last vectors overlap */            \
-                VECTOR(vstore)(load_vector(p + at), 0, to + at);                                   \
-            }                                                                                      \
-        } else {                                                                                   \
-            for (int c = 0; c < dim; c++)                                                          \
-                to[c] = value;                                                                     \
-        }                                                                                          \
+/* Copies a row of dim values. */
+INLINE void stage_row(const int dtype, float *to, const __global void *p, const long step,
+                      const int dim)
+{
+    if (step == 1 && dim >= SIMD_WIDTH) {
+        for (int d = 0; d < dim; d += SIMD_WIDTH) {
+            const int at = min(d, dim - SIMD_WIDTH); /* the last vectors overlap */
+            VECTOR(vstore)(load_lanes(dtype, place_of(dtype, p, at)), 0, to + at);
+        }
+    } else {
+        for (int c = 0; c < dim; c++)
+            to[c] = load1_of(dtype, p, c * step);
     }
-
-#if !K_CACHE
-DEFINE_STAGE_ROW(stage_key_row, k_storage, load1_of(K_DTYPE, p, c *step), LOAD_K_VECTOR)
-#endif
-#if !V_CACHE
-DEFINE_STAGE_ROW(stage_value_row, v_storage, load1_of(V_DTYPE, p, c *step), LOAD_V_VECTOR)
-#endif
-#endif
+}

@@ -130,22 +130,16 @@ INLINE int column_of(const int n, const int dim)
     return dim % SIMD_WIDTH == 0 || n * SIMD_WIDTH < last ? n * SIMD_WIDTH : last;
 }
 
-#define DEFINE_LOAD_COLUMNS(name, type, load_vector, load_row)                                     \
-    INLINE lanes name(const __global type *row, const long step, const int dim, const int n)       \
-    {                                                                                              \
-        const int d = column_of(n, dim);                                                           \
-                                                                                                   \
-        return dim >= SIMD_WIDTH && step == 1 ? load_vector(row + d)                               \
-                                              : load_row(row + d * step, step, dim - d);           \
-    }
+/* Loads vector n of a row. */
+INLINE lanes load_columns(const int dtype, const __global void *row, const long step, const int dim,
+                          const int n)
+{
+    const int d = column_of(n, dim);
 
-DEFINE_LOAD_COLUMNS(load_columns, storage, LOAD_VECTOR, load_row)
-#if !K_CACHE
-DEFINE_LOAD_COLUMNS(load_key_columns, k_storage, LOAD_K_VECTOR, load_key_row)
-#endif
-#if !V_CACHE
-DEFINE_LOAD_COLUMNS(load_value_columns, v_storage, LOAD_V_VECTOR, load_value_row)
-#endif
+    return dim >= SIMD_WIDTH && step == 1
+               ? load_lanes(dtype, place_of(dtype, row, d))
+               : load_row_of(dtype, place_of(dtype, row, d * step), step, dim - d);
+}
 
 /* Returns vector n of a row, x, with 0 in columns that the vector before has too. */
 INLINE lanes new_columns(const lanes x, const int dim, const int n)
@@ -180,7 +174,7 @@ INLINE lanes value_columns(const struct arguments *args, const struct key_range 
         return numbers * keys.v_scales[n];
     return columns_of_numbers(V_CACHE, DIM_V, numbers, keys.v_scales, n, c);
 #else
-    return load_value_columns(V_ROW(keys, n), v_step(args), DIM_V, c);
+    return load_columns(V_DTYPE, V_ROW(keys, n), v_step(args), DIM_V, c);
 #endif
 }
 

@@ -149,7 +149,7 @@ NOINLINE void stage_keys(const struct arguments *restrict args, const struct key
                                    (const float *)scales, key, d);
 #else
             to[d * QK_KEYS] =
-                new_columns(load_key_columns(row, k_step(args), DIM_QK, d), DIM_QK, d);
+                new_columns(load_columns(K_DTYPE, row, k_step(args), DIM_QK, d), DIM_QK, d);
 #endif
         }
     }
@@ -166,7 +166,7 @@ INLINE lanes key_columns(const struct arguments *args, const __global k_storage 
     return columns_of_numbers(K_CACHE, DIM_QK, quantized_lanes(K_CACHE, row, d * SIMD_WIDTH),
                               scales, n, d);
 #else
-    return new_columns(load_key_columns(row, k_step(args), DIM_QK, d), DIM_QK, d);
+    return new_columns(load_columns(K_DTYPE, row, k_step(args), DIM_QK, d), DIM_QK, d);
 #endif
 }
 #endif
@@ -259,7 +259,7 @@ NOINLINE void pack_queries(const struct arguments *restrict args, struct row_blo
         float *to = (float *)(packed + r / QK_ROWS * QUERY_VECTORS);
         for (int d = 0; d < VECTORS(DIM_QK); d++) {
             const lanes x =
-                new_columns(load_columns(row, q_step(args), DIM_QK, d), DIM_QK, d) * scale;
+                new_columns(load_columns(DTYPE, row, q_step(args), DIM_QK, d), DIM_QK, d) * scale;
             float each[SIMD_WIDTH];
             VECTOR(vstore)(r < block->rows ? x : (lanes)(0.0f), 0, each);
             for (int c = 0; c < SIMD_WIDTH; c++)

@@ -24,7 +24,7 @@ INLINE void store_scale(const bool finite, const float scale, __global ushort *t
 #if SIMD_WIDTH >= 8
     ushorts y;
 
-    STORE_HALVES((lanes)(scale), 0, (half *)&y);
+    VECTOR_RTE(vstore_half)((lanes)(scale), 0, (half *)&y);
     *to = finite ? y.s0 : (ushort)0x7e00;
 #else
     if (finite)

@@ -7,7 +7,7 @@
  *   one(byte, shift, fifth)   the number of a code as a float: `shift` is 4 for the high half of a byte, else 0;
  *                         fifth is its fifth bit, or else 0
  *   four(bytes, shift, fifth)   of four codes, of a uchar4, as a float4; the fifth bits are the last ones of `fifth`
- *   lanes(bytes, shift, fifth)  of a vector of uchars, where SIMD_WIDTH says that there are lanes (cpu/lanes.h)
+ *   lanes(bytes, shift, fifth)  of a vector of uchars (cpu/lanes.h), which only kernels for CPUs use
  * For the elements of matrix units (mma/quantized_bytes.h, mma/fragment_tile.h), f16 or else bf16:
  *   form(f16)             constants: struct element_form
  *   word(f16, word)       four codes, of a byte each, in the form for pair()
@@ -29,9 +29,7 @@ struct element_form {
     float least_power; /* the least power of two by which all numbers stay exact in f16 */
 };
 
-#if SIMD_WIDTH
 #include "cpu/lanes.h"
-#endif
 #include "problem/formats.def"
 
 enum { BLOCK_VALUES = CA_BLOCK_VALUES, CACHE_PLAIN = 0 /* of no blocks */ };

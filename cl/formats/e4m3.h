@@ -24,7 +24,6 @@ static inline float4 e4m3_four(const uchar4 bytes, const int shift, const uint f
     return fabs(y) == E4M3_NAN ? (float4)(NAN) : y * 256.0f;
 }
 
-#if SIMD_WIDTH
 static inline lanes e4m3_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
 {
     const ushorts x = VECTOR(convert_ushort)(bytes) << (ushorts)(7);
@@ -32,7 +31,6 @@ static inline lanes e4m3_lanes(const VECTOR(uchar) bytes, const int shift, const
 
     return fabs(y) == E4M3_NAN ? (lanes)(NAN) : y * 256.0f;
 }
-#endif
 
 /* ---- elements of matrix units ---------------------------------------------------------------- */
 
@@ -95,7 +93,6 @@ static inline int e4m3_code(const float x)
     return (int)((as_uint(x) >> 24 & 128) | (x != x ? 127 : most < 0x1p-6f ? small : large));
 }
 
-#if SIMD_WIDTH
 static inline ints e4m3_codes(const lanes x)
 {
     const lanes most = fabs(x) > 448.0f ? (lanes)(448.0f) : fabs(x);
@@ -107,5 +104,4 @@ static inline ints e4m3_codes(const lanes x)
     return VECTOR(as_int)((VECTOR(as_uint)(x) >> 24 & 128) |
                           (x != x ? (VECTOR(uint))(127) : number));
 }
-#endif
 #endif

@@ -17,12 +17,10 @@ static inline float4 e5m2_four(const uchar4 bytes, const int shift, const uint f
     return vload_half4(0, (const half *)&bits);
 }
 
-#if SIMD_WIDTH
 static inline lanes e5m2_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
 {
     return lanes_of_halves(VECTOR(convert_ushort)(bytes) << (ushorts)(8));
 }
-#endif
 
 /* ---- elements of matrix units ---------------------------------------------------------------- */
 
@@ -85,7 +83,6 @@ static inline int e5m2_code(const float x)
     return (int)((as_uint(x) >> 24 & 128) | (x != x ? 127 : most < 0x1p-14f ? small : large));
 }
 
-#if SIMD_WIDTH
 static inline ints e5m2_codes(const lanes x)
 {
     const lanes most = fabs(x) > 65536.0f ? (lanes)(65536.0f) : fabs(x);
@@ -97,5 +94,4 @@ static inline ints e5m2_codes(const lanes x)
     return VECTOR(as_int)((VECTOR(as_uint)(x) >> 24 & 128) |
                           (x != x ? (VECTOR(uint))(127) : number));
 }
-#endif
 #endif

@@ -21,7 +21,6 @@ static inline float4 iq4_nl_four(const uchar4 bytes, const int shift, const uint
                     iq4_nl_numbers[at.w]);
 }
 
-#if SIMD_WIDTH
 #if SIMD_WIDTH >= 8 && HAS_INTRINSIC(__builtin_ia32_pshufb128) && defined(__SSSE3__)
 /* One instruction chooses 16 bytes of a table. */
 static inline char16 iq4_nl_chosen(const uchar16 codes)
@@ -45,15 +44,15 @@ static inline lanes iq4_nl_lanes(const VECTOR(uchar) bytes, const int shift, con
 #else
 static inline lanes iq4_nl_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
 {
-    uchar codes[SIMD_WIDTH];
-    float numbers[SIMD_WIDTH];
+    enum { COUNT = sizeof(bytes) };
+    uchar codes[COUNT];
+    float numbers[COUNT];
 
     VECTOR(vstore)(bytes, 0, codes);
-    for (int n = 0; n < SIMD_WIDTH; n++)
+    for (int n = 0; n < COUNT; n++)
         numbers[n] = (float)iq4_nl_numbers[codes[n] >> shift & 15];
     return VECTOR(vload)(0, numbers);
 }
-#endif
 #endif
 
 /* ---- elements of matrix units: q8_0's, of the numbers as bytes --------------------------------- */
@@ -118,7 +117,6 @@ static inline int iq4_nl_code(const float x)
     return code;
 }
 
-#if SIMD_WIDTH
 static inline ints iq4_nl_codes(const lanes x)
 {
     ints code = 0;
@@ -127,5 +125,4 @@ static inline ints iq4_nl_codes(const lanes x)
         code -= x >= (lanes)(iq4_nl_bounds[n]); /* a vector's truth is -1 */
     return code;
 }
-#endif
 #endif

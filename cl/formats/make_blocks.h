@@ -95,10 +95,8 @@ static inline void store_fifth_bits(const int format, const uint fifth, __global
     }
 }
 
-#if SIMD_WIDTH
 static inline ints codes_of_values(const int format, const lanes x)
 {
     CA_BLOCK_FORMATS(RETURN_OF, codes(x))
     return 0;
 }
-#endif

@@ -13,7 +13,6 @@ static inline float4 q4_0_four(const uchar4 bytes, const int shift, const uint f
     return convert_float4(bytes >> (uchar4)(shift) & (uchar4)(15)) - 8.0f;
 }
 
-#if SIMD_WIDTH
 /* Codes are the last bits of a float from 2^23 on, where floats are integers. */
 static inline lanes q4_0_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
 {
@@ -21,7 +20,6 @@ static inline lanes q4_0_lanes(const VECTOR(uchar) bytes, const int shift, const
 
     return VECTOR(as_float)((shift ? both >> 4 : both & 15) | 0x4b000000) - (0x1p23f + 8.0f);
 }
-#endif
 
 /* ---- elements of matrix units ---------------------------------------------------------------- */
 
@@ -75,11 +73,9 @@ static inline int q4_0_code(const float x)
     return min((int)(x + 8.5f), 15);
 }
 
-#if SIMD_WIDTH
 /* min(vector, scalar) is wrong in Oclgrind 21.10. */
 static inline ints q4_0_codes(const lanes x)
 {
     return min(VECTOR(convert_int)(x + 8.5f), (ints)(15));
 }
-#endif
 #endif

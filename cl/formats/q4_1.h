@@ -14,14 +14,12 @@ static inline float4 q4_1_four(const uchar4 bytes, const int shift, const uint f
     return convert_float4(bytes >> (uchar4)(shift) & (uchar4)(15));
 }
 
-#if SIMD_WIDTH
 static inline lanes q4_1_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
 {
     const ints both = VECTOR(convert_int)(bytes);
 
     return VECTOR(convert_float)(shift ? both >> 4 : both & 15);
 }
-#endif
 
 /* ---- elements of matrix units: q4_0's, but nothing is subtracted from codes ------------------- */
 
@@ -71,11 +69,9 @@ static inline int q4_1_code(const float x)
     return min((int)(x + 0.5f), 15);
 }
 
-#if SIMD_WIDTH
 /* min(vector, scalar) is wrong in Oclgrind 21.10. */
 static inline ints q4_1_codes(const lanes x)
 {
     return min(VECTOR(convert_int)(x + 0.5f), (ints)(15));
 }
-#endif
 #endif

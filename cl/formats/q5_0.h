@@ -16,7 +16,6 @@ static inline float4 q5_0_four(const uchar4 bytes, const int shift, const uint f
     return convert_float4(low + 16 * bit) - 16.0f;
 }
 
-#if SIMD_WIDTH
 /* Codes are the last bits of a float from 2^23 on, where floats are integers. */
 static inline lanes q5_0_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
 {
@@ -26,7 +25,6 @@ static inline lanes q5_0_lanes(const VECTOR(uchar) bytes, const int shift, const
 
     return VECTOR(as_float)((shift ? both >> 4 : both & 15) | 0x4b000000) - less;
 }
-#endif
 
 /* ---- elements of matrix units ---------------------------------------------------------------- */
 
@@ -78,11 +76,9 @@ static inline int q5_0_code(const float x)
     return min((int)(x + 16.5f), 31);
 }
 
-#if SIMD_WIDTH
 /* min(vector, scalar) is wrong in Oclgrind 21.10. */
 static inline ints q5_0_codes(const lanes x)
 {
     return min(VECTOR(convert_int)(x + 16.5f), (ints)(31));
 }
-#endif
 #endif

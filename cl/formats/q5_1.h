@@ -17,7 +17,6 @@ static inline float4 q5_1_four(const uchar4 bytes, const int shift, const uint f
     return convert_float4(low + 16 * bit);
 }
 
-#if SIMD_WIDTH
 /* Codes are the last bits of a float from 2^23 on, where floats are integers. */
 static inline lanes q5_1_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
 {
@@ -27,7 +26,6 @@ static inline lanes q5_1_lanes(const VECTOR(uchar) bytes, const int shift, const
 
     return VECTOR(as_float)((shift ? both >> 4 : both & 15) | 0x4b000000) - less;
 }
-#endif
 
 /* ---- elements of matrix units: q5_0's, but nothing is subtracted from codes ------------------- */
 
@@ -77,11 +75,9 @@ static inline int q5_1_code(const float x)
     return min((int)(x + 0.5f), 31);
 }
 
-#if SIMD_WIDTH
 /* min(vector, scalar) is wrong in Oclgrind 21.10. */
 static inline ints q5_1_codes(const lanes x)
 {
     return min(VECTOR(convert_int)(x + 0.5f), (ints)(31));
 }
-#endif
 #endif

@@ -13,12 +13,10 @@ static inline float4 q8_0_four(const uchar4 bytes, const int shift, const uint f
     return convert_float4(as_char4(bytes));
 }
 
-#if SIMD_WIDTH
 static inline lanes q8_0_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
 {
     return VECTOR(convert_float)(VECTOR(as_char)(bytes));
 }
-#endif
 
 /* ---- elements of matrix units ---------------------------------------------------------------- */
 
@@ -70,10 +68,8 @@ static inline int q8_0_code(const float x)
     return (int)round(x) & 255;
 }
 
-#if SIMD_WIDTH
 static inline ints q8_0_codes(const lanes x)
 {
     return round_away(x);
 }
-#endif
 #endif

@@ -2,9 +2,7 @@
 /* Quotients and roundings for blocks of quantized values. The bits are the same on every device: no product and sum
  * are contracted, and the two quotients, which devices may round as they like, are corrected to the nearest. */
 #pragma once
-#if SIMD_WIDTH
 #include "cpu/lanes.h"
-#endif
 
 #pragma OPENCL FP_CONTRACT OFF
 
@@ -46,7 +44,6 @@ static inline float4 divide_four(const float4 x, const float by, const float y)
     return fma(fma((float4)(-by), z, x), (float4)(y), z);
 }
 
-#if SIMD_WIDTH
 static inline lanes divide_lanes(const lanes x, const float by, const float y)
 {
     const lanes z = x * y;
@@ -62,4 +59,3 @@ static inline ints round_away(const lanes x)
 
     return VECTOR(convert_int)(x + VECTOR(as_float)(sign | as_int(0x1.fffffep-2f)));
 }
-#endif

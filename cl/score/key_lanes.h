@@ -229,7 +229,8 @@ INLINE struct score_vector finish_scores(const int hides, const struct arguments
         apply_function_to_lanes(args, row, n, left, &s);
     if (HAS_BIAS) {
         const lanes biases =
-            load_biases(args->bias + row_offset(args->shape->bias_stride, row.b, row.h, row.i) +
+            load_row_of(BIAS_DTYPE,
+                        args->bias + row_offset(args->shape->bias_stride, row.b, row.h, row.i) +
                             (row.j + n) * args->shape->bias_stride[3],
                         args->shape->bias_stride[3], left);
         s.hidden |= biases == -INFINITY;

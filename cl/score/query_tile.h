@@ -189,7 +189,7 @@ INLINE void load_biases_of_queries(const __global bias_storage *p, const long ro
 {
     if (row == 0) {
         float each[SIMD_WIDTH];
-        VECTOR(vstore)(load_biases(p, step, left), 0, each);
+        VECTOR(vstore)(load_row_of(BIAS_DTYPE, p, step, left), 0, each);
         UNROLL
         for (int c = 0; c < SIMD_WIDTH; c++)
             x[c] = each[c];
@@ -197,10 +197,10 @@ INLINE void load_biases_of_queries(const __global bias_storage *p, const long ro
         if (step == 1 && left >= SIMD_WIDTH && last >= SIMD_WIDTH - 1) {
             UNROLL
             for (int r = 0; r < SIMD_WIDTH; r++)
-                x[r] = load_biases(p + r * row, 1, SIMD_WIDTH);
+                x[r] = load_row_of(BIAS_DTYPE, p + r * row, 1, SIMD_WIDTH);
         } else {
             for (int r = 0; r < SIMD_WIDTH; r++)
-                x[r] = load_biases(p + min(r, last) * row, step, left);
+                x[r] = load_row_of(BIAS_DTYPE, p + min(r, last) * row, step, left);
         }
         transpose(x);
     }

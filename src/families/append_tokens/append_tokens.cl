@@ -44,15 +44,12 @@
 #if CACHE_DTYPE == DTYPE_F32
 typedef float cache_storage;
 #define STORE_CACHE(x, p) (*(p) = (x))
-#define STORE_CACHE_VECTOR STORE_F32
 #elif CACHE_DTYPE == DTYPE_F16
 typedef half cache_storage;
 #define STORE_CACHE(x, p) vstore_half_rte(x, 0, p)
-#define STORE_CACHE_VECTOR STORE_F16
 #else
 typedef ushort cache_storage;
 #define STORE_CACHE(x, p) (*(p) = bf16_round(x))
-#define STORE_CACHE_VECTOR STORE_BF16
 #endif
 
 /* ---- columns -------------------------------------------------------------------------------- */
@@ -67,7 +64,7 @@ INLINE lanes load_partners(const __global storage *row, const long step, const i
 #if ROTARY == HALVES
     if (step == 1 &&
         (d + SIMD_WIDTH <= ROTARY_DIM / 2 || (d >= ROTARY_DIM / 2 && d + SIMD_WIDTH <= ROTARY_DIM)))
-        return LOAD_VECTOR(row + partner_of(d));
+        return load_lanes(DTYPE, row + partner_of(d));
 #elif ROTARY == PAIRS && SIMD_WIDTH == 8
     if (d + SIMD_WIDTH <= ROTARY_DIM)
         return CHOOSE(x, x, 1, 0, 3, 2, 5, 4, 7, 6);
@@ -86,7 +83,7 @@ INLINE void load_chunk(const __global storage *row, const long step, const int d
     UNROLL
     for (int v = 0; v < VECTORS; v++) {
         const int c = d + v * SIMD_WIDTH;
-        x[v] = whole ? LOAD_VECTOR(row + c) : load_row(row + c * step, step, dim - c);
+        x[v] = whole ? load_lanes(DTYPE, row + c) : load_row(row + c * step, step, dim - c);
 #if ROTARY
         if (rotates && c < ROTARY_DIM) {
             const lanes y = load_partners(row, step, c, dim, x[v]);
@@ -138,7 +135,7 @@ INLINE void store_chunk(const int format, const struct row_scale scale, lanes *x
         const int c = d + v * SIMD_WIDTH;
         float y[SIMD_WIDTH];
         if (whole || (step == 1 && dim - c >= SIMD_WIDTH)) {
-            STORE_CACHE_VECTOR(x[v], p + c);
+            store_lanes(CACHE_DTYPE, x[v], p + c);
             continue;
         }
         VECTOR(vstore)(x[v], 0, y);
@@ -240,8 +237,8 @@ INLINE void turn_halves(const __global storage *row, const struct turn *turn, co
         lanes x[TOGETHER * VECTORS], *y = x + together * VECTORS;
         UNROLL
         for (int v = 0; v < together * VECTORS; v++) {
-            const lanes low = LOAD_VECTOR(row + c + v * SIMD_WIDTH);
-            const lanes high = LOAD_VECTOR(row + middle + c + v * SIMD_WIDTH);
+            const lanes low = load_lanes(DTYPE, row + c + v * SIMD_WIDTH);
+            const lanes high = load_lanes(DTYPE, row + middle + c + v * SIMD_WIDTH);
             const int w = v + middle / SIMD_WIDTH;
             x[v] = fma(low, cosine[v], high * sine[v]);
             y[v] = fma(high, cosine[w], low * sine[w]);

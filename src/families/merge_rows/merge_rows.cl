@@ -103,7 +103,7 @@ INLINE float weigh_row(struct row *r)
 #if SIMD_WIDTH == 4
 #define LOAD_WHOLE(p, aligned) load4(p, aligned)
 #else
-#define LOAD_WHOLE(p, aligned) LOAD_VECTOR(p)
+#define LOAD_WHOLE(p, aligned) load_lanes(DTYPE, p)
 #endif
 
 /* Merges an item's columns of a row; the row has `left` columns from the item's first one on.

@@ -87,7 +87,7 @@ NOINLINE void pack_strips(const __global storage *x, const long *rows, const int
                 const __global storage *from = x + rows[0] + depths[k + n];
                 for (int r = 0; r < num_rows; r += SIMD_WIDTH) {
                     const int at = min(r, num_rows - SIMD_WIDTH);
-                    VECTOR(vstore)(LOAD_VECTOR(from + at), 0, read[n] + at);
+                    VECTOR(vstore)(load_lanes(DTYPE, from + at), 0, read[n] + at);
                 }
             }
             for (int r = 0; r < num_rows; r += REGISTER_ROWS) {

@@ -124,7 +124,7 @@ INLINE lanes load_row_of_keys(const struct arguments *args, const __global k_sto
 #if K_CACHE
     return load_quantized(K_CACHE, row, d, DIM_QK - d) * scale;
 #else
-    return load_key_row(row + d * k_step(args), k_step(args), DIM_QK - d);
+    return load_row_of(K_DTYPE, row + d * k_step(args), k_step(args), DIM_QK - d);
 #endif
 }
 
@@ -138,7 +138,7 @@ INLINE lanes load_row_of_values(const struct arguments *args, const __global v_s
 #if V_CACHE
     return load_quantized(V_CACHE, row, d, DIM_V - d) * scale;
 #else
-    return load_value_row(row + d * v_step(args), v_step(args), DIM_V - d);
+    return load_row_of(V_DTYPE, row + d * v_step(args), v_step(args), DIM_V - d);
 #endif
 }
 
