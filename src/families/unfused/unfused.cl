@@ -37,15 +37,15 @@
 #define VECTORS (THREAD_N / VECTOR_WIDTH) /* a thread's vectors in a row */
 
 #if VECTOR_WIDTH == 4
-typedef float4 lanes;
+typedef float4 row_lanes;
 #define LANES_LOAD(p) vload4(0, p)
 #define LANES_STORE(x, p) vstore4(x, 0, p)
 #elif VECTOR_WIDTH == 8
-typedef float8 lanes;
+typedef float8 row_lanes;
 #define LANES_LOAD(p) vload8(0, p)
 #define LANES_STORE(x, p) vstore8(x, 0, p)
 #elif VECTOR_WIDTH == 16
-typedef float16 lanes;
+typedef float16 row_lanes;
 #define LANES_LOAD(p) vload16(0, p)
 #define LANES_STORE(x, p) vstore16(x, 0, p)
 #else
@@ -161,7 +161,7 @@ static inline float weight_after_dropout(const struct arguments *args, const flo
 }
 
 /* Loads VECTOR_WIDTH floats; `left` (at least 1) exist, the others are set to `outside`. */
-static inline lanes load_lanes(const __global float *p, const long left, const float outside)
+static inline row_lanes load_lanes(const __global float *p, const long left, const float outside)
 {
     float each[VECTOR_WIDTH];
 
@@ -172,7 +172,7 @@ static inline lanes load_lanes(const __global float *p, const long left, const f
     return LANES_LOAD(each);
 }
 
-static inline void store_lanes(const lanes x, __global float *p, const long left)
+static inline void store_lanes(const row_lanes x, __global float *p, const long left)
 {
     float each[VECTOR_WIDTH];
 
@@ -195,18 +195,17 @@ static inline int column_of_stage(const int x, const int n)
 }
 
 /* sum[r][n] += over d: y_tile[d][row r of thread y] * x_tile[d][vector n of thread x]. */
-static inline __attribute__((always_inline)) void multiply_local_tiles(lanes sum[THREAD_M][VECTORS],
-                                                                       const __local float *y_tile,
-                                                                       const __local lanes *x_tile,
-                                                                       const int x, const int y)
+static inline __attribute__((always_inline)) void
+multiply_local_tiles(row_lanes sum[THREAD_M][VECTORS], const __local float *y_tile,
+                     const __local row_lanes *x_tile, const int x, const int y)
 {
     for (int d = 0; d < BLOCK_K; d++) {
-        lanes right[VECTORS];
+        row_lanes right[VECTORS];
 
         for (int n = 0; n < VECTORS; n++)
             right[n] = x_tile[(d * BLOCK_N + column_of_stage(x, n)) / VECTOR_WIDTH];
         for (int r = 0; r < THREAD_M; r++) {
-            const lanes left = y_tile[d * BLOCK_M + y * THREAD_M + r];
+            const row_lanes left = y_tile[d * BLOCK_M + y * THREAD_M + r];
 
             for (int n = 0; n < VECTORS; n++)
                 sum[r][n] = fma(left, right[n], sum[r][n]);
@@ -220,8 +219,8 @@ static inline __attribute__((always_inline)) void multiply_local_tiles(lanes sum
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAMETERS_scores)
 {
     const struct arguments arguments = ARGUMENTS_scores, *const args = &arguments;
-    __local lanes k_tile[X_TILE_FLOATS / VECTOR_WIDTH]; /* [d][key] */
-    __local float4 q_tile[Y_TILE_FLOATS / 4];           /* [d][query] */
+    __local row_lanes k_tile[X_TILE_FLOATS / VECTOR_WIDTH]; /* [d][key] */
+    __local float4 q_tile[Y_TILE_FLOATS / 4];               /* [d][query] */
 #if PAGE_SIZE
     __local long places[BLOCK_N]; /* the keys' offsets in the pool; -1 for keys without a row */
 #else
@@ -252,7 +251,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
         const bool multiply = EVERY_PAIR || (i0 < e.queries && j0 < end_key(args, e, last) &&
                                              j0 + BLOCK_N > first_key(args, e, i0));
         const __global storage *q_rows = args->q + row_offset(args->shape->q_stride, b, h, i0);
-        lanes sum[THREAD_M][VECTORS];
+        row_lanes sum[THREAD_M][VECTORS];
 
         if (i0 >= args->shape->seq_q)
             break;
@@ -287,7 +286,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
                             j0 + column_of_stage(x, n) < args->shape->seq_kv;
                  n++) {
                 const long j = j0 + column_of_stage(x, n), left = args->shape->seq_kv - j;
-                lanes s = score_scale(args, h) * sum[r][n];
+                row_lanes s = score_scale(args, h) * sum[r][n];
                 float each[VECTOR_WIDTH];
 
                 if (HAS_K_SCALES) {
@@ -323,12 +322,12 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
 /* ---- softmax ------------------------------------------------------------------------------ */
 
 /* larger() of scores. */
-static inline lanes larger_scores(const lanes x, const lanes y)
+static inline row_lanes larger_scores(const row_lanes x, const row_lanes y)
 {
     return select(x, y, (y > x) | (y != y));
 }
 
-static inline float largest_score(const lanes x)
+static inline float largest_score(const row_lanes x)
 {
     float each[VECTOR_WIDTH], top = -INFINITY;
 
@@ -338,7 +337,7 @@ static inline float largest_score(const lanes x)
     return top;
 }
 
-static inline float sum_of_lanes(const lanes x)
+static inline float sum_of_lanes(const row_lanes x)
 {
     float each[VECTOR_WIDTH], sum = 0.0f;
 
@@ -370,7 +369,7 @@ softmax(PARAMETERS_softmax)
     const long end = end_key(args, e, i), first = min(first_key(args, e, i), end);
     const long step = SOFTMAX_THREADS * VECTOR_WIDTH;
     __global float *row = PLACE + n * args->shape->seq_kv;
-    lanes tops = -INFINITY, sums = 0.0f;
+    row_lanes tops = -INFINITY, sums = 0.0f;
 
     for (long j = first + x * VECTOR_WIDTH; j < end; j += step)
         tops = larger_scores(tops, load_lanes(row + j, end - j, -INFINITY));
@@ -391,8 +390,8 @@ softmax(PARAMETERS_softmax)
     LOCAL_BARRIER_OF(SOFTMAX_THREADS); /* part may be overwritten */
 
     for (long j = first + x * VECTOR_WIDTH; j < end && !sees_none; j += step) {
-        const lanes s = load_lanes(row + j, end - j, -INFINITY);
-        const lanes p = select(exp(s - top), (lanes)0.0f, s == (lanes)-INFINITY);
+        const row_lanes s = load_lanes(row + j, end - j, -INFINITY);
+        const row_lanes p = select(exp(s - top), (row_lanes)0.0f, s == (row_lanes)-INFINITY);
 
         sums += p;
         store_lanes(p, row + j, end - j);
@@ -410,9 +409,9 @@ softmax(PARAMETERS_softmax)
 #endif
 
     for (long j = first + x * VECTOR_WIDTH; j < end && !sees_none; j += step) {
-        const lanes p = load_lanes(row + j, end - j, 0.0f);
+        const row_lanes p = load_lanes(row + j, end - j, 0.0f);
 
-        store_lanes(select(p / sum, p, p == (lanes)0.0f), row + j, end - j);
+        store_lanes(select(p / sum, p, p == (row_lanes)0.0f), row + j, end - j);
     }
     clear_scores(row, 0, sees_none ? args->shape->seq_kv : first);
     clear_scores(row, end, sees_none ? 0 : args->shape->seq_kv);
@@ -428,8 +427,8 @@ softmax(PARAMETERS_softmax)
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAMETERS_values)
 {
     const struct arguments arguments = ARGUMENTS_values, *const args = &arguments;
-    __local lanes v_tile[X_TILE_FLOATS / VECTOR_WIDTH]; /* [key][column] */
-    __local float4 p_tile[Y_TILE_FLOATS / 4];           /* [key][query] */
+    __local row_lanes v_tile[X_TILE_FLOATS / VECTOR_WIDTH]; /* [key][column] */
+    __local float4 p_tile[Y_TILE_FLOATS / 4];               /* [key][query] */
     const int x = THIS_THREAD % THREADS_N, y = THIS_THREAD / THREADS_N;
     const long column_tiles = (DIM_V + BLOCK_N - 1) / BLOCK_N;
     const long query_tiles = (args->shape->seq_q + BLOCK_M - 1) / BLOCK_M;
@@ -444,7 +443,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
     const __global v_storage *v_rows = v_place(
         args->v, head_offset(args->shape->v_stride, CACHE_BATCH(b), h / args->shape->group));
     const __global float *p_rows = PLACE + (bh * args->shape->seq_q + i0) * args->shape->seq_kv;
-    lanes sum[THREAD_M][VECTORS];
+    row_lanes sum[THREAD_M][VECTORS];
 
     for (int r = 0; r < THREAD_M; r++)
         for (int n = 0; n < VECTORS; n++)
