@@ -16,7 +16,6 @@
 #endif
 
 #define WHOLE_STEPS(n) (((n) + STEP_KEYS - 1) / STEP_KEYS * STEP_KEYS)
-#define KEEPS_K 1
 
 /* Packs the block's queries with rows in SIMD lanes (packed[n] has pair n of each row), and sets
  * their scales; rows beyond the last become zeros. */
@@ -50,7 +49,7 @@ NOINLINE void stage_keys(const struct arguments *restrict args, const struct key
                          const int count, lanes *staged)
 {
     for (int n = 0; n < WHOLE_STEPS(count); n++)
-        stage_whole_pairs((uint *)staged + n * KEY_OPERANDS, n < count ? K_ROW(keys, n) : 0,
+        stage_whole_pairs((uint *)staged + n * KEY_OPERANDS, n < count ? k_of_tile(keys, n) : 0,
                           k_step(args), DIM_QK);
 }
 
@@ -95,8 +94,8 @@ INLINE void stage_value_pairs_of_range(const struct arguments *args, const struc
     int n = 0;
 
     for (; n < count; n += 2) {
-        const __global ushort *first = V_ROW(keys, n);
-        const __global ushort *second = n + 1 < count ? V_ROW(keys, n + 1) : 0;
+        const __global ushort *first = v_of_tile(keys, n);
+        const __global ushort *second = n + 1 < count ? v_of_tile(keys, n + 1) : 0;
         lanes *to = staged + n / 2 * VECTORS(DIM_V);
         prefetch_keys(args, keys, n, BLOCK_N);
         prefetch_keys(args, keys, n + 1, BLOCK_N);

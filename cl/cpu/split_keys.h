@@ -8,30 +8,20 @@
 #include "cpu/quantized_simd.h"
 #include "cpu/split_rows.h"
 
-/* Bytes of a row's columns, which start and end with a format block. */
-#define BYTES(cache, type, columns)                                                                \
-    ((cache) ? ((columns) + 31) / 32 * BLOCK_BYTES(cache) : (columns) * (int)sizeof(type))
-
-/* Is 1 if a tile's keys are staged as f32. With STAGE_K that holds for keys that must be converted.
- * It also holds for keys that are read a few columns at a time, unless these form a vector. */
-#if OPERAND_PAIRS
-#define STAGES_K 1
-#else
-#define CONVERTS_K (K_CACHE || K_DTYPE != DTYPE_F32)
-#define STAGES_K                                                                                   \
-    ((CONVERTS_K && STAGE_K) ||                                                                    \
-     (QK_DEPTH < SIMD_WIDTH && (CONVERTS_K || !UNIT_K || DIM_QK % SIMD_WIDTH)))
-#endif
+/* Bytes of a row's columns, which start and end with a format block; an element that is not in blocks has `size`. */
+INLINE int bytes_of_columns(const int cache, const int size, const int columns)
+{
+    return cache ? (columns + 31) / 32 * BLOCK_BYTES(cache) : columns * size;
+}
 
 /* The prefetch distances in tiles: for keys from the last staged tile, for values from this one.
  * With KV_HEADS > 1 the next tiles of all heads are prefetched in turns. */
-#if KV_HEADS > 1
-#define K_TILES_AHEAD PREFETCH_TILES
-#define V_TILES_AHEAD PREFETCH_TILES
-#else
-#define K_TILES_AHEAD (PREFETCH_TILES + STAGES_K)
-#define V_TILES_AHEAD (PREFETCH_TILES > 1 ? PREFETCH_TILES - 1 : 0)
-#endif
+enum {
+    K_TILES_AHEAD = PREFETCH_TILES + (KV_HEADS > 1 ? 0 : STAGES_K),
+    V_TILES_AHEAD = KV_HEADS > 1         ? PREFETCH_TILES
+                    : PREFETCH_TILES > 1 ? PREFETCH_TILES - 1
+                                         : 0
+};
 
 /* 1 if the rows of a tile of paged keys are listed, since they may lie in several pages. */
 #define ROW_LISTS (PAGE_SIZE && (PAGE_SIZE % BLOCK_N || HAS_WINDOW_LEFT))
@@ -65,29 +55,67 @@ struct key_range {
 #endif
 };
 
-/* K_ROW, V_ROW: row n of the tile. TILE_KEYS: the number of its rows. TILE_BEGIN: its first key,
- * which is n in a contiguous cache. */
+/* Row n of a tile, and the lists of rows, if there are any. */
 #if ROW_LISTS
-#define K_ROW(keys, n) ((keys).list->k[n])
-#define V_ROW(keys, n) ((keys).list->v[n])
+INLINE const __global k_storage *k_of_tile(const struct key_range keys, const int n)
+{
+    return keys.list->k[n];
+}
+
+INLINE const __global v_storage *v_of_tile(const struct key_range keys, const int n)
+{
+    return keys.list->v[n];
+}
+
+INLINE const __global k_storage *const *listed_k(const struct key_range keys)
+{
+    return keys.list->k;
+}
+
+INLINE const __global v_storage *const *listed_v(const struct key_range keys)
+{
+    return keys.list->v;
+}
 #else
-#define K_ROW(keys, n) ((keys).k + (n) * (keys).k_row)
-#define V_ROW(keys, n) ((keys).v + (n) * (keys).v_row)
+INLINE const __global k_storage *k_of_tile(const struct key_range keys, const int n)
+{
+    return keys.k + n * keys.k_row;
+}
+
+INLINE const __global v_storage *v_of_tile(const struct key_range keys, const int n)
+{
+    return keys.v + n * keys.v_row;
+}
+
+INLINE const __global k_storage *const *listed_k(const struct key_range keys)
+{
+    return 0;
+}
+
+INLINE const __global v_storage *const *listed_v(const struct key_range keys)
+{
+    return 0;
+}
 #endif
-#if ROW_LISTS
-#define K_LIST(keys) ((keys).list->k)
-#define V_LIST(keys) ((keys).list->v)
-#else
-#define K_LIST(keys) 0
-#define V_LIST(keys) 0
-#endif
+
+/* The number of a tile's rows, and its first key, which is j in a contiguous cache. */
+INLINE int tile_keys(const struct key_range keys)
+{
 #if PAGE_SIZE
-#define TILE_KEYS(keys) ((keys).count)
-#define TILE_BEGIN(keys, n) ((keys).j)
+    return keys.count;
 #else
-#define TILE_KEYS(keys) ((int)min((long)BLOCK_N, (keys).left))
-#define TILE_BEGIN(keys, n) (n)
+    return (int)min((long)BLOCK_N, keys.left);
 #endif
+}
+
+INLINE long tile_begin(const struct key_range keys, const long j)
+{
+#if PAGE_SIZE
+    return keys.j;
+#else
+    return j;
+#endif
+}
 
 INLINE struct key_range following(struct key_range keys, const long rows)
 {
@@ -97,18 +125,23 @@ INLINE struct key_range following(struct key_range keys, const long rows)
     return keys;
 }
 
-/* The offset of this kv head from the first of the work-item's. */
+/* The kv head among the work-item's, and its offset from the first. */
 #if KV_HEADS > 1
-#define K_HEAD(keys) ((keys).head * (keys).k_head)
-#define V_HEAD(keys) ((keys).head * (keys).v_head)
-#define IS_FIRST_HEAD(keys) ((keys).head == 0)
-#else
-#define K_HEAD(keys) 0
-#define V_HEAD(keys) 0
-#define IS_FIRST_HEAD(keys) ((bool)true)
-#endif
+INLINE int head_of(const struct key_range keys)
+{
+    return keys.head;
+}
 
-#if KV_HEADS > 1
+INLINE long k_head_step(const struct key_range keys)
+{
+    return keys.k_head;
+}
+
+INLINE long v_head_step(const struct key_range keys)
+{
+    return keys.v_head;
+}
+
 /* The same keys in kv head number `head` of the work-item. */
 INLINE struct key_range of_head(struct key_range keys, const int head)
 {
@@ -116,6 +149,21 @@ INLINE struct key_range of_head(struct key_range keys, const int head)
     keys.v += (head - keys.head) * keys.v_head;
     keys.head = head;
     return keys;
+}
+#else
+INLINE int head_of(const struct key_range keys)
+{
+    return 0;
+}
+
+INLINE long k_head_step(const struct key_range keys)
+{
+    return 0;
+}
+
+INLINE long v_head_step(const struct key_range keys)
+{
+    return 0;
 }
 #endif
 
@@ -168,13 +216,13 @@ INLINE lanes value_columns(const struct arguments *args, const struct key_range 
                            const int c)
 {
 #if V_CACHE
-    const lanes numbers = quantized_lanes(V_CACHE, V_ROW(keys, n), c * SIMD_WIDTH);
+    const lanes numbers = quantized_lanes(V_CACHE, v_of_tile(keys, n), c * SIMD_WIDTH);
 
     if (HAS_V_SCALES)
         return numbers * keys.v_scales[n];
     return columns_of_numbers(V_CACHE, DIM_V, numbers, keys.v_scales, n, c);
 #else
-    return load_columns(V_DTYPE, V_ROW(keys, n), v_step(args), DIM_V, c);
+    return load_columns(V_DTYPE, v_of_tile(keys, n), v_step(args), DIM_V, c);
 #endif
 }
 
@@ -183,7 +231,7 @@ INLINE lanes unscaled_columns(const struct arguments *args, const struct key_ran
                               const int n, const int c)
 {
     if (SCALES_WEIGHTS)
-        return quantized_lanes(V_CACHE, (const __global uchar *)V_ROW(keys, n), c * SIMD_WIDTH);
+        return quantized_lanes(V_CACHE, (const __global uchar *)v_of_tile(keys, n), c * SIMD_WIDTH);
     return value_columns(args, keys, n, c);
 }
 
@@ -209,7 +257,7 @@ INLINE void load_value_scales(const struct arguments *args, const struct row_blo
     if (HAS_V_SCALES)
         load_row_scales(V_SCALES_FROM(block->b, block->kv_head, j), count, keys.v_scales);
 #if V_CACHE
-    load_factors(V_CACHE, keys.v, keys.v_row, V_LIST(keys), count, BLOCKS(DIM_V), BLOCK_N,
+    load_factors(V_CACHE, keys.v, keys.v_row, listed_v(keys), count, BLOCKS(DIM_V), BLOCK_N,
                  keys.v_scales);
 #endif
 }
@@ -263,29 +311,24 @@ INLINE void prefetch_share(const int cache, const __global void *rows, const lon
     }
 }
 
-#if KV_HEADS > 1
-#define HEAD_STEPS(head_row, type) (head_row) * (long)sizeof(type), keys.head
-#else
-#define HEAD_STEPS(head_row, type) 0, 0
-#endif
-
 /* Prefetches values while scores are computed. */
 INLINE void prefetch_values(const struct arguments *args, const struct key_range keys,
                             const uint step_index, const uint steps)
 {
-    const uint bytes = BYTES(V_CACHE, v_storage, DIM_V);
+    const uint bytes = bytes_of_columns(V_CACHE, sizeof(v_storage), DIM_V);
     const long row = keys.v_row * (long)sizeof(v_storage);
 
 #if ROW_LISTS
     prefetch_share(V_CACHE, 0, 0, (const __global void *const *)keys.list->v_soon,
-                   HEAD_STEPS(keys.v_head, v_storage), v_step(args), keys.count, step_index, steps,
-                   0, bytes);
+                   v_head_step(keys) * (long)sizeof(v_storage), head_of(keys), v_step(args),
+                   keys.count, step_index, steps, 0, bytes);
 #elif PAGE_SIZE
-    prefetch_share(V_CACHE, keys.v_soon, row, 0, HEAD_STEPS(keys.v_head, v_storage), v_step(args),
-                   BLOCK_N, step_index, steps, 0, bytes);
+    prefetch_share(V_CACHE, keys.v_soon, row, 0, v_head_step(keys) * (long)sizeof(v_storage),
+                   head_of(keys), v_step(args), BLOCK_N, step_index, steps, 0, bytes);
 #else
-    prefetch_share(V_CACHE, keys.v - V_HEAD(keys), row, 0, HEAD_STEPS(keys.v_head, v_storage),
-                   v_step(args), keys.left, step_index, steps, V_TILES_AHEAD, bytes);
+    prefetch_share(V_CACHE, keys.v - head_of(keys) * v_head_step(keys), row, 0,
+                   v_head_step(keys) * (long)sizeof(v_storage), head_of(keys), v_step(args),
+                   keys.left, step_index, steps, V_TILES_AHEAD, bytes);
 #endif
 }
 
@@ -293,18 +336,19 @@ INLINE void prefetch_values(const struct arguments *args, const struct key_range
 INLINE void prefetch_keys(const struct arguments *args, const struct key_range keys,
                           const uint step_index, const uint steps)
 {
-    const uint bytes = BYTES(K_CACHE, k_storage, DIM_QK);
+    const uint bytes = bytes_of_columns(K_CACHE, sizeof(k_storage), DIM_QK);
     const long row = keys.k_row * (long)sizeof(k_storage);
 
 #if ROW_LISTS
     prefetch_share(K_CACHE, 0, 0, (const __global void *const *)keys.list->k_soon,
-                   HEAD_STEPS(keys.k_head, k_storage), k_step(args), keys.count, step_index, steps,
-                   0, bytes);
+                   k_head_step(keys) * (long)sizeof(k_storage), head_of(keys), k_step(args),
+                   keys.count, step_index, steps, 0, bytes);
 #elif PAGE_SIZE
-    prefetch_share(K_CACHE, keys.k_soon, row, 0, HEAD_STEPS(keys.k_head, k_storage), k_step(args),
-                   BLOCK_N, step_index, steps, 0, bytes);
+    prefetch_share(K_CACHE, keys.k_soon, row, 0, k_head_step(keys) * (long)sizeof(k_storage),
+                   head_of(keys), k_step(args), BLOCK_N, step_index, steps, 0, bytes);
 #else
-    prefetch_share(K_CACHE, keys.k - K_HEAD(keys), row, 0, HEAD_STEPS(keys.k_head, k_storage),
-                   k_step(args), keys.left, step_index, steps, K_TILES_AHEAD, bytes);
+    prefetch_share(K_CACHE, keys.k - head_of(keys) * k_head_step(keys), row, 0,
+                   k_head_step(keys) * (long)sizeof(k_storage), head_of(keys), k_step(args),
+                   keys.left, step_index, steps, K_TILES_AHEAD, bytes);
 #endif
 }

@@ -23,8 +23,18 @@ struct paged_keys {
 #endif
 };
 
-#define PLACE_K(keys, j) k_place((keys).k, KEY_ROW((keys).b, j, args->shape->k_stride))
-#define PLACE_V(keys, j) v_place((keys).v, KEY_ROW((keys).b, j, args->shape->v_stride))
+/* The places of key j in its page. */
+INLINE const __global k_storage *k_in_page(const struct arguments *args,
+                                           const struct paged_keys keys, const long j)
+{
+    return k_place(keys.k, KEY_ROW(keys.b, j, args->shape->k_stride));
+}
+
+INLINE const __global v_storage *v_in_page(const struct arguments *args,
+                                           const struct paged_keys keys, const long j)
+{
+    return v_place(keys.v, KEY_ROW(keys.b, j, args->shape->v_stride));
+}
 
 INLINE bool is_key(const struct arguments *args, const struct paged_keys keys, const long j)
 {
@@ -34,29 +44,37 @@ INLINE bool is_key(const struct arguments *args, const struct paged_keys keys, c
 /* Prefetches one line of each page of memory for TLB_TILES tiles at once, so that their page walks
  * overlap. A prefetch waits for the page walk of its address (a TLB miss) as a load does, and pages
  * of a cache are in random order. */
-#define TLB_TILES 8
-#define MEMORY_PAGE 4096
-/* Is 1 if the first listed row of each page is prefetched. It slowed down pages of one row and
- * quantized pages; sizes between 1 and 8 were not measured. */
-#define LISTED_TLB (V_TILES_AHEAD > 0 && PAGE_SIZE >= 8 && !K_CACHE && !V_CACHE)
-/* Rows in a page of memory, at least one. */
-#define ROWS_IN_PAGE(row, type) max(1L, MEMORY_PAGE / max(1L, (row) * (long)sizeof(type)))
+enum {
+    TLB_TILES = 8,
+    MEMORY_PAGE = 4096,
+    /* Is 1 if the first listed row of each page is prefetched. It slowed down pages of one row and quantized pages; sizes
+     * between 1 and 8 were not measured. */
+    LISTED_TLB = (V_TILES_AHEAD > 0) & (PAGE_SIZE >= 8) & (K_CACHE == 0) & (V_CACHE == 0)
+};
+
+/* Rows of this many bytes in a page of memory, at least one. */
+INLINE long rows_in_memory_page(const long bytes)
+{
+    return max(1L, MEMORY_PAGE / max(1L, bytes));
+}
 
 /* Prefetches for the tiles from key `begin` on, with the strides of `tile`. */
 INLINE void prefetch_tlb(const struct arguments *args, const struct paged_keys keys,
                          const struct key_range tile, const long begin)
 {
     const long end = min(keys.end, begin + TLB_TILES * BLOCK_N);
-    const long k_step = min((long)BLOCK_N, ROWS_IN_PAGE(tile.k_row, k_storage));
-    const long v_step = min((long)BLOCK_N, ROWS_IN_PAGE(tile.v_row, v_storage));
+    const long k_step =
+        min((long)BLOCK_N, rows_in_memory_page(tile.k_row * (long)sizeof(k_storage)));
+    const long v_step =
+        min((long)BLOCK_N, rows_in_memory_page(tile.v_row * (long)sizeof(v_storage)));
 
     for (long j = begin; j < end; j += BLOCK_N) {
         if (!is_key(args, keys, j))
             continue;
         for (long n = 0; n < BLOCK_N; n += k_step)
-            PREFETCH_L2(PLACE_K(keys, j) + n * tile.k_row);
+            PREFETCH_L2(k_in_page(args, keys, j) + n * tile.k_row);
         for (long n = 0; n < BLOCK_N; n += v_step)
-            PREFETCH_L2(PLACE_V(keys, j) + n * tile.v_row);
+            PREFETCH_L2(v_in_page(args, keys, j) + n * tile.v_row);
     }
 }
 
@@ -72,21 +90,19 @@ INLINE void list_rows(const struct arguments *args, const struct paged_keys keys
         const long j = tile.j + n;
         together = (int)rows_in_page(rows_in_page(rows_in_page(tile.count - n, j), j + k_ahead),
                                      j + v_ahead);
-        const __global k_storage *k = PLACE_K(keys, j), *k_soon = k;
-        const __global v_storage *v = PLACE_V(keys, j), *v_soon = v;
+        const __global k_storage *k = k_in_page(args, keys, j), *k_soon = k;
+        const __global v_storage *v = v_in_page(args, keys, j), *v_soon = v;
         if (is_key(args, keys, j + k_ahead))
-            k_soon = PLACE_K(keys, j + k_ahead);
+            k_soon = k_in_page(args, keys, j + k_ahead);
         if (V_TILES_AHEAD > 0 && is_key(args, keys, j + v_ahead))
-            v_soon = PLACE_V(keys, j + v_ahead);
-#if LISTED_TLB
-        if ((j + k_ahead) % PAGE_SIZE == 0)
+            v_soon = v_in_page(args, keys, j + v_ahead);
+        if (LISTED_TLB && (j + k_ahead) % PAGE_SIZE == 0)
             PREFETCH_L2(k_soon);
-        if ((j + v_ahead) % PAGE_SIZE == 0)
+        if (LISTED_TLB && (j + v_ahead) % PAGE_SIZE == 0)
             PREFETCH_L2(v_soon);
-#endif
         for (int r = 0; r < together; r++) {
-            list->k[n + r] = k + K_HEAD(keys) + r * tile.k_row;
-            list->v[n + r] = v + V_HEAD(keys) + r * tile.v_row;
+            list->k[n + r] = k + head_of(tile) * k_head_step(tile) + r * tile.k_row;
+            list->v[n + r] = v + head_of(tile) * v_head_step(tile) + r * tile.v_row;
             list->k_soon[n + r] = k_soon + r * tile.k_row;
             list->v_soon[n + r] = v_soon + r * tile.v_row;
         }
@@ -114,16 +130,17 @@ INLINE struct key_range tile_of_pages(const struct arguments *args, const struct
 #endif
     if (tile.left <= 0)
         return tile;
-    tile.k = PLACE_K(keys, j) + K_HEAD(keys);
-    tile.v = PLACE_V(keys, j) + V_HEAD(keys);
+    tile.k = k_in_page(args, keys, j) + head_of(tile) * k_head_step(tile);
+    tile.v = v_in_page(args, keys, j) + head_of(tile) * v_head_step(tile);
 #if ROW_LISTS
     list_rows(args, keys, tile, list);
 #else
     const long k_soon = j + K_TILES_AHEAD * BLOCK_N, v_soon = j + V_TILES_AHEAD * BLOCK_N;
-    if (PREFETCH_TILES && IS_FIRST_HEAD(keys) && (j - keys.begin) / BLOCK_N % TLB_TILES == 0)
+    if (PREFETCH_TILES && head_of(tile) == 0 && (j - keys.begin) / BLOCK_N % TLB_TILES == 0)
         prefetch_tlb(args, keys, tile, k_soon);
-    tile.k_soon = PLACE_K(keys, is_key(args, keys, k_soon) ? k_soon : j);
-    tile.v_soon = PLACE_V(keys, V_TILES_AHEAD > 0 && is_key(args, keys, v_soon) ? v_soon : j);
+    tile.k_soon = k_in_page(args, keys, is_key(args, keys, k_soon) ? k_soon : j);
+    tile.v_soon =
+        v_in_page(args, keys, V_TILES_AHEAD > 0 && is_key(args, keys, v_soon) ? v_soon : j);
 #endif
     return tile;
 }

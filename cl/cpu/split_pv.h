@@ -10,7 +10,7 @@
 #include "bf16/split_pairs.h"
 #else
 /* The number of register tiles in a tile of values. */
-#define PV_TILES (BLOCK_M / PV_ROWS * ((VECTORS(DIM_V) + PV_VECTORS - 1) / PV_VECTORS))
+enum { PV_TILES = BLOCK_M / PV_ROWS * ((VECTORS(DIM_V) + PV_VECTORS - 1) / PV_VECTORS) };
 /* The index of the weights of row r for vector c0 + c of the values: if blocks of v have a scale and no offset, there is
  * a copy for each block, times its scale; if rows of v have scales, one copy. */
 #define WEIGHTS_OF(r, c0, c) (((r)*WEIGHT_BLOCKS + BLOCK_OF(c0, c)) * BLOCK_N)
@@ -22,12 +22,15 @@
 #define BLOCK_OF(c0, c)                                                                            \
     (WEIGHT_BLOCKS > 1 ? (c0)*SIMD_WIDTH / BLOCK_VALUES + (c)*SIMD_WIDTH / BLOCK_VALUES : 0)
 #endif
-/* The number of keys of a register tile between two prefetches of later keys; split_qk.h has the
- * same for values. */
-#define PV_PREFETCH_KEYS (PV_ROWS * PV_VECTORS >= 16 ? 4 : PV_ROWS * PV_VECTORS >= 8 ? 8 : 16)
-#define PV_PREFETCHES (BLOCK_N / PV_PREFETCH_KEYS)
-/* 1 if values are staged as f32 for the next rows. */
-#define STAGE_V (STAGED && BLOCK_M > PV_ROWS)
+enum {
+    /* The number of keys of a register tile between two prefetches of later keys; split_qk.h has the same for values. */
+    PV_PREFETCH_KEYS = PV_ROWS * PV_VECTORS >= 16  ? 4
+                       : PV_ROWS * PV_VECTORS >= 8 ? 8
+                                                   : 16,
+    PV_PREFETCHES = BLOCK_N / PV_PREFETCH_KEYS,
+    /* 1 if values are staged as f32 for the next rows. */
+    STAGE_V = STAGED & (BLOCK_M > PV_ROWS)
+};
 
 /* The step of add_tile_columns() for key n. */
 INLINE void add_key(const int first, const int vectors, const struct arguments *args,
@@ -40,13 +43,9 @@ INLINE void add_key(const int first, const int vectors, const struct arguments *
     for (int c = 0; c < PV_VECTORS; c++) {
         if (c >= vectors)
             continue;
-#if STAGE_V
-        if (first)
+        if (STAGE_V && first)
             staged[c] = unscaled_columns(args, keys, n, c0 + c);
-        y[c] = staged[c];
-#else
-        y[c] = unscaled_columns(args, keys, n, c0 + c);
-#endif
+        y[c] = STAGE_V ? staged[c] : unscaled_columns(args, keys, n, c0 + c);
     }
     UNROLL
     for (int r = 0; r < PV_ROWS; r++) {
@@ -102,16 +101,15 @@ INLINE void add_columns_of_rows(const int vectors, const struct arguments *args,
     const int index = c0 / PV_VECTORS * (BLOCK_M / PV_ROWS);
     int r = 0;
 
-#if STAGE_V
-    add_tile_columns(1, index, vectors, args, keys, count, c0, rescale, p, staged, o);
-    r = PV_ROWS;
-#endif
+    if (STAGE_V) {
+        add_tile_columns(1, index, vectors, args, keys, count, c0, rescale, p, staged, o);
+        r = PV_ROWS;
+    }
     for (; r < rows; r += PV_ROWS)
         add_tile_columns(0, index + r / PV_ROWS, vectors, args, keys, count, c0, rescale + r,
                          p + WEIGHTS_OF(r, 0, 0), staged, o + r * VECTORS(DIM_V));
 }
 
-#if SCALES_WEIGHTS
 /* Computes WEIGHTS_OF(): the weights p of a row times the scales of each block of the values, or of each value. */
 INLINE void scale_weights(const int count, const lanes *p, const lanes *scales, lanes *scaled)
 {
@@ -122,7 +120,6 @@ INLINE void scale_weights(const int count, const lanes *p, const lanes *scales, 
             scaled[c * (BLOCK_N / SIMD_WIDTH) + n] = x * scales[c * (BLOCK_N / SIMD_WIDTH) + n];
     }
 }
-#endif
 
 /* o = o * rescale + sum_n p[n] v[n] of all rows and columns; scaled has room for WEIGHTS_OF(). */
 NOINLINE void multiply_pv(const struct arguments *restrict args, const struct key_range keys,
@@ -131,12 +128,12 @@ NOINLINE void multiply_pv(const struct arguments *restrict args, const struct ke
 {
     const int rest = VECTORS(DIM_V) % PV_VECTORS, whole = VECTORS(DIM_V) - rest;
 
-#if SCALES_WEIGHTS
-    for (int r = 0; r < rows; r++)
-        scale_weights(count, (const lanes *)(p + r * BLOCK_N), (const lanes *)keys.v_scales,
-                      scaled + WEIGHTS_OF(r, 0, 0) / SIMD_WIDTH);
-    p = (const float *)scaled;
-#endif
+    if (SCALES_WEIGHTS) {
+        for (int r = 0; r < rows; r++)
+            scale_weights(count, (const lanes *)(p + r * BLOCK_N), (const lanes *)keys.v_scales,
+                          scaled + WEIGHTS_OF(r, 0, 0) / SIMD_WIDTH);
+        p = (const float *)scaled;
+    }
     for (int c = 0; c < whole; c += PV_VECTORS)
         add_columns_of_rows(PV_VECTORS, args, keys, count, rows, c, rescale, p, o);
     if (rest)

@@ -12,32 +12,27 @@
 #include "score/key_lanes.h"
 
 #if !OPERAND_PAIRS /* else: bf16/split_pairs.h */
-#define QK_VECTORS (QK_ROWS * QK_DEPTH / SIMD_WIDTH)
-#define QK_KEYS (SIMD_WIDTH / QK_VECTORS)
+enum {
+    QK_VECTORS = QK_ROWS * QK_DEPTH / SIMD_WIDTH,
+    QK_KEYS = SIMD_WIDTH / QK_VECTORS,
+    QUERY_VECTORS = VECTORS(DIM_QK) * QK_ROWS,          /* that QK_ROWS queries take */
+    QK_TILES = BLOCK_N / QK_KEYS * (BLOCK_M / QK_ROWS), /* register tiles in a tile of keys */
+    /* Values are prefetched once in this many steps along the depth (64 multiply-adds), and this often in a register
+     * tile, since each prefetch also computes an address. */
+    QK_PREFETCH_STEPS =
+        64 * QK_DEPTH > SIMD_WIDTH *SIMD_WIDTH ? 64 * QK_DEPTH / (SIMD_WIDTH * SIMD_WIDTH) : 1,
+    QK_PREFETCHES = (VECTORS(DIM_QK) + QK_PREFETCH_STEPS - 1) / QK_PREFETCH_STEPS,
+    /* 1: whole keys are read one after the other, the order that hardware prefetchers follow, rather than a vector of
+     * each of QK_KEYS keys: with one row only memory limits the product. */
+    KEY_AFTER_KEY = (STAGES_K == 0) & (K_CACHE == 0) & (QK_ROWS == 1) & (QK_DEPTH == SIMD_WIDTH) &
+                    (VECTORS(DIM_QK) <= 8)
+};
 /* The number of steps along the depth that are unrolled: several if each has few products. */
 #if QK_DEPTH == SIMD_WIDTH
 #define UNROLL_DEPTH UNROLL_BY_8
 #else
 #define UNROLL_DEPTH
 #endif
-/* With one row, only memory limits the product. Whole keys are then read one after the other, the
- * order that hardware prefetchers follow, rather than a vector of each of QK_KEYS keys. */
-#define KEY_AFTER_KEY                                                                              \
-    (!STAGES_K && !K_CACHE && QK_ROWS == 1 && QK_DEPTH == SIMD_WIDTH && VECTORS(DIM_QK) <= 8)
-/* Vectors that QK_ROWS queries take. */
-#define QUERY_VECTORS (VECTORS(DIM_QK) * QK_ROWS)
-/* Is 1 if a tile stores data of its keys before the products: f32 copies, or scales if quantized.
- * */
-#define KEEPS_K (STAGES_K || K_CACHE)
-
-/* Values are prefetched once in this many steps along the depth (64 multiply-adds), and this often
- * in a register tile, since each prefetch also computes an address. */
-#define QK_PREFETCH_STEPS                                                                          \
-    (64 * QK_DEPTH > SIMD_WIDTH * SIMD_WIDTH ? 64 * QK_DEPTH / (SIMD_WIDTH * SIMD_WIDTH) : 1)
-#define QK_PREFETCHES ((VECTORS(DIM_QK) + QK_PREFETCH_STEPS - 1) / QK_PREFETCH_STEPS)
-
-/* The number of register tiles in a tile of keys. */
-#define QK_TILES (BLOCK_N / QK_KEYS * (BLOCK_M / QK_ROWS))
 
 /* The index of element d of row r (of QK_ROWS) in the packed queries. */
 INLINE int packed_index(const int r, const int d)
@@ -107,56 +102,19 @@ INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
 }
 #endif
 
-#if QK_DEPTH < SIMD_WIDTH
 /* Repeats four elements of a key for each row of a vector. Each is named, since Oclgrind 21.10
  * reports uninitialized values beyond the end of shorter vectors. */
 INLINE lanes repeat_fours(const float4 x)
 {
 #if SIMD_WIDTH == 16
     return (lanes)(x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w);
-#else
+#elif SIMD_WIDTH == 8
     return (lanes)(x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w);
-#endif
-}
-#endif
-
-/* Stages a tile of count keys as f32, in groups of QK_KEYS, the last key repeated: vector d of the
- * group's key n is at d * QK_KEYS + n. Staging runs ahead of the loads: a load of a few columns of
- * a stored vector waits until the store has reached L1. If quantized keys are converted on load,
- * only their scales are staged: that of block c of key n is float c * BLOCK_N + n. Offsets follow the scales. */
-NOINLINE void stage_keys(const struct arguments *restrict args, const struct key_range keys,
-                         const int count, lanes *staged)
-{
-#if K_CACHE
-#if STAGES_K
-    lanes scales[K_SCALES];
 #else
-    lanes *scales = staged;
-#endif
-    load_factors(K_CACHE, keys.k, keys.k_row, K_LIST(keys), count, BLOCKS(DIM_QK), BLOCK_N,
-                 (float *)scales);
-#endif
-#if STAGES_K
-    for (int n = 0; n < (count + QK_KEYS - 1) / QK_KEYS * QK_KEYS; n++) {
-        const int key = min(n, count - 1);
-        const __global k_storage *row = K_ROW(keys, key);
-        lanes *to = staged + n / QK_KEYS * QK_KEYS * VECTORS(DIM_QK) + n % QK_KEYS;
-        UNROLL_BY_8
-        for (int d = 0; d < VECTORS(DIM_QK); d++) {
-#if K_CACHE
-            to[d * QK_KEYS] =
-                columns_of_numbers(K_CACHE, DIM_QK, quantized_lanes(K_CACHE, row, d * SIMD_WIDTH),
-                                   (const float *)scales, key, d);
-#else
-            to[d * QK_KEYS] =
-                new_columns(load_columns(K_DTYPE, row, k_step(args), DIM_QK, d), DIM_QK, d);
-#endif
-        }
-    }
+    return x;
 #endif
 }
 
-#if !STAGES_K && QK_DEPTH == SIMD_WIDTH
 /* Returns vector d of the tile's key n, in `row`; scales has those of the tile if keys are
  * quantized. */
 INLINE lanes key_columns(const struct arguments *args, const __global k_storage *row, const int n,
@@ -169,7 +127,29 @@ INLINE lanes key_columns(const struct arguments *args, const __global k_storage 
     return new_columns(load_columns(K_DTYPE, row, k_step(args), DIM_QK, d), DIM_QK, d);
 #endif
 }
+
+/* Stages a tile of count keys as f32, in groups of QK_KEYS, the last key repeated: vector d of the
+ * group's key n is at d * QK_KEYS + n. Staging runs ahead of the loads: a load of a few columns of
+ * a stored vector waits until the store has reached L1. If quantized keys are converted on load,
+ * only their scales are staged: that of block c of key n is float c * BLOCK_N + n. Offsets follow the scales. */
+NOINLINE void stage_keys(const struct arguments *restrict args, const struct key_range keys,
+                         const int count, lanes *staged)
+{
+    lanes own[STAGES_K ? K_SCALES : 1], *scales = STAGES_K ? own : staged;
+
+#if K_CACHE
+    load_factors(K_CACHE, keys.k, keys.k_row, listed_k(keys), count, BLOCKS(DIM_QK), BLOCK_N,
+                 (float *)scales);
 #endif
+    for (int n = 0; STAGES_K && n < (count + QK_KEYS - 1) / QK_KEYS * QK_KEYS; n++) {
+        const int key = min(n, count - 1);
+        lanes *to = staged + n / QK_KEYS * QK_KEYS * VECTORS(DIM_QK) + n % QK_KEYS;
+        UNROLL_BY_8
+        for (int d = 0; d < VECTORS(DIM_QK); d++)
+            to[d * QK_KEYS] =
+                key_columns(args, k_of_tile(keys, key), key, d, (const float *)scales);
+    }
+}
 
 /* Adds q . key n over vector d to sum[n]. x has each key's staged vector, or else the tile's
  * scales. */
@@ -182,15 +162,14 @@ INLINE void multiply_depth_vector(const struct arguments *args, const struct key
         const lanes *y = q + (d * SIMD_WIDTH + c) / QK_DEPTH * QK_VECTORS;
         UNROLL
         for (int n = 0; n < QK_KEYS; n++) {
-#if STAGES_K && QK_DEPTH == SIMD_WIDTH
-            const lanes z = x[n];
-#elif STAGES_K
-            const lanes z = repeat_fours(vload4(0, (const float *)(x + n) + c));
-#elif QK_DEPTH == SIMD_WIDTH
-            const lanes z = key_columns(args, K_ROW(keys, key[n]), key[n], d, (const float *)x);
-#else
-            const lanes z = repeat_fours(vload4(0, K_ROW(keys, key[n]) + d * SIMD_WIDTH + c));
-#endif
+            const __global k_storage *row = k_of_tile(keys, key[n]);
+            const lanes z =
+                (QK_DEPTH < SIMD_WIDTH) & STAGES_K
+                    ? repeat_fours(vload4(0, (const float *)(x + n) + c))
+                : QK_DEPTH < SIMD_WIDTH
+                    ? repeat_fours(vload4_of(K_DTYPE, place_of(K_DTYPE, row, d * SIMD_WIDTH + c)))
+                : STAGES_K ? x[n]
+                           : key_columns(args, row, key[n], d, (const float *)x);
             UNROLL
             for (int m = 0; m < QK_VECTORS; m++)
                 sum[n][m] = fma(y[m], z, sum[n][m]);
@@ -213,24 +192,21 @@ INLINE void multiply_register_tile(const int index, const struct arguments *args
     UNROLL
     for (int n = 0; n < SIMD_WIDTH; n++)
         sum[n % QK_KEYS][n / QK_KEYS] = 0.0f;
-#if KEY_AFTER_KEY
     UNROLL
-    for (int n = 0; n < QK_KEYS; n++) {
-        const __global k_storage *row = K_ROW(keys, key[n]);
+    for (int n = 0; KEY_AFTER_KEY && n < QK_KEYS; n++) {
+        const __global k_storage *row = k_of_tile(keys, key[n]);
         prefetch_values(args, keys, index * QK_KEYS + n, QK_TILES * QK_KEYS);
         UNROLL
         for (int d = 0; d < VECTORS(DIM_QK); d++)
             sum[n][0] = fma(q[d], key_columns(args, row, key[n], d, 0), sum[n][0]);
     }
-#else
     UNROLL_DEPTH
-    for (int d = 0; d < VECTORS(DIM_QK); d++) {
+    for (int d = 0; !KEY_AFTER_KEY && d < VECTORS(DIM_QK); d++) {
         if (d % QK_PREFETCH_STEPS == 0)
             prefetch_values(args, keys, index * QK_PREFETCHES + d / QK_PREFETCH_STEPS,
                             QK_TILES * QK_PREFETCHES);
         multiply_depth_vector(args, keys, key, d, staged + (STAGES_K ? d * QK_KEYS : 0), q, sum);
     }
-#endif
     store_sums(sum, s);
 }
 

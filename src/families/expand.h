@@ -6,7 +6,7 @@
  *   enum { <NAME>_INDEX ... }  the position of each tunable in an array of values
  *   reject()                   NULL if the values fit the device and problem, else the reason
  *   local_bytes()              LOCAL_BYTES, if the sizes have it; SIZES_FILE names those that are given by SIZE()
- *   private_bytes()            PRIVATE_BYTES, likewise, or register_floats(), of REGISTER_FLOATS, as bytes
+ *   private_bytes()            PRIVATE_BYTES, likewise (PRIVATE_SIZES_FILE), or register_floats(), of REGISTER_FLOATS, as bytes
  *   OWN_MEMBERS                of struct ca_family: tunables[], reject(), and unsupported() and adapt() of the C file
  *
  * In a .def: TUNABLE(name, default, meaning, candidates...) and REQUIRE(condition, reason), where
@@ -49,10 +49,13 @@ static size_t local_bytes(const struct ca_problem *p, const size_t *values)
 }
 #endif
 
-#ifdef PRIVATE_BYTES
+#if defined(PRIVATE_BYTES) || defined(PRIVATE_SIZES_FILE)
 static size_t private_bytes(const struct ca_problem *p, const size_t *values)
 {
 #include SIZES_NAMES
+#ifdef PRIVATE_SIZES_FILE
+#include PRIVATE_SIZES_FILE
+#endif
     return PRIVATE_BYTES;
 }
 #endif

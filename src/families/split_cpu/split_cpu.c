@@ -5,9 +5,9 @@
 #include "device/capacity.h"
 #include "families/family.h"
 #include "families/family_units.h"
+#include "families/operand_sizes.h"
 #include "families/registry.h"
 #include "families/split.h"
-#include "families/split_cpu/split_cpu_sizes.h"
 
 /* The size counts converted keys. */
 enum { STAGES_K = 1 };
@@ -21,6 +21,7 @@ static size_t widest_vector(const clattn_device_info *dev)
 
 #define TUNABLES_DEF "families/split_cpu/split_cpu.def"
 #define TUNABLES_UNIT UNIT_VECTOR
+#define PRIVATE_SIZES_FILE "families/split_cpu/split_cpu_sizes.h"
 #include "families/expand.h"
 
 #include "families/split_cpu/split_cpu_stages.h"

@@ -43,6 +43,17 @@
 #endif
 #define SIMD_WIDTH 16
 #define KV_HEADS 1
+enum { STAGES_K = 1 };
+#else
+/* Is 1 if a tile's keys are staged as f32. With STAGE_K that holds for keys that must be converted. It also holds for
+ * keys that are read a few columns at a time, unless these form a vector. */
+enum {
+    CONVERTS_K = K_CACHE ? 1 : K_DTYPE != DTYPE_F32,
+    IN_VECTORS = UNIT_K ? DIM_QK % SIMD_WIDTH == 0 : 0,
+    STAGES_K = CONVERTS_K              ? STAGE_K ? 1 : QK_DEPTH < SIMD_WIDTH
+               : QK_DEPTH < SIMD_WIDTH ? !IN_VECTORS
+                                       : 0
+};
 #endif
 #if !defined(SIMD_WIDTH) || !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(PREFETCH_TILES) ||  \
     !defined(SPLIT_K) || !defined(KV_HEADS) ||                                                     \
@@ -52,6 +63,8 @@
 #endif
 
 #include "common/sequence.h"
+#include "families/invariant_sizes.h"
+#include "families/operand_sizes.h"
 #include "families/split_cpu/split_cpu_sizes.h"
 #include "cpu/split_pages.h"
 #include "cpu/split_pv.h"
@@ -67,7 +80,8 @@ INLINE long count_parts(const struct arguments *args)
                : SPLIT_K;
 }
 
-#define PART (ROUNDED(DIM_V) + 2)
+enum { PART = ROUNDED(DIM_V) + 2 };
+
 /* 1 if there are partial results in the workspace. */
 #define COMBINES (SPLIT_K > 1 || HAS_INVARIANT)
 /* The bits of block lists follow the partial results in the workspace. */
@@ -80,8 +94,12 @@ INLINE long marks_begin(const struct arguments *args)
 
 #include "score/mark_blocks.h"
 /* 1 if any tile may have masked pairs: a mask of the last keys masks none before these. */
-#define ALL_TILES_PARTIAL                                                                          \
-    (HIDES_BY_SCORE || HAS_MASK_FUNCTION || HAS_BLOCKS || (HAS_MASK && !HAS_MASK_KEYS))
+INLINE bool all_tiles_partial(void)
+{
+    if (HIDES_BY_SCORE || HAS_MASK_FUNCTION || HAS_BLOCKS)
+        return true;
+    return HAS_MASK ? !HAS_MASK_KEYS : false;
+}
 
 /* ---- results -------------------------------------------------------------------------------- */
 
@@ -246,10 +264,10 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
         (float *)v_scales};
     START_WITH_FIRST_HEAD(keys);
 #endif
-    if (KEEPS_K && keys.left > 0)
-        stage_keys(args, keys, TILE_KEYS(keys), staged);
-    for (long soon; (j = TILE_BEGIN(keys, j)) < end; j = soon) {
-        const int count = TILE_KEYS(keys);
+    if ((STAGES_K || K_CACHE) && keys.left > 0)
+        stage_keys(args, keys, tile_keys(keys), staged);
+    for (long soon; (j = tile_begin(keys, j)) < end; j = soon) {
+        const int count = tile_keys(keys);
         const float *rescales = (const float *)rescale;
         struct row_block *own = &blocks[h];
         struct row_state *state = &states[h];
@@ -260,7 +278,7 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
             scale_products(own->rows, count, k_scales, scores);
         }
         load_value_scales(args, own, j, keys, count);
-        if ((PAGE_SIZE && count < BLOCK_N) || ALL_TILES_PARTIAL || j < own->all_begin ||
+        if ((PAGE_SIZE && count < BLOCK_N) || all_tiles_partial() || j < own->all_begin ||
             j + BLOCK_N > own->all_end)
             hidden =
                 softmax_of_rows(1, args, own, j, count, s, state->row_max, state->row_sum, rescale);
@@ -284,8 +302,8 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
 #else
         const struct key_range next = following(keys, SKIPS_TILES ? soon - j : BLOCK_N);
 #endif
-        if (KEEPS_K && next.left > 0)
-            stage_keys(args, next, TILE_KEYS(next), staged);
+        if ((STAGES_K || K_CACHE) && next.left > 0)
+            stage_keys(args, next, tile_keys(next), staged);
         if (hidden && holds_nonfinite(args, keys, count))
             add_visible_values(args, keys, count, own->rows, rescales, s, state->o);
         else

@@ -5,14 +5,15 @@
 #include "base/sizes.h"
 #include "families/family.h"
 #include "families/family_units.h"
+#include "families/operand_sizes.h"
 #include "families/registry.h"
 #include "families/split.h"
-#include "families/split_cpu/split_cpu_sizes.h"
 
 enum { SIMD_WIDTH = 16, KV_HEADS = 1, STAGES_K = 1 };
 
 #define TUNABLES_DEF "families/split_cpu/split_cpu_pairs.def"
 #define TUNABLES_UNIT UNIT_AMX
+#define PRIVATE_SIZES_FILE "families/split_cpu/split_cpu_sizes.h"
 #include "families/expand.h"
 #undef TUNABLES_UNIT
 #define TUNABLES_UNIT UNIT_PAIRS

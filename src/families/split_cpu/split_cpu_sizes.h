@@ -1,46 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes of split_cpu's arrays, for the kernels and, with the names of families/names.h, for the host. */
-#include "families/invariant_sizes.h"
-#include "families/operand_sizes.h"
+/* Sizes of split_cpu's arrays, for the kernels and, with the names of families/names.h, for the host. STAGES_K: 1 if keys
+ * of a tile may be converted. */
 
 /* The operands of a key, where pairs are multiplied: whole tiles. */
-#define KEY_OPERANDS ROUNDED_TO_TILES(OPERANDS(DIM_QK))
+SIZE(KEY_OPERANDS, ROUNDED_TO_TILES(OPERANDS(DIM_QK)))
 
 /* The vectors of a block's state between tiles: queries, outputs, a sum of each row, maxima. */
-#define PACKED_Q_VECTORS (OPERAND_PAIRS ? KEY_OPERANDS * TILES(BLOCK_M) : BLOCK_M * VECTORS(DIM_QK))
-#define O_VECTORS (BLOCK_M * VECTORS(DIM_V))
-#define ROW_VECTORS DIVIDE_UP(BLOCK_M, SIMD_WIDTH)
-#define STATE_VECTORS (PACKED_Q_VECTORS + O_VECTORS + BLOCK_M + ROW_VECTORS)
+SIZE(PACKED_Q_VECTORS, (OPERAND_PAIRS ? KEY_OPERANDS * TILES(BLOCK_M) : BLOCK_M * VECTORS(DIM_QK)))
+SIZE(O_VECTORS, (BLOCK_M * VECTORS(DIM_V)))
+SIZE(ROW_VECTORS, DIVIDE_UP(BLOCK_M, SIMD_WIDTH))
+SIZE(STATE_VECTORS, (PACKED_Q_VECTORS + O_VECTORS + BLOCK_M + ROW_VECTORS))
 
 /* Vectors of a tile: scores; weights times the scales of quantized values, for each format block; keys, or their scales and
  * offsets; scales and offsets of values; values of a register tile. */
 #define BLOCKS(dim) ((dim) / BLOCK_VALUES) /* the format blocks of a quantized row */
-#define WEIGHT_BLOCKS (CA_ONLY_SCALED(V_CACHE) ? BLOCKS(DIM_V) : 1)
-#define SCALES_WEIGHTS (CA_ONLY_SCALED(V_CACHE) || HAS_V_SCALES) /* instead of values */
-#define SCORE_VECTORS (BLOCK_M * BLOCK_N / SIMD_WIDTH)
-#define SCALED_VECTORS (SCALES_WEIGHTS ? SCORE_VECTORS * WEIGHT_BLOCKS : 1)
+SIZE(WEIGHT_BLOCKS, (CA_ONLY_SCALED(V_CACHE) ? BLOCKS(DIM_V) : 1))
+SIZE(SCALES_WEIGHTS, (CA_ONLY_SCALED(V_CACHE) || HAS_V_SCALES)) /* instead of values */
+SIZE(SCORE_VECTORS, (BLOCK_M * BLOCK_N / SIMD_WIDTH))
+SIZE(SCALED_VECTORS, (SCALES_WEIGHTS ? SCORE_VECTORS * WEIGHT_BLOCKS : 1))
 /* A scale and an offset of each row and block, as far as the format has them; or a scale of each row. */
 #define FACTOR_VECTORS(cache, dim)                                                                 \
     (BLOCK_N / SIMD_WIDTH *                                                                        \
      (CA_SCALE_AT(cache) < 0 ? 1 : BLOCKS(dim) * (CA_OFFSET_AT(cache) ? 2 : 1)))
-#define K_SCALES FACTOR_VECTORS(K_CACHE, DIM_QK)
-#define STAGED_K_VECTORS                                                                           \
-    (OPERAND_PAIRS ? BLOCK_N * TILES(KEY_OPERANDS)                                                 \
-     : STAGES_K    ? BLOCK_N * VECTORS(DIM_QK)                                                     \
-     : K_CACHE     ? K_SCALES                                                                      \
-                   : 1)
-#define V_SCALE_VECTORS FACTOR_VECTORS(V_CACHE, DIM_V)
+SIZE(K_SCALES, FACTOR_VECTORS(K_CACHE, DIM_QK))
+SIZE(STAGED_K_VECTORS, (OPERAND_PAIRS ? BLOCK_N * TILES(KEY_OPERANDS)
+                        : STAGES_K    ? BLOCK_N * VECTORS(DIM_QK)
+                        : K_CACHE     ? K_SCALES
+                                      : 1))
+SIZE(V_SCALE_VECTORS, FACTOR_VECTORS(V_CACHE, DIM_V))
 /* For units that multiply pairs: products before they are summed to scores, and weights and values
  * as pairs. */
-#define STEP_PRODUCTS (STEP_KEYS * TILES(BLOCK_M))
-#define PAIR_WEIGHTS (BLOCK_M * BLOCK_N / 2 / SIMD_WIDTH)
-#define PAIR_VALUES (BLOCK_N / 2 * VECTORS(DIM_V))
-#define TILE_VECTORS                                                                               \
-    (ROW_VECTORS + SCORE_VECTORS + SCALED_VECTORS + STAGED_K_VECTORS + V_SCALE_VECTORS +           \
-     BLOCK_N / SIMD_WIDTH + (OPERAND_PAIRS ? STEP_PRODUCTS + PAIR_WEIGHTS + PAIR_VALUES : 0))
+SIZE(STEP_PRODUCTS, (STEP_KEYS * TILES(BLOCK_M)))
+SIZE(PAIR_WEIGHTS, (BLOCK_M * BLOCK_N / 2 / SIMD_WIDTH))
+SIZE(PAIR_VALUES, (BLOCK_N / 2 * VECTORS(DIM_V)))
+SIZE(TILE_VECTORS,
+     (ROW_VECTORS + SCORE_VECTORS + SCALED_VECTORS + STAGED_K_VECTORS + V_SCALE_VECTORS +
+      BLOCK_N / SIMD_WIDTH + (OPERAND_PAIRS ? STEP_PRODUCTS + PAIR_WEIGHTS + PAIR_VALUES : 0)))
 
 /* The rows of a tile's paged keys and values are listed, and those of the next tile. */
-#define LISTED_ROWS BLOCK_N
-#define PRIVATE_BYTES                                                                              \
-    ((STATE_VECTORS * KV_HEADS + TILE_VECTORS) * SIMD_WIDTH * FLOAT_BYTES +                        \
-     (PAGE_SIZE ? 2 * 4 * LISTED_ROWS * LONG_BYTES : 0))
+SIZE(LISTED_ROWS, BLOCK_N)
+SIZE(PRIVATE_BYTES, ((STATE_VECTORS * KV_HEADS + TILE_VECTORS) * SIMD_WIDTH * FLOAT_BYTES +
+                     (PAGE_SIZE ? 2 * 4 * LISTED_ROWS * LONG_BYTES : 0)))
