@@ -161,7 +161,7 @@ static inline float weight_after_dropout(const struct arguments *args, const flo
 }
 
 /* Loads VECTOR_WIDTH floats; `left` (at least 1) exist, the others are set to `outside`. */
-static inline row_lanes load_lanes(const __global float *p, const long left, const float outside)
+static inline row_lanes load_wide(const __global float *p, const long left, const float outside)
 {
     float each[VECTOR_WIDTH];
 
@@ -172,7 +172,7 @@ static inline row_lanes load_lanes(const __global float *p, const long left, con
     return LANES_LOAD(each);
 }
 
-static inline void store_lanes(const row_lanes x, __global float *p, const long left)
+static inline void store_wide(const row_lanes x, __global float *p, const long left)
 {
     float each[VECTOR_WIDTH];
 
@@ -297,11 +297,11 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
                     s = LANES_LOAD(each);
                 }
 #if SCORES == SCORES_RAW
-                store_lanes(s, args->scores + row + j, left);
+                store_wide(s, args->scores + row + j, left);
 #endif
                 s = SOFTCAPPED(s);
 #if SCORES == SCORES_SOFTCAP
-                store_lanes(s, args->scores + row + j, left);
+                store_wide(s, args->scores + row + j, left);
 #endif
                 LANES_STORE(s, each);
                 for (int c = 0; c < VECTOR_WIDTH; c++) {
@@ -311,9 +311,9 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
                 }
                 s = LANES_LOAD(each);
 #if SCORES == SCORES_BIAS
-                store_lanes(s, args->scores + row + j, left);
+                store_wide(s, args->scores + row + j, left);
 #endif
-                store_lanes(s, PLACE + row + j, left);
+                store_wide(s, PLACE + row + j, left);
             }
         }
     }
@@ -352,7 +352,7 @@ static inline void clear_scores(__global float *row, const long begin, const lon
 {
     for (long j = begin + get_local_id(0) * VECTOR_WIDTH; j < end;
          j += SOFTMAX_THREADS * VECTOR_WIDTH)
-        store_lanes(0.0f, row + j, end - j);
+        store_wide(0.0f, row + j, end - j);
 }
 
 /* One group computes each row (b, h, i). A thread returns to the same elements in each pass, so
@@ -372,7 +372,7 @@ softmax(PARAMETERS_softmax)
     row_lanes tops = -INFINITY, sums = 0.0f;
 
     for (long j = first + x * VECTOR_WIDTH; j < end; j += step)
-        tops = larger_scores(tops, load_lanes(row + j, end - j, -INFINITY));
+        tops = larger_scores(tops, load_wide(row + j, end - j, -INFINITY));
     part[x] = largest_score(tops);
     for (int half_way = SOFTMAX_THREADS / 2; half_way > 0; half_way /= 2) {
         LOCAL_BARRIER_OF(SOFTMAX_THREADS); /* the values to be reduced are complete */
@@ -390,11 +390,11 @@ softmax(PARAMETERS_softmax)
     LOCAL_BARRIER_OF(SOFTMAX_THREADS); /* part may be overwritten */
 
     for (long j = first + x * VECTOR_WIDTH; j < end && !sees_none; j += step) {
-        const row_lanes s = load_lanes(row + j, end - j, -INFINITY);
+        const row_lanes s = load_wide(row + j, end - j, -INFINITY);
         const row_lanes p = select(exp(s - top), (row_lanes)0.0f, s == (row_lanes)-INFINITY);
 
         sums += p;
-        store_lanes(p, row + j, end - j);
+        store_wide(p, row + j, end - j);
     }
     part[x] = sum_of_lanes(sums);
     for (int half_way = SOFTMAX_THREADS / 2; half_way > 0; half_way /= 2) {
@@ -409,9 +409,9 @@ softmax(PARAMETERS_softmax)
 #endif
 
     for (long j = first + x * VECTOR_WIDTH; j < end && !sees_none; j += step) {
-        const row_lanes p = load_lanes(row + j, end - j, 0.0f);
+        const row_lanes p = load_wide(row + j, end - j, 0.0f);
 
-        store_lanes(select(p / sum, p, p == (row_lanes)0.0f), row + j, end - j);
+        store_wide(select(p / sum, p, p == (row_lanes)0.0f), row + j, end - j);
     }
     clear_scores(row, 0, sees_none ? args->shape->seq_kv : first);
     clear_scores(row, end, sees_none ? 0 : args->shape->seq_kv);
