@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TRIES = 2000, LINE = 1024, MOST_FAMILIES = 32 };
+enum { MOST_TRIES = 2000, LINE = 1024, MOST_FAMILIES = 64 };
 
 struct drawn {
     clattn_problem problem;
@@ -118,7 +118,11 @@ int main(int argc, char **argv)
     }
     for (size_t n = 0; argc == 3 ? ca_family_at(n) != NULL : n < (size_t)argc - 3; n++) {
         const struct ca_family *family = argc == 3 ? ca_family_at(n) : ca_family_find(argv[n + 3]);
-        if (!family || num_families == MOST_FAMILIES) {
+        if (num_families == MOST_FAMILIES) {
+            fprintf(stderr, "same_bits_draw: more than %d families\n", MOST_FAMILIES);
+            return 2;
+        }
+        if (!family) {
             fprintf(stderr, "same_bits_draw: no family is called '%s'\n", argv[n + 3]);
             return 2;
         }
