@@ -29,7 +29,7 @@
 /* ---- the workspace -------------------------------------------------------------------------- */
 
 /* Rows of the lists, and of k. */
-INLINE long list_rows(const struct indexer_arguments *args)
+INLINE long rows_of_lists(const struct indexer_arguments *args)
 {
     return HAS_TOTAL_Q ? args->shape->total_q : args->shape->batch * args->shape->seq_q;
 }
@@ -58,7 +58,7 @@ INLINE __global int *entries_of(const struct indexer_arguments *args)
 INLINE __global uint *word_of(const struct indexer_arguments *args, const long entry,
                               const int word)
 {
-    const long entries = list_rows(args) * args->shape->topk;
+    const long entries = rows_of_lists(args) * args->shape->topk;
 
     return (__global uint *)(entries_of(args) + ENTRIES_ROOM(entries)) + entry * WORDS + word;
 }
@@ -71,7 +71,7 @@ struct row {
     long i, seen;
 };
 
-INLINE struct row row_of(const struct indexer_arguments *args, const long number)
+INLINE struct row numbered_row(const struct indexer_arguments *args, const long number)
 {
     struct row row = {.i = number};
 
@@ -105,7 +105,8 @@ INLINE long named_row(const struct indexer_arguments *args, const struct row *ro
 }
 
 /* The place of row `number` of a tensor whose rows are in batches of `rows`, or all in one. */
-INLINE long row_place(const long *stride, const bool packed, const long rows, const long number)
+INLINE long place_of_numbered(const long *stride, const bool packed, const long rows,
+                              const long number)
 {
     return packed ? number * stride[2] : number / rows * stride[0] + number % rows * stride[2];
 }
@@ -113,19 +114,22 @@ INLINE long row_place(const long *stride, const bool packed, const long rows, co
 INLINE const __global storage *query_row(const struct indexer_arguments *args, const long number,
                                          const int head)
 {
-    return args->q + row_place(args->shape->q_stride, HAS_TOTAL_Q, args->shape->seq_q, number) +
+    return args->q +
+           place_of_numbered(args->shape->q_stride, HAS_TOTAL_Q, args->shape->seq_q, number) +
            head * args->shape->q_stride[1];
 }
 
-INLINE const __global storage *key_row(const struct indexer_arguments *args, const long number)
+INLINE const __global storage *named_key(const struct indexer_arguments *args, const long number)
 {
-    return args->k + row_place(args->shape->k_stride, HAS_TOTAL_KV, args->shape->seq_kv, number);
+    return args->k +
+           place_of_numbered(args->shape->k_stride, HAS_TOTAL_KV, args->shape->seq_kv, number);
 }
 
-INLINE float weight_of(const struct indexer_arguments *args, const long number, const int head)
+INLINE float head_weight(const struct indexer_arguments *args, const long number, const int head)
 {
-    return args->w[row_place(args->shape->w_stride, HAS_TOTAL_Q, args->shape->seq_q, number) +
-                   head * args->shape->w_stride[1]];
+    return args
+        ->w[place_of_numbered(args->shape->w_stride, HAS_TOTAL_Q, args->shape->seq_q, number) +
+            head * args->shape->w_stride[1]];
 }
 
 /* Adds `factor` times a block of columns of a row. */
@@ -141,8 +145,8 @@ INLINE void add_block(const __global storage *from, const long step, const int c
 }
 
 /* Stores a block of columns of a row, each times `factor`. */
-INLINE void store_block(const lanes *sums, const float factor, __global storage *to,
-                        const long step, const int column)
+INLINE void store_sums_of_row(const lanes *sums, const float factor, __global storage *to,
+                              const long step, const int column)
 {
     for (int v = 0; v < BLOCK_VECTORS; v++) {
         float x[SIMD_WIDTH];
@@ -158,13 +162,13 @@ INLINE void store_block(const lanes *sums, const float factor, __global storage 
 /* ---- queries -------------------------------------------------------------------------------- */
 
 /* Keeps the bits of a row's entries for some heads, and stores their dw. */
-INLINE void sum_weights(const struct indexer_arguments *args, const long number,
-                        const struct row *row, const int word)
+INLINE void add_head_weights(const struct indexer_arguments *args, const long number,
+                             const struct row *row, const int word)
 {
     const int first = word * WORD_HEADS, heads = min(WORD_HEADS, HEADS - first);
     const long topk = args->shape->topk;
-    __global float *dw =
-        args->dw + row_place(args->shape->dw_stride, HAS_TOTAL_Q, args->shape->seq_q, number);
+    __global float *dw = args->dw + place_of_numbered(args->shape->dw_stride, HAS_TOTAL_Q,
+                                                      args->shape->seq_q, number);
     float sums[WORD_HEADS];
 
     for (int h = 0; h < heads; h++)
@@ -173,7 +177,8 @@ INLINE void sum_weights(const struct indexer_arguments *args, const long number,
         const long key = named_row(args, row, number, n);
         uint bits = 0;
         for (int h = 0; h < heads && key >= 0; h++) {
-            const __global storage *q = query_row(args, number, first + h), *k = key_row(args, key);
+            const __global storage *q = query_row(args, number, first + h),
+                                   *k = named_key(args, key);
             lanes products = 0.0f;
             for (int d = 0; d < DIM_QK; d += SIMD_WIDTH)
                 products = fma(load_row(q + d * Q_STEP, Q_STEP, DIM_QK - d),
@@ -199,18 +204,20 @@ INLINE void sum_queries(const struct indexer_arguments *args, const long number,
 
     for (int h = 0; h < heads; h++) {
         __global storage *dq =
-            args->dq + row_place(args->shape->dq_stride, HAS_TOTAL_Q, args->shape->seq_q, number) +
+            args->dq +
+            place_of_numbered(args->shape->dq_stride, HAS_TOTAL_Q, args->shape->seq_q, number) +
             (first + h) * args->shape->dq_stride[1];
-        const float weight = weight_of(args, number, first + h);
+        const float weight = head_weight(args, number, first + h);
         for (int d = 0; d < DIM_QK; d += BLOCK) {
             lanes sums[BLOCK_VECTORS];
             for (int v = 0; v < BLOCK_VECTORS; v++)
                 sums[v] = 0.0f;
             for (long n = 0; n < topk && row->seen > 0; n++)
                 if (*word_of(args, number * topk + n, word) >> h & 1u)
-                    add_block(key_row(args, named_row(args, row, number, n)), K_STEP, d,
+                    add_block(named_key(args, named_row(args, row, number, n)), K_STEP, d,
                               args->dscores[number * topk + n], sums);
-            store_block(sums, row->seen > 0 ? weight : 0.0f, dq, args->shape->dq_stride[3], d);
+            store_sums_of_row(sums, row->seen > 0 ? weight : 0.0f, dq, args->shape->dq_stride[3],
+                              d);
         }
     }
 }
@@ -222,10 +229,10 @@ gradients_of_queries(PARAMETERS_gradients_of_queries)
                                                                                    &arguments;
     const long number = get_global_id(0);
 
-    if (number >= list_rows(args))
+    if (number >= rows_of_lists(args))
         return;
-    const struct row row = row_of(args, number);
-    sum_weights(args, number, &row, get_group_id(1));
+    const struct row row = numbered_row(args, number);
+    add_head_weights(args, number, &row, get_group_id(1));
     sum_queries(args, number, &row, get_group_id(1));
 }
 
@@ -239,8 +246,8 @@ INLINE void visit_entries(const struct indexer_arguments *args, const bool place
                end = keys * (get_global_id(0) + 1) / RANGES;
     __global int *counts = places ? ends_of(args) : counts_of(args), *entries = entries_of(args);
 
-    for (long number = 0; number < list_rows(args) && begin < end; number++) {
-        const struct row row = row_of(args, number);
+    for (long number = 0; number < rows_of_lists(args) && begin < end; number++) {
+        const struct row row = numbered_row(args, number);
         for (long n = 0; n < topk && row.seen > 0; n++) {
             const long key = named_row(args, &row, number, n);
             if (key < begin || key >= end)
@@ -292,7 +299,8 @@ gradients_of_keys(PARAMETERS_gradients_of_keys)
         return;
     const int end = ends_of(args)[key], begin = end - counts_of(args)[key];
     __global storage *sums_of_key =
-        args->dk + row_place(args->shape->dk_stride, HAS_TOTAL_KV, args->shape->seq_kv, key);
+        args->dk +
+        place_of_numbered(args->shape->dk_stride, HAS_TOTAL_KV, args->shape->seq_kv, key);
     for (int d = 0; d < DIM_QK; d += BLOCK) {
         lanes sums[BLOCK_VECTORS];
         for (int v = 0; v < BLOCK_VECTORS; v++)
@@ -303,9 +311,9 @@ gradients_of_keys(PARAMETERS_gradients_of_keys)
                 for (uint left = *word_of(args, entry, word); left; left &= left - 1) {
                     const int head = word * WORD_HEADS + 31 - (int)clz(left & -left);
                     add_block(query_row(args, entry / topk, head), Q_STEP, d,
-                              args->dscores[entry] * weight_of(args, entry / topk, head), sums);
+                              args->dscores[entry] * head_weight(args, entry / topk, head), sums);
                 }
         }
-        store_block(sums, 1.0f, sums_of_key, args->shape->dk_stride[3], d);
+        store_sums_of_row(sums, 1.0f, sums_of_key, args->shape->dk_stride[3], d);
     }
 }

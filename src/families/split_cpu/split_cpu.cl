@@ -122,8 +122,8 @@ INLINE float base_of(const float row_max)
 }
 
 /* Stores o and lse of query i; row_max counts the sink, row_sum does not yet. */
-INLINE void store_results(const struct arguments *restrict args, const long b, const long h,
-                          const long i, const struct row_sums sums, const lanes *o)
+INLINE void store_o_and_lse(const struct arguments *restrict args, const long b, const long h,
+                            const long i, const struct row_sums sums, const lanes *o)
 {
     __global o_storage *to = args->o + row_offset(args->shape->o_stride, b, h, i);
     float row_sum = sums.row_sum;
@@ -141,8 +141,8 @@ INLINE void store_results(const struct arguments *restrict args, const long b, c
 }
 
 /* Stores the results of a block's rows, which have seen all of their keys. */
-NOINLINE void store_rows(const struct arguments *args, const struct row_block *block, lanes *o,
-                         const lanes *row_max, const lanes *row_sum)
+NOINLINE void store_whole_rows(const struct arguments *args, const struct row_block *block,
+                               lanes *o, const lanes *row_max, const lanes *row_sum)
 {
     for (int r = 0; r < block->rows; r++) {
         const float own_max = ((const float *)row_max)[r], own_sum = sum_lanes(row_sum[r]);
@@ -152,8 +152,8 @@ NOINLINE void store_rows(const struct arguments *args, const struct row_block *b
         lanes *row = o + r * VECTORS(DIM_V);
         for (int c = 0; HAS_SINKS && c < VECTORS(DIM_V); c++)
             row[c] *= rescale;
-        store_results(args, block->b, block->head[r], block->query[r],
-                      (struct row_sums){most, own_sum * rescale, own_sum == 0.0f}, row);
+        store_o_and_lse(args, block->b, block->head[r], block->query[r],
+                        (struct row_sums){most, own_sum * rescale, own_sum == 0.0f}, row);
     }
 }
 
@@ -315,7 +315,7 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
             store_partial_rows(args, &blocks[h], part, begin < end, states[h].o, states[h].row_max,
                                states[h].row_sum);
         else
-            store_rows(args, &blocks[h], states[h].o, states[h].row_max, states[h].row_sum);
+            store_whole_rows(args, &blocks[h], states[h].o, states[h].row_max, states[h].row_sum);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split(PARAMETERS_split)
@@ -366,7 +366,7 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
         for (int c = 0; c < VECTORS(DIM_V) && part_sum != 0.0f; c++)
             o[c] = fma(VECTOR(vload)(c, one), (lanes)(rescale), o[c]);
     }
-    store_results(args, b, h, i, (struct row_sums){row_max, row_sum, seen == 0.0f}, o);
+    store_o_and_lse(args, b, h, i, (struct row_sums){row_max, row_sum, seen == 0.0f}, o);
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void combine(PARAMETERS_combine)
