@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sources that are built in: compilers must name a line as cl/ has it. */
 #include "families/registry.h"
+#include "families/source.h"
 
 #include <criterion/criterion.h>
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Returns whether the characters of `length` that are not blank are in the line as well, in their
@@ -72,7 +74,12 @@ Test(sources, name_the_file_and_the_line_of_all_they_have, .timeout = 60) {
     size_t pieces = 0, n = 0;
 
     for (; (family = ca_family_at(n)) != NULL; n++)
-        for (const char *const *piece = family->source; *piece; piece++, pieces++)
-            check_piece(family->name, *piece);
+        for (const char *const *piece = family->source; *piece; piece++, pieces++) {
+            const char *const one[] = {*piece, NULL};
+            char *text = ca_source_text(one);
+            cr_assert(text != NULL);
+            check_piece(family->full_name, text);
+            free(text);
+        }
     cr_assert(pieces > n, "%zu pieces", pieces);
 }
