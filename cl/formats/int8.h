@@ -14,12 +14,10 @@ static inline float4 int8_four(const uchar4 bytes, const int shift, const uint f
     return q8_0_four(bytes, shift, fifth);
 }
 
-#if SIMD_WIDTH
 static inline lanes int8_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
 {
     return q8_0_lanes(bytes, shift, fifth);
 }
-#endif
 
 /* ---- elements of matrix units: q8_0's ---------------------------------------------------------- */
 
@@ -69,7 +67,6 @@ static inline int int8_code(const float x)
     return x != x ? 0 : as_int(within + 0x1.8p23f) & 255;
 }
 
-#if SIMD_WIDTH
 static inline ints int8_codes(const lanes x)
 {
     const lanes below = x > 127.0f ? (lanes)(127.0f) : x;
@@ -77,5 +74,4 @@ static inline ints int8_codes(const lanes x)
 
     return VECTOR(as_int)(x != x ? (lanes)(0.0f) : within + 0x1.8p23f);
 }
-#endif
 #endif

@@ -98,7 +98,7 @@ static int build_with_own_builtins(clattn_context *ctx, const struct ca_problem 
     char *text = ca_build_log(cl, ctx->device.device);
     const int refused = text && text[0];
     if (refused) {
-        if (!ca_has_functions(&p->normal)) /* which may call any */
+        if (!p || !ca_has_functions(&p->normal)) /* which may call any */
             atomic_fetch_add(&ctx->builtins_refused, 1);
         ca_detail(&ctx->log,
                   "%s does not build with cl/common/builtins.h, but may without; its log follows",

@@ -93,7 +93,7 @@ static bool is_listed(const char *text, const char *tunables)
 }
 
 Test(tune_faults, each_costs_itself_and_is_quarantined) {
-    char kinds[256] = "", tunables[1024];
+    char kinds[256] = "", tunables[4096];
 
     for (size_t n = 0; n < NUM_FAULTS; n++) {
         strcat(kinds, n ? "," : "");
