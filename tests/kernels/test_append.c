@@ -23,8 +23,7 @@ static const char *const bases[] = {
     "append f16 q1 k1 d64 kcache=q4_0 vcache=q8_0 slots pos rope=halves:64:tables:900",
     "append f16 q1 k1 d64 cache=f32 page=3 pages=1 klen rope=halves:64:10000 queries",
     "append f32 q1 k1 d64 kcache=q8_0 vcache=q8_0 page=16 pages=1 klen slots",
-    "append f16 q1 k1 d64 kcache=e4m3 vcache=int8 page=3 pages=1 klen kscales vscales "
-    "rope=pairs:64:9",
+    "append f16 q1 k1 d64 kcache=e4m3 vcache=int8 page=3 pages=1 klen kscales vscales",
     "append f32 q1 k1 d64 kcache=int8 vcache=e5m2 klen kscales rope=pairs:20:500",
 };
 enum { NUM_BASES = sizeof bases / sizeof *bases };

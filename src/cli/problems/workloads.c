@@ -60,7 +60,7 @@
         "fwd f16 b1 h32/8 q1 k" keys " d128" rest " page=256 pages=" by256
 /* DeepSeek V3.2's attention, and its indexer, of some queries behind so many keys, 2048 of which each query sees. */
 #define CHOSEN(queries, keys) "fwd bf16 b1 h128/1 q" queries " k" keys " d576/512 topk=2048"
-#define INDEXER(queries, keys) "indexer bf16 b1 h64 q" queries " k" keys " d128 topk=2048 causal=br"
+#define INDEXER(queries, keys) "indexer bf16 b1 h64 q" queries " k" keys " d128 causal=br topk=2048"
 #define SEQUENCES(rest)                                                                            \
     "fwd f32 b1 h8 q128 k128 " rest, "fwd f32 b1 h8 q256 k256 " rest,                              \
         "fwd f32 b1 h8 q512 k512 " rest, "fwd f32 b1 h8 q1024 k1024 " rest,                        \
@@ -305,7 +305,7 @@ const struct workload workloads[] = {
      {"fwd bf16 b1 h128/1 q1 k4096 d576/512", "fwd bf16 b1 h128/1 q1 k32768 d576/512",
       "fwd f16 b1 h16/1 q1 k32768 d576/512"}},
     {"sparse",
-     "DeepSeek V3.2: 2048 keys of 8k, 32k, 128k for one token and 64; dense; indexers",
+     "DeepSeek V3.2: 2048 keys of 8k, 32k, 128k, one query or 64; dense; indexers",
      "config.json of deepseek-ai/DeepSeek-V3.2-Exp: 128 heads, index_n_heads 64, index_topk 2048",
      {"fwd bf16 b1 h128/1 q1 k2048 d576/512", CHOSEN("1", "8192"), CHOSEN("1", "32768"),
       CHOSEN("1", "131072"), "fwd bf16 b1 h128/1 q64 k2048 d576/512", CHOSEN("64", "8192"),
