@@ -222,14 +222,9 @@ static void choose(void)
 
 static void refuse(void)
 {
-    static const char *const of_one_device[] = {
-        "fwd f32 h2 q64 k64 d8 lse keysums",
-        "fwd f32 h2 q64 k64 d8 invariant",
-        "fwd f32 h2 q64 k64 d8 visible=draft_tree",
-        "fwd f32 h2 q64 k64 d8 score=sam",
-        "bwd f32 h2 q64 k64 d8 score=t5 dfunction",
-        "fwd f32 b2 h2 q64 k64 d8 score=t5 totalq=99 totalkv=99",
-        "bwd f32 h2 q64 k64 d8 dlse"};
+    static const char *const of_one_device[] = {"fwd f32 h2 q64 k64 d8 lse keysums",
+                                                "fwd f32 h2 q64 k64 d8 invariant",
+                                                "bwd f32 h2 q64 k64 d8 dlse"};
     clattn_mpi_prediction prediction = {.struct_size = sizeof prediction};
     clattn_mpi_rates rates = rates_of_one_node();
     clattn_mpi_options options = {.struct_size = sizeof options, .rates = &rates};

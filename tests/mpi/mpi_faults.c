@@ -136,9 +136,6 @@ static int plans_fail(struct world *world)
     wrong += plan_fails(world, "rates of no rank a node on one rank", text, text,
                         (clattn_mpi_options){.rates = &bad_rates}, CLATTN_INVALID_ARGUMENT,
                         alone ? rank : "rank ");
-    wrong +=
-        plan_fails(world, "a function that asks for lengths", "fwd f32 q4 k8 d8 visible=documents",
-                   "fwd f32 q4 k8 d8 visible=documents", none, CLATTN_UNSUPPORTED, "p.keys");
     wrong += plan_fails(world, "paged caches", "fwd f32 q4 k8 d8 page=4 klen",
                         "fwd f32 q4 k8 d8 page=4 klen", none, CLATTN_UNSUPPORTED, "paged");
     wrong += plan_fails(world, "three kv_heads for other numbers of ranks", "fwd f32 h3 q9 k9 d8",
