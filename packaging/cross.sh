@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds for other systems by zig, which has the headers and the C libraries of all of them (`pip install ziglang`). Sourced by
-# tests/platforms.sh, with $root (the sources) and $work (a folder for builds). For a target NAME $work/NAME has system/ (OpenCL's headers, a loader without drivers to link with, xxhash's header, jansson), build/, and dist/.
+# tests/platforms.sh and packaging/release.sh, with $root (the sources) and $work (a folder of theirs). For a target NAME
+# $work/NAME has system/ (OpenCL's headers, a loader without drivers to link with, xxhash's header, jansson), build/, and dist/.
 
 # Name, zig's target, CMake's system and processor. The versions are the oldest of glibc and of macOS that are supported.
 cross_table='

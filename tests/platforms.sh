@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# sh tests/platforms.sh [--library] [TARGET...|table]: builds the library and the programs for other systems by zig, looks at
-# their symbols, links a stranger's project with them, and runs that project where this machine can.
+# sh tests/platforms.sh [--library|--no-suites] [TARGET...|table]: builds the library and the programs for other systems by zig,
+# looks at their symbols, and runs what this machine can run: suites that need no device under qemu-user, programs by Wine.
 # Prints doc/design/platforms.md's table, in which every target keeps the row of its last run. Without a target: all of them.
-#   --library  without the programs
-#   table      prints the table of earlier runs
+#   --library    without the programs and the suites, in a sixth of the time
+#   --no-suites  without the suites
+#   table        prints the table of earlier runs
 # Targets: linux-x86_64 linux-aarch64 linux-riscv64 musl-x86_64 musl-aarch64 macos-arm64 macos-x86_64 windows-x86_64
-# windows-arm64. It needs zig (pip install ziglang; CLATTN_ZIG names another), and llvm's llvm-nm and llvm-readobj. Everything
-# lies in build/platforms (or CLATTN_PLATFORMS).
+# windows-arm64. It needs zig (pip install ziglang; CLATTN_ZIG names another), llvm's llvm-nm and llvm-readobj, and for runs
+# qemu-user-static, libc6-arm64-cross, libc6-riscv64-cross, wine64. Everything lies in build/platforms (or CLATTN_PLATFORMS).
 # CMAKE_C_COMPILER_LAUNCHER=ccache with CCACHE_COMPILERTYPE=clang saves time. Exits with 1 if something failed, with 77 if a tool
 # is missing.
 set -u
@@ -17,13 +18,15 @@ work=${CLATTN_PLATFORMS:-$root/build/platforms}
 . packaging/cross.sh
 
 programs=ON
+suites=yes
 chosen=
 for word; do
     case $word in
-    --library) programs=OFF ;;
+    --library) programs=OFF suites=no ;;
+    --no-suites) suites=no ;;
     table) chosen=table ;;
     *)
-        [ -n "$(cross_column "$word" 2)" ] || { sed -n '3,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+        [ -n "$(cross_column "$word" 2)" ] || { sed -n '3,16s/^# \{0,1\}//p' "$0" >&2; exit 2; }
         chosen="$chosen $word"
         ;;
     esac
@@ -106,23 +109,86 @@ outside() {
 
 # ---- runs -----------------------------------------------------------------------------------------------
 
-# Sets $ran, what ran and where. A stranger's programs compute by the device that there is; Linux on this processor alone.
+# Suites of clattn_tests that open no device.
+no_device='multihead_text problem problem_class problem_text profile program_file projection_problem reference reference_backward
+storage store table_advice trust_case tuning_table version json'
+
+# Tests of the library, with Criterion's stand-in. On musl they are static, since Debian has its loader for one processor alone.
+build_suites() {
+    case $name in musl-*) opencl=$folder/system/lib/libOpenCL.a ;; esac
+    cross_configure "$root" "$folder/tests" -DCLATTN_BUILD_MAN=OFF -DCLATTN_BUILD_MPI=OFF -DCLATTN_TEST_STAND_IN=ON \
+        -DCMAKE_EXE_LINKER_FLAGS=-s -DCLATTN_TEST_OPTIONS=-O1 -DXXHASH_INCLUDE="$folder/system/include" \
+        -DJANSSON_INCLUDE="$folder/system/include" -DJANSSON_LIBRARY="$folder/system/lib/libjansson.a" &&
+        cmake --build "$folder/tests" --parallel "$jobs" --target clattn_tests
+}
+run_suites() {
+    for suite in $no_device; do
+        OCL_ICD_VENDORS=/nowhere CLATTN_TEST_PATIENCE=60 CLATTN_CACHE_DIR=none LD_LIBRARY_PATH=${libraries:-} \
+            $launcher "$folder/tests/tests/clattn_tests" --filter "$suite/*" || echo "failed: $suite"
+    done > "$folder/suites" 2>&1
+    cat "$folder/suites"
+    grep -E '^[0-9]+ passed' "$folder/suites" | awk '{ passed += $1; failed += $3; skipped += $5 }
+        END { printf "%d tests pass, %d fail, %d are skipped\n", passed, failed, skipped }' > "$folder/count"
+    ! grep '^failed: ' "$folder/suites"
+}
+# The programs on a device: one file of problems with known answers.
+verify() {
+    CLATTN_CACHE_DIR=none $1 "$folder/dist/bin/clattn-bench$2" verify tests/data/conformance/raschka_self_attention.safetensors
+}
+wine_here() {
+    wine=$(command -v wine64 || ls /usr/lib/wine/wine64 2> /dev/null || command -v wine) || return 1
+    WINEPREFIX=${CLATTN_WINEPREFIX:-$work/prefix} WINEDEBUG=-all WINEDLLOVERRIDES="mscoree,mshtml="
+    export WINEPREFIX WINEDEBUG WINEDLLOVERRIDES
+    [ -e "$WINEPREFIX/system.reg" ] || "$wine" wineboot -i > /dev/null 2>&1
+}
+# Sets $ran, what ran and where.
 run_target() {
     ran=nothing
-    [ "$name" = "linux-$(uname -m)" ] && [ -e /etc/OpenCL/vendors/pocl.icd ] || return
-    ! step "a stranger's programs on PoCL" run_outside || ran="this machine, on PoCL: a stranger's programs"
+    launcher=
+    case $name in
+    macos-* | windows-arm64) return ;;
+    windows-*)
+        if [ $programs = ON ] && wine_here && step "clattn-bench verify in Wine" verify "$wine" .exe; then
+            ran="$("$wine" --version | sed 's/^wine-\([0-9.]*\).*/Wine \1/'), $(head -n 1 /etc/os-release | cut -d'"' -f2): \`clattn-bench verify\`"
+        fi
+        return
+        ;;
+    esac
+    [ $suites = yes ] || return
+    libraries=$folder/system/lib
+    processor=$(cross_column "$name" 4)
+    where="this machine"
+    if [ "$processor" != "$(uname -m)" ]; then
+        launcher=$(command -v "qemu-$processor-static") || return
+        where="qemu-user $("$launcher" --version | sed -n '1s/.*version \([0-9.]*\).*/\1/p')"
+        libraries=
+        QEMU_SET_ENV=LD_LIBRARY_PATH=$folder/system/lib
+        QEMU_LD_PREFIX=/usr/$processor-linux-gnu
+        export QEMU_SET_ENV QEMU_LD_PREFIX
+        case $name in linux-*) [ -d "$QEMU_LD_PREFIX" ] || return ;; esac
+    fi
+    CLATTN_TEST_LAUNCHER=$launcher
+    export CLATTN_TEST_LAUNCHER
+    cross_loader
+    if step "suites are built" build_suites; then
+        step "suites without a device, $where" run_suites
+        ran="$where: $(cat "$folder/count")"
+    fi
+    if [ "$name" = linux-x86_64 ] && [ -e /etc/OpenCL/vendors/pocl.icd ] &&
+        step "clattn-bench verify on PoCL" verify "env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd" ""; then
+        ran="$ran; \`clattn-bench verify\` on PoCL"
+    fi
+    unset CLATTN_TEST_LAUNCHER QEMU_SET_ENV QEMU_LD_PREFIX
 }
-run_outside() {
-    for program in outside_shared outside_static; do
-        OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd CLATTN_CACHE_DIR=none LD_LIBRARY_PATH=$folder/dist/lib \
-            "$folder/outside/$program" || return 1
-    done
-}
+
 unproven() {
     case $1 in
-    linux-x86_64) echo "a system as old as glibc 2.17" ;;
+    linux-x86_64) echo "another libc than this machine's" ;;
+    linux-aarch64 | linux-riscv64) echo "a device; the programs" ;;
+    musl-*) echo "a device; the shared library; the programs" ;;
     macos-*) echo "that it starts; Apple's headers and devices" ;;
-    *) echo "that it starts" ;;
+    windows-x86_64) echo "Windows itself; a GPU" ;;
+    windows-arm64) echo "that it starts" ;;
     esac
 }
 

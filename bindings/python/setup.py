@@ -5,7 +5,8 @@ The wheel is named after the newest glibc that its files need (PEP 600), not aft
 built on: libOpenCL.so.1 aside, which every machine with an OpenCL driver has, it brings what it needs.
 
 The environment's CLATTN_BUILD is the folder to build in; one that was built in before saves the time. By default it is
-build/cmake beside this file, for any version of Python. Where there is no CMake, pip fetches it.
+build/cmake beside this file, for any version of Python. Where there is no CMake, pip fetches it. CLATTN_WHEEL_PLATFORM names
+the platform of a build for another system (packaging/release.sh).
 """
 import os
 import platform
@@ -54,7 +55,10 @@ class BuildPackage(build_py):
 class Wheel(bdist_wheel):
     def get_tag(self):
         _, _, tag = super().get_tag()
-        if platform.system() == "Linux":
+        named = os.environ.get("CLATTN_WHEEL_PLATFORM")
+        if named:
+            tag = named
+        elif platform.system() == "Linux":
             needed = [tuple(map(int, found)) for file in Path(self.bdist_dir).rglob("clattn/*") if file.is_file()
                       for found in re.findall(rb"GLIBC_(\d+)\.(\d+)", file.read_bytes())]
             tag = "manylinux_{}_{}_{}".format(*max(needed, default=(2, 17)), platform.machine())

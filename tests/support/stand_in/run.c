@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the tests, each in a process of its own: PROGRAM [--filter 'SUITE/TEST'] [--list] [--verbose]. A `*` in the filter stands for
- * any text. CLATTN_TEST_PATIENCE multiplies the time limits, by 10 if it does not say otherwise. */
+ * any text. CLATTN_TEST_PATIENCE multiplies the time limits, by 10 if it does not say otherwise. CLATTN_TEST_LAUNCHER is the
+ * emulator by which the program runs, and by which it starts itself. */
 #include "os/environment.h"
 #include "os/process.h"
 #include "os/temporary.h"
@@ -214,6 +215,14 @@ static bool suits(const char *text, const char *pattern)
     return *text == *pattern && (!*text || suits(text + 1, pattern + 1));
 }
 
+/* NULL where the system starts this program by itself. */
+static const char *launcher_of_tests(void)
+{
+    const char *launcher = ca_environment_value("CLATTN_TEST_LAUNCHER");
+
+    return launcher && launcher[0] ? launcher : NULL;
+}
+
 /* Starts this program for one test, and says how that ended. */
 static int run_apart(const char *program, const struct stand_in_test *test,
                      const struct stand_in_options *options, const size_t number)
@@ -226,8 +235,9 @@ static int run_apart(const char *program, const struct stand_in_test *test,
     char which[32], death[128];
 
     snprintf(which, sizeof which, "%zu", number);
-    const char *const argv[] = {program, "--one", test->suite, test->name, which, NULL};
-    if (ca_child_start(&child, argv, &files, NULL) != 0) {
+    const char *launcher = launcher_of_tests();
+    const char *const argv[] = {launcher, program, "--one", test->suite, test->name, which, NULL};
+    if (ca_child_start(&child, argv + !launcher, &files, NULL) != 0) {
         printf("      it cannot be started\n");
         return FAILED;
     }
@@ -262,7 +272,7 @@ static int run_one(char **argv)
 
 int main(int argc, char **argv)
 {
-    const char *filter = "*", *text = ca_environment_value("CLATTN_TEST_PATIENCE");
+    const char *filter = "*", *text = ca_environment_value("CLATTN_TEST_PATIENCE"), *program;
     size_t counts[SKIPPED + 1] = {0};
     bool list = false, verbose = false;
 
@@ -279,6 +289,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[n], "--filter") == 0 && n + 1 < argc)
             filter = argv[++n];
     }
+    program = launcher_of_tests() ? argv[0] : ca_own_program(argv[0]);
     if (text && atof(text) > 0)
         patience = atof(text);
     for (const struct stand_in_test *test = tests; test; test = test->next) {
@@ -291,7 +302,7 @@ int main(int argc, char **argv)
         if (list)
             printf("%s, %zu\n", name, count);
         for (size_t n = 0; !list && n < count; n++) {
-            const int status = run_apart(ca_own_program(argv[0]), test, &options, n);
+            const int status = run_apart(program, test, &options, n);
             counts[status]++;
             if (status == FAILED || verbose)
                 printf("[%s] %s::%s, case %zu of %zu\n",
