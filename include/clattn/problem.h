@@ -82,8 +82,8 @@
  * k[j] times k_scales[b, g, j], for kv head g, and with v_scales the value is v[j] times v_scales[b, g, j]. Strides of 0
  * say what shares a scale: the whole tensor, a kv head, or nothing, so that each key of each kv head has its own, as
  * vLLM's caches fp8_per_token_head and int8_per_token_head have them. In pages scales lie as the keys do. Any float may stand there; one that belongs to
- * no visible key changes nothing. A scale is multiplied in f32. In f16 matrix units of GPUs take magnitudes up to 2^15
- * alone; with larger ones elements of o may be infinite or NaN. An append (k_scaled, v_scaled) divides a new row by the scale
+ * no visible key changes nothing. A scale is multiplied in f32. In f16 matrix units of GPUs take magnitudes up to 2^15,
+ * of e5m2 up to 2^11; with larger ones elements of o may be infinite or NaN. An append (k_scaled, v_scaled) divides a new row by the scale
  * of its place, with quotients rounded to f32, before it is stored: the caller writes the scales of new tokens before. A
  * scale that is no normal number, or whose reciprocal is none, gives any codes.
  *

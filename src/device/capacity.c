@@ -48,6 +48,11 @@ int ca_fills_vectors(const clattn_device_info *dev)
     return (dev->type & CL_DEVICE_TYPE_CPU) && dev->vector_width_float != 1;
 }
 
+size_t ca_vector_lanes(const clattn_device_info *dev)
+{
+    return dev->vector_width_float >= 16 ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+}
+
 int ca_native_is_precise(const clattn_device_info *dev)
 {
     return !(dev->type & CL_DEVICE_TYPE_CPU) || ca_facts_of_pocl(dev);

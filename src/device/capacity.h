@@ -31,6 +31,9 @@ size_t ca_resident_local_bytes(const clattn_device_info *dev);
  * gets the families of GPUs, since families for CPUs take it minutes to compile. */
 int ca_fills_vectors(const clattn_device_info *dev);
 
+/* Returns the floats of such a vector: 16, 8 or 4. */
+size_t ca_vector_lanes(const clattn_device_info *dev);
+
 /* Returns whether native_exp2() is known to be as good as 2 ulp. GPUs have an instruction for
  * it, and PoCL calls exp2(). OpenCL leaves it open, and that of Intel's runtime for CPUs moves
  * results by some 4e-5. */

@@ -325,7 +325,7 @@ static void works(struct call *c)
     static void name##_of(const struct operation *of);                                             \
     Test(calls, name) {                                                                            \
         for (size_t n = 0; n < NUM_OPERATIONS; n++)                                                \
-            if (run_takes(n + __LINE__, 2))                                                        \
+            if (run_takes(n + __COUNTER__, 2))                                                     \
                 name##_of(&operations[n]);                                                         \
     }                                                                                              \
     static void name##_of(const struct operation *of)

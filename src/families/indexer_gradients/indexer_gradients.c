@@ -68,9 +68,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
 {
     (void)p;
     if (ca_fills_vectors(dev)) {
-        values[SIMD_WIDTH_INDEX] = dev->vector_width_float >= 16  ? 16
-                                   : dev->vector_width_float >= 8 ? 8
-                                                                  : 4;
+        values[SIMD_WIDTH_INDEX] = ca_vector_lanes(dev);
         return;
     }
     values[SIMD_WIDTH_INDEX] = 4;

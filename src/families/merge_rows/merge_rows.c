@@ -35,9 +35,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     const size_t most = dev->max_work_group_size;
 
     if (ca_fills_vectors(dev)) {
-        values[SIMD_WIDTH_INDEX] = dev->vector_width_float >= 16  ? 16
-                                   : dev->vector_width_float >= 8 ? 8
-                                                                  : 4;
+        values[SIMD_WIDTH_INDEX] = ca_vector_lanes(dev);
         values[ITEM_ROWS_INDEX] = 256;
         while (values[ITEM_ROWS_INDEX] > 1 && rows_of(p) < 4 * units * values[ITEM_ROWS_INDEX])
             values[ITEM_ROWS_INDEX] /= 4;

@@ -14,11 +14,6 @@ enum { STAGES_K = 1 };
 
 enum { INVARIANT_KEYS = 32 }; /* keys in a tile of any invariant problem */
 
-static size_t widest_vector(const clattn_device_info *dev)
-{
-    return dev->vector_width_float >= 16 ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
-}
-
 #define TUNABLES_DEF "families/split_cpu/split_cpu.def"
 #define TUNABLES_UNIT UNIT_VECTOR
 #define PRIVATE_SIZES_FILE "families/split_cpu/split_cpu_sizes.h"
@@ -32,7 +27,7 @@ static const char *unsupported(const struct ca_problem *p, const clattn_device_i
 {
     /* The least memory that any choice of tunables needs. */
     const int invariant = p->normal.invariant;
-    const size_t width = invariant ? widest_vector(dev) : 4;
+    const size_t width = invariant ? ca_vector_lanes(dev) : 4;
     const size_t least[NUM_TUNABLES] = {
         [SIMD_WIDTH_INDEX] = width, [BLOCK_M_INDEX] = 1,
         [QK_ROWS_INDEX] = 1,        [QK_DEPTH_INDEX] = width,
@@ -141,7 +136,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
 {
     const size_t rows = ca_split_rows_per_kv_head(p);
 
-    values[SIMD_WIDTH_INDEX] = widest_vector(dev);
+    values[SIMD_WIDTH_INDEX] = ca_vector_lanes(dev);
     values[BLOCK_M_INDEX] = 1;
     while (values[BLOCK_M_INDEX] < rows && values[BLOCK_M_INDEX] < 32)
         values[BLOCK_M_INDEX] *= 2;
@@ -170,7 +165,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     }
     if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
         values[SIMD_WIDTH_INDEX] = values[QK_DEPTH_INDEX] =
-            p->normal.invariant ? widest_vector(dev) : 4;
+            p->normal.invariant ? ca_vector_lanes(dev) : 4;
         values[BLOCK_M_INDEX] = values[QK_ROWS_INDEX] = values[PV_ROWS_INDEX] = 1;
         values[STAGE_K_INDEX] = 1;
     }

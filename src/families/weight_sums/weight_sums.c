@@ -39,9 +39,7 @@ static const char *unsupported(const struct ca_problem *p, const clattn_device_i
 
 static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t width = dev->vector_width_float;
-
-    values[SIMD_WIDTH_INDEX] = !ca_fills_vectors(dev) ? 1 : width >= 16 ? 16 : width >= 8 ? 8 : 4;
+    values[SIMD_WIDTH_INDEX] = ca_fills_vectors(dev) ? ca_vector_lanes(dev) : 1;
     values[ITEMS_INDEX] = 1;
     while (values[SIMD_WIDTH_INDEX] > 1 && values[KEY_VECTORS_INDEX] > 1 && reject(p, dev, values))
         values[KEY_VECTORS_INDEX] /= 2;
