@@ -223,9 +223,13 @@ INLINE bool is_partial(const struct arguments *args, const struct tile t)
            end_key(args, t.e, t.i0) < t.j0 + t.keys;
 }
 
-/* The first stage's results for the tile's head. */
+/* The first stage's results for the tile's head. What is not there is null, member by member: LLVM copies members that
+ * nobody sets with the tile, in memory. */
 INLINE void find_head(const struct arguments *args, struct tile *t)
 {
+    t->bits.at = 0;
+    t->bits.words = 0;
+    t->marks = 0;
     if (HAS_BLOCKS)
         t->bits = block_bits_of(args, args->workspace + marks_begin(args), t->b, t->h);
     else if (HAS_MARKS)

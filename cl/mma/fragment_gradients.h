@@ -148,18 +148,20 @@ INLINE void multiply_fragment_rows(const int parts, const __local ushort *owned,
     for (int d = 0; d < COLUMNS(dim); d += FRAGMENT_DEPTH) {
         uint owned_words[OPERAND_PARTS][QUERY_WORDS];
         UNROLL
-        for (int part = 0; part < parts; part++)
-            load_query(owned_words[part], owned + part * OWNED_ELEMENTS(dim) + d, OWNED_STRIDE(dim),
-                       lane);
+        for (int part = 0; part < OPERAND_PARTS; part++)
+            if (part < parts)
+                load_query(owned_words[part], owned + part * OWNED_ELEMENTS(dim) + d,
+                           OWNED_STRIDE(dim), lane);
         UNROLL
         for (int n = 0; n < STREAMED_TILES; n += OTHERS_AT_ONCE) {
             uint words[OPERAND_PARTS][OTHERS_AT_ONCE * OTHER_WORDS];
             UNROLL
-            for (int part = 0; part < parts; part++)
-                load_keys(words[part],
-                          streamed + part * STREAMED_ELEMENTS(dim) +
-                              n * FRAGMENT_OTHERS * STREAMED_STRIDE(dim) + d,
-                          STREAMED_STRIDE(dim), lane);
+            for (int part = 0; part < OPERAND_PARTS; part++)
+                if (part < parts)
+                    load_keys(words[part],
+                              streamed + part * STREAMED_ELEMENTS(dim) +
+                                  n * FRAGMENT_OTHERS * STREAMED_STRIDE(dim) + d,
+                              STREAMED_STRIDE(dim), lane);
             multiply_parts(parts, products + n * FRAGMENT_SUMS, owned_words, words, lane, exchange);
         }
         in_order();
@@ -513,8 +515,10 @@ INLINE void add_tiles(const int parts, const __local ushort *tile, const int dim
     uint words[OPERAND_PARTS][OTHERS_AT_ONCE * OTHER_WORDS];
 
     UNROLL
-    for (int part = 0; part < parts; part++) {
+    for (int part = 0; part < OPERAND_PARTS; part++) {
         const __local ushort *const values = tile + part * STREAMED_ELEMENTS(dim);
+        if (part >= parts)
+            continue;
 #if PACKED_VALUES
         UNROLL
         for (int w = 0; w < OTHER_WORDS; w += PACKED_RUN / 2)

@@ -163,20 +163,14 @@ INLINE void multiply_qk_planes(const __local ushort *q_rows, const __local ushor
 /* Tiles of dims whose sums are apart at a time. */
 #define SUMMED_TILES (DIM_TILES % 4 == 0 ? 4 : OTHERS_AT_ONCE)
 
-/* out += p v */
-INLINE void multiply_pv_planes(const __local ushort *v_tile, float p[M_FRAGMENTS][KEY_SUMS],
-                               struct fragment_state state[M_FRAGMENTS], const int lane,
-                               __local float *exchange)
+/* out += p v of the tiles of dims from `begin` to `end`. */
+INLINE void multiply_pv_planes_of(const int begin, const int end, const __local ushort *v_tile,
+                                  uint weights[M_FRAGMENTS][PART_SLABS][WEIGHT_PARTS][QUERY_WORDS],
+                                  struct fragment_state state[M_FRAGMENTS], const int lane,
+                                  __local float *exchange)
 {
-    uint weights[M_FRAGMENTS][PART_SLABS][WEIGHT_PARTS][QUERY_WORDS];
-
     UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        UNROLL
-    for (int slab = 0; slab < PART_SLABS; slab++)
-        get_weights(weights[f][slab], p, f, slab, 0, lane, exchange);
-    UNROLL
-    for (int first = 0; first < DIM_TILES; first += SUMMED_TILES) {
+    for (int first = begin; first < end; first += SUMMED_TILES) {
         float sums[M_FRAGMENTS][SUMMED_TILES * FRAGMENT_SUMS] = {{0.0f}};
         UNROLL
         for (int plane = OPERAND_PARTS - 1; plane >= 0; plane--)
@@ -199,10 +193,28 @@ INLINE void multiply_pv_planes(const __local ushort *v_tile, float p[M_FRAGMENTS
             in_order();
         }
         UNROLL
-        for (int f = 0; f < M_FRAGMENTS; f++)
+        for (int f = 0; f < M_FRAGMENTS; f++) {
+            float *const out = state[f].out + first * FRAGMENT_SUMS;
             UNROLL
-        for (int x = 0; x < SUMMED_TILES * FRAGMENT_SUMS; x++)
-            state[f].out[first * FRAGMENT_SUMS + x] += sums[f][x];
+            for (int x = 0; x < SUMMED_TILES * FRAGMENT_SUMS; x++)
+                out[x] += sums[f][x]; /* [first * FRAGMENT_SUMS + x] kept LLVM 19 from registers */
+        }
     }
+}
+
+/* out += p v, in loops that are short enough for LLVM to unroll, or `out` would not be in registers */
+INLINE void multiply_pv_planes(const __local ushort *v_tile, float p[M_FRAGMENTS][KEY_SUMS],
+                               struct fragment_state state[M_FRAGMENTS], const int lane,
+                               __local float *exchange)
+{
+    uint weights[M_FRAGMENTS][PART_SLABS][WEIGHT_PARTS][QUERY_WORDS];
+
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+    for (int slab = 0; slab < PART_SLABS; slab++)
+        get_weights(weights[f][slab], p, f, slab, 0, lane, exchange);
+    multiply_pv_planes_of(0, MIN(16, DIM_TILES), v_tile, weights, state, lane, exchange);
+    multiply_pv_planes_of(16, DIM_TILES, v_tile, weights, state, lane, exchange);
 }
 #endif
