@@ -54,3 +54,40 @@ static inline lanes lanes_of_halves(const ushorts halves)
     return VECTOR(vload_half)(0, (const half *)&halves);
 }
 #endif
+
+/* The half bytes of values n .. n + SIMD_WIDTH - 1 of a format block: those of the last 16 are the high ones. */
+static inline ints half_bytes(const __global uchar *codes, const int n)
+{
+    const ints both = VECTOR(convert_int)(VECTOR(vload)(0, codes + n % 16));
+
+    return n < 16 ? both & 15 : both >> 4;
+}
+
+/* Words of 16 bits that fill a register, for which half as many instructions are run as for 16 of them. */
+#if SIMD_WIDTH == 16 && HAS_INTRINSIC(__builtin_ia32_pternlogd512_mask) && defined(__AVX512BW__)
+#define HAS_WIDE_WORDS 1
+typedef ushort ushort32 __attribute__((ext_vector_type(32)));
+typedef char char32 __attribute__((ext_vector_type(32)));
+struct __attribute__((packed)) unaligned_chars {
+    char32 x;
+};
+
+/* The bytes of a format block, with their signs. */
+static inline ushort32 wide_words(const __global uchar *bytes)
+{
+    return __builtin_convertvector(((const __global struct unaligned_chars *)bytes)->x, ushort32);
+}
+
+/* x ^ (y & bits). LLVM would split the operators, but not the instruction, where halves are read one after the other. */
+static inline ushort32 wide_where(const ushort32 x, const ushort32 y, const int bits)
+{
+    enum { X_XOR_Y_AND_BITS = 0x78, ALL = 0xffff }; /* immediates of the instruction */
+
+    return __builtin_astype(
+        __builtin_ia32_pternlogd512_mask(__builtin_astype(x, int16), __builtin_astype(y, int16),
+                                         (int16)(bits << 16 | bits), X_XOR_Y_AND_BITS, ALL),
+        ushort32);
+}
+#else
+#define HAS_WIDE_WORDS 0
+#endif

@@ -5,21 +5,27 @@
 #include "common/quantized.h"
 #include "cpu/simd_storage.h"
 
-static inline lanes numbers_of_vector(const int format, const VECTOR(uchar) bytes, const int shift,
+static inline lanes numbers_of_vector(const int format, const __global uchar *codes, const int n,
                                       const uint fifth)
 {
-    CA_BLOCK_FORMATS(RETURN_OF, lanes(bytes, shift, fifth))
+    CA_BLOCK_FORMATS(RETURN_OF, lanes(codes, n, fifth))
     return 0.0f;
 }
 
-/* The numbers of values d .. d + SIMD_WIDTH - 1 of a row, for d a multiple of SIMD_WIDTH. */
+/* What numbers of vectors are divided by: sums of products with them are multiplied with it. */
+static inline float unit_of_lanes(const int format)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, form(true).unit)
+    return 1.0f;
+}
+
+/* The numbers of values d .. d + SIMD_WIDTH - 1 of a row, for d a multiple of SIMD_WIDTH, divided by unit_of_lanes(). */
 INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const int d)
 {
     const __global uchar *block = row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
-    const int n = d % BLOCK_VALUES;
 
-    return numbers_of_vector(cache, VECTOR(vload)(0, block + codes_at(cache) + code_byte(cache, n)),
-                             code_shift(cache, n), fifth_bits(cache, block) >> n);
+    return numbers_of_vector(cache, block + codes_at(cache), d % BLOCK_VALUES,
+                             fifth_bits(cache, block));
 }
 
 /* The values of these numbers of a block with this scale and offset. */
@@ -41,7 +47,8 @@ INLINE void stage_quantized(const int cache, float *to, const __global uchar *ro
         const float scale = block_scale(cache, block), offset = block_offset(cache, block);
         UNROLL
         for (int c = 0; c < BLOCK_VALUES; c += SIMD_WIDTH) {
-            const lanes x = scaled_lanes(cache, quantized_lanes(cache, row, d + c), scale, offset);
+            const lanes numbers = quantized_lanes(cache, row, d + c) * unit_of_lanes(cache);
+            const lanes x = scaled_lanes(cache, numbers, scale, offset);
             VECTOR(vstore)(row_scaled ? x * row_scale : x, 0, to + d + c);
         }
     }

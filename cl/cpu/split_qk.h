@@ -44,7 +44,7 @@ INLINE int packed_index(const int r, const int d)
 }
 
 #if QK_DEPTH == SIMD_WIDTH
-/* Stores s[r * BLOCK_N + n] = the sum of the lanes of sum[n][r], by transposing and adding in
+/* Stores s[r * BLOCK_N + n] = the sum of the lanes of sum[n][r], in the unit of numbers, by transposing and adding in
  * turns. */
 INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
 {
@@ -62,6 +62,7 @@ INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
                 x[c] = LOW_PAIRS(x[c], x[c + half_way]) + HIGH_PAIRS(x[c], x[c + half_way]);
         }
     }
+    x[0] *= unit_of_lanes(K_CACHE);
 #if QK_ROWS == 1
     VECTOR(vstore)(x[0], 0, s);
 #elif QK_ROWS == 2
@@ -87,7 +88,8 @@ INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
                 LOW_IN_FOURS(sum[n][m], sum[n + 2][m]) + HIGH_IN_FOURS(sum[n][m], sum[n + 2][m]);
             const lanes odd = LOW_IN_FOURS(sum[n + 1][m], sum[n + 3][m]) +
                               HIGH_IN_FOURS(sum[n + 1][m], sum[n + 3][m]);
-            const lanes x = LOW_IN_FOURS(even, odd) + HIGH_IN_FOURS(even, odd);
+            const lanes x =
+                (LOW_IN_FOURS(even, odd) + HIGH_IN_FOURS(even, odd)) * unit_of_lanes(K_CACHE);
 #if SIMD_WIDTH == 16
             vstore4(x.lo.lo, 0, to);
             vstore4(x.lo.hi, 0, to + BLOCK_N);
@@ -144,10 +146,15 @@ NOINLINE void stage_keys(const struct arguments *restrict args, const struct key
     for (int n = 0; STAGES_K && n < (count + QK_KEYS - 1) / QK_KEYS * QK_KEYS; n++) {
         const int key = min(n, count - 1);
         lanes *to = staged + n / QK_KEYS * QK_KEYS * VECTORS(DIM_QK) + n % QK_KEYS;
+        const __global k_storage *row = k_of_tile(keys, key);
         UNROLL_BY_8
-        for (int d = 0; d < VECTORS(DIM_QK); d++)
-            to[d * QK_KEYS] =
-                key_columns(args, k_of_tile(keys, key), key, d, (const float *)scales);
+        for (int d = 0; d < VECTORS(DIM_QK); d += 2) { /* two loads first: they may share one */
+            const int next = min(d + 1, VECTORS(DIM_QK) - 1);
+            const lanes x = key_columns(args, row, key, d, (const float *)scales);
+            const lanes y = key_columns(args, row, key, next, (const float *)scales);
+            to[d * QK_KEYS] = x;
+            to[next * QK_KEYS] = y;
+        }
     }
 }
 

@@ -7,7 +7,8 @@
  *   one(byte, shift, fifth)   the number of a code as a float: `shift` is 4 for the high half of a byte, else 0;
  *                         fifth is its fifth bit, or else 0
  *   four(bytes, shift, fifth)   of four codes, of a uchar4, as a float4; the fifth bits are the last ones of `fifth`
- *   lanes(bytes, shift, fifth)  of a vector of uchars (cpu/lanes.h), which only kernels for CPUs use
+ *   lanes(codes, n, fifth)  of the vector (cpu/lanes.h) of values from n on of a block with these codes and fifth bits,
+ *                         divided by form(true).unit, a power of two; only kernels for CPUs use it
  * For the elements of matrix units (mma/quantized_bytes.h, mma/fragment_tile.h), f16 or else bf16:
  *   form(f16)             constants: struct element_form
  *   word(f16, word)       four codes, of a byte each, in the form for pair()

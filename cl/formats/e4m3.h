@@ -24,12 +24,21 @@ static inline float4 e4m3_four(const uchar4 bytes, const int shift, const uint f
     return fabs(y) == E4M3_NAN ? (float4)(NAN) : y * 256.0f;
 }
 
-static inline lanes e4m3_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
+/* Signs are in the two highest bits of x. The lower of them becomes 1 if the sum carries into it, which happens where a
+ * magnitude's bits are all 1: then all bits of the exponent are 1, as those of a NaN are. */
+static inline lanes e4m3_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
-    const ushorts x = VECTOR(convert_ushort)(bytes) << (ushorts)(7);
-    const lanes y = lanes_of_halves(x + (x & (ushorts)(0x4000))); /* the sign goes one place on */
+#if HAS_WIDE_WORDS
+    const ushort32 x = wide_words(codes) << (ushort32)(7);
+    const ushort32 y = wide_where(x, x + (ushort32)(0x80), 0x4000);
 
-    return fabs(y) == E4M3_NAN ? (lanes)(NAN) : y * 256.0f;
+    return lanes_of_halves(n < 16 ? y.lo : y.hi);
+#else
+    const ushorts x = VECTOR(convert_ushort)(VECTOR(as_char)(VECTOR(vload)(0, codes + n)))
+                      << (ushorts)(7);
+
+    return lanes_of_halves(x ^ ((x + (ushorts)(0x80)) & (ushorts)(0x4000)));
+#endif
 }
 
 /* ---- elements of matrix units ---------------------------------------------------------------- */

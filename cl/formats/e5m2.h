@@ -17,9 +17,9 @@ static inline float4 e5m2_four(const uchar4 bytes, const int shift, const uint f
     return vload_half4(0, (const half *)&bits);
 }
 
-static inline lanes e5m2_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
+static inline lanes e5m2_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
-    return lanes_of_halves(VECTOR(convert_ushort)(bytes) << (ushorts)(8));
+    return lanes_of_halves(VECTOR(convert_ushort)(VECTOR(vload)(0, codes + n)) << (ushorts)(8));
 }
 
 /* ---- elements of matrix units ---------------------------------------------------------------- */

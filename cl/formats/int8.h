@@ -14,9 +14,9 @@ static inline float4 int8_four(const uchar4 bytes, const int shift, const uint f
     return q8_0_four(bytes, shift, fifth);
 }
 
-static inline lanes int8_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
+static inline lanes int8_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
-    return q8_0_lanes(bytes, shift, fifth);
+    return q8_0_lanes(codes, n, fifth);
 }
 
 /* ---- elements of matrix units: q8_0's ---------------------------------------------------------- */

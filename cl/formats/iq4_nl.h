@@ -31,26 +31,25 @@ static inline char16 iq4_nl_chosen(const uchar16 codes)
     return __builtin_ia32_pshufb128(numbers, as_char16(codes));
 }
 
-static inline lanes iq4_nl_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
+static inline lanes iq4_nl_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
-    const VECTOR(uchar) codes = shift ? bytes >> (VECTOR(uchar))(4) : bytes & (VECTOR(uchar))(15);
+    const VECTOR(uchar) both = VECTOR(vload)(0, codes + n % 16);
+    const VECTOR(uchar) at = n < 16 ? both & (VECTOR(uchar))(15) : both >> (VECTOR(uchar))(4);
 
 #if SIMD_WIDTH == 16
-    return convert_float16(iq4_nl_chosen(codes));
+    return convert_float16(iq4_nl_chosen(at));
 #else
-    return convert_float8(iq4_nl_chosen((uchar16)(codes, codes)).lo);
+    return convert_float8(iq4_nl_chosen((uchar16)(at, at)).lo);
 #endif
 }
 #else
-static inline lanes iq4_nl_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
+static inline lanes iq4_nl_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
-    enum { COUNT = sizeof(bytes) };
-    uchar codes[COUNT];
+    enum { COUNT = sizeof(lanes) / sizeof(float) };
     float numbers[COUNT];
 
-    VECTOR(vstore)(bytes, 0, codes);
-    for (int n = 0; n < COUNT; n++)
-        numbers[n] = (float)iq4_nl_numbers[codes[n] >> shift & 15];
+    for (int c = 0; c < COUNT; c++)
+        numbers[c] = iq4_nl_one(codes[n % 16 + c], n < 16 ? 0 : 4, 0);
     return VECTOR(vload)(0, numbers);
 }
 #endif

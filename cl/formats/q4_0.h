@@ -14,11 +14,9 @@ static inline float4 q4_0_four(const uchar4 bytes, const int shift, const uint f
 }
 
 /* Codes are the last bits of a float from 2^23 on, where floats are integers. */
-static inline lanes q4_0_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
+static inline lanes q4_0_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
-    const ints both = VECTOR(convert_int)(bytes);
-
-    return VECTOR(as_float)((shift ? both >> 4 : both & 15) | 0x4b000000) - (0x1p23f + 8.0f);
+    return VECTOR(as_float)(half_bytes(codes, n) | 0x4b000000) - (0x1p23f + 8.0f);
 }
 
 /* ---- elements of matrix units ---------------------------------------------------------------- */

@@ -14,11 +14,9 @@ static inline float4 q4_1_four(const uchar4 bytes, const int shift, const uint f
     return convert_float4(bytes >> (uchar4)(shift) & (uchar4)(15));
 }
 
-static inline lanes q4_1_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
+static inline lanes q4_1_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
-    const ints both = VECTOR(convert_int)(bytes);
-
-    return VECTOR(convert_float)(shift ? both >> 4 : both & 15);
+    return VECTOR(convert_float)(half_bytes(codes, n));
 }
 
 /* ---- elements of matrix units: q4_0's, but nothing is subtracted from codes ------------------- */

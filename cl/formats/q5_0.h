@@ -17,13 +17,13 @@ static inline float4 q5_0_four(const uchar4 bytes, const int shift, const uint f
 }
 
 /* Codes are the last bits of a float from 2^23 on, where floats are integers. */
-static inline lanes q5_0_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
+static inline lanes q5_0_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
-    const ints both = VECTOR(convert_int)(bytes);
-    const ints set = ((ints)((int)fifth) & ((ints)(1) << VECTOR(convert_int)(COUNT_UP))) != 0;
+    const ints bits = (ints)(1) << (VECTOR(convert_int)(COUNT_UP) + n);
+    const ints set = ((ints)((int)fifth) & bits) != 0;
     const lanes less = set ? (lanes)(0x1p23f) : (lanes)(0x1p23f + 16.0f);
 
-    return VECTOR(as_float)((shift ? both >> 4 : both & 15) | 0x4b000000) - less;
+    return VECTOR(as_float)(half_bytes(codes, n) | 0x4b000000) - less;
 }
 
 /* ---- elements of matrix units ---------------------------------------------------------------- */

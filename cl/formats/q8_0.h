@@ -13,9 +13,9 @@ static inline float4 q8_0_four(const uchar4 bytes, const int shift, const uint f
     return convert_float4(as_char4(bytes));
 }
 
-static inline lanes q8_0_lanes(const VECTOR(uchar) bytes, const int shift, const uint fifth)
+static inline lanes q8_0_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
-    return VECTOR(convert_float)(VECTOR(as_char)(bytes));
+    return VECTOR(convert_float)(VECTOR(as_char)(VECTOR(vload)(0, codes + n)));
 }
 
 /* ---- elements of matrix units ---------------------------------------------------------------- */

@@ -130,7 +130,7 @@ INLINE void store_o_and_lse(const struct arguments *restrict args, const long b,
 
     if (HAS_SINKS)
         row_sum += EXPONENTIAL((lanes)(sink_of(args, h) - base_of(sums.row_max))).s0;
-    const float scale = sums.sees_none ? 0.0f : 1.0f / row_sum;
+    const float scale = sums.sees_none ? 0.0f : unit_of_lanes(V_CACHE) / row_sum;
     for (int c = 0; c < VECTORS(DIM_V); c++) {
         const int d = column_of(c, DIM_V);
         store_row(o[c] * scale, to + d * o_step(args), o_step(args), DIM_V - d);
