@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# sh tests/offline.sh [--all] [BUILD [SAMPLES [SEED]]]: compiles the kernels of GPUs to machine code,
+# sh tests/offline.sh [--all | --variants] [BUILD [SAMPLES [SEED]]]: compiles the kernels of GPUs to machine code,
 # without a GPU, and prints what came of it (tests/offline/table.py says what); fails if a rule is
 # broken. Most problems are compiled for one GPU each, which SEED chooses, with --all for every one.
 # BUILD is a folder that the project is built in, by default build/offline, where it builds itself what
@@ -17,10 +17,11 @@
 set -u
 cd "$(dirname "$0")/.." || exit 1
 amount=some
-if [ "${1:-}" = --all ]; then
-    amount=all
+case ${1:-} in --all | --variants)
+    amount=${1#--}
     shift
-fi
+    ;;
+esac
 build=${1:-build/offline}
 samples=${2:-1}
 seed=${3:-${CLATTN_TEST_SEED:-1}}
@@ -66,7 +67,8 @@ if [ ! -e "$build/tests/offline/offline_cases" ]; then
 fi
 rm -rf "$work"
 mkdir -p "$work"
-"$build/tests/offline/offline_cases" "$work" bench/profiles "$samples" "$seed" "$amount" || exit 1
+cat bench/gpu/variants-*.txt |
+    "$build/tests/offline/offline_cases" "$work" bench/profiles "$samples" "$seed" "$amount" || exit 1
 if [ -n "${CLATTN_OFFLINE_ONLY:-}" ]; then
     grep -E "$CLATTN_OFFLINE_ONLY" "$work/cases" > "$work/chosen"
     mv "$work/chosen" "$work/cases"
@@ -96,7 +98,7 @@ done
 ptxas=$(command -v ptxas || true)
 nvdisasm=${CLATTN_NVDISASM:-$(command -v nvdisasm || true)}
 cat << END
-made by: sh tests/offline.sh$([ "$amount" = all ] && echo " --all") BUILD $samples $seed
+made by: sh tests/offline.sh$([ "$amount" = some ] || echo " --$amount") BUILD $samples $seed
 compilers: $("$clang" --version | head -n 1); libclc $(
     dpkg-query -W -f '${Package} ${Version}\n' 'libclc-[0-9]*' 2> /dev/null | head -n 1)
 AMD, Intel: $(grep -v '^sm_' "$work/compilers" | sed 's| .*/| |' | paste -s -d , |

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* offline_cases FOLDER PROFILES SAMPLES SEED all|some: writes the programs that are to be
- * compiled. The lines of FOLDER/cases are those that table.py reads, and FOLDER/sources has the
+/* offline_cases FOLDER PROFILES SAMPLES SEED all|some|variants: writes the programs that are to be
+ * compiled; with "variants" those of standard input for sm_90, a line "PROBLEM | FAMILY NAME=value ..." each, and
+ * fails if one is refused. The lines of FOLDER/cases are those that table.py reads, and FOLDER/sources has the
  * begin of each source's hash. FOLDER/<family>.cl is a family's source, and FOLDER/<number>.h
  * the text before it in the program of a case. PROFILES is the folder of the devices' facts.
  * SAMPLES is the number of programs with random tunables for each family and target. */
@@ -389,10 +390,46 @@ static void write_samples(struct output *out, const struct device *d,
     }
 }
 
+/* Writes a line of standard input; false, having said why, if the device does not take it. */
+static int write_variant(struct output *out, const struct device *d, char *line)
+{
+    char reason[CA_REASON_BYTES] = "no ' | ' between problem and family",
+         *configuration = strstr(line, " | ");
+    struct ca_candidate c;
+    clattn_problem p;
+
+    line[strcspn(line, "\n")] = '\0';
+    if (configuration) {
+        *configuration = '\0';
+        configuration += strlen(" | ");
+        if (clattn_problem_parse(line, &p, reason, sizeof reason) == CLATTN_SUCCESS) {
+            const struct ca_problem made = ca_problem_own(&p);
+            if (ca_candidate_parse(configuration, &made, &d->info, &c, reason, sizeof reason)) {
+                write_case(out, d, &c, &made, "variant");
+                return 1;
+            }
+        }
+    }
+    printf("%s | %s: %s\n", line, configuration ? configuration : "", reason);
+    return 0;
+}
+
+static int write_variants(struct output *out, const char *profiles)
+{
+    const size_t sm_90 = 2;
+    const struct device d = {sm_90, &targets[sm_90], read_profile(profiles, &targets[sm_90])};
+    int taken = 1;
+    char line[1024];
+
+    while (fgets(line, sizeof line, stdin))
+        taken = (line[0] == '#' || write_variant(out, &d, line)) && taken;
+    return taken && out->count;
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 6) {
-        fprintf(stderr, "usage: offline_cases FOLDER PROFILES SAMPLES SEED all|some\n");
+        fprintf(stderr, "usage: offline_cases FOLDER PROFILES SAMPLES SEED all|some|variants\n");
         return 2;
     }
     struct output out = {.folder = argv[1],
@@ -402,11 +439,15 @@ int main(int argc, char **argv)
                          .seed = strtoul(argv[4], NULL, 10),
                          .all = strcmp(argv[5], "all") == 0};
     struct rng r = rng_seed(out.seed);
+    const int variants = strcmp(argv[5], "variants") == 0;
+    const int taken = !variants || write_variants(&out, argv[2]);
     for (size_t f = 0; family_at(f); f++) {
         const struct ca_family *family = family_at(f);
         if (!family->local_bytes) /* for CPUs */
             continue;
         write_source(&out, family);
+        if (variants)
+            continue;
         for (size_t n = 0; n < NUM_TARGETS; n++) {
             const struct device d = {n, &targets[n], read_profile(argv[2], &targets[n])};
             write_defaults(&out, &d, f);
@@ -414,5 +455,5 @@ int main(int argc, char **argv)
                 write_samples(&out, &d, family, &r);
         }
     }
-    return fclose(out.sources) || fclose(out.cases) ? 2 : 0;
+    return fclose(out.sources) || fclose(out.cases) ? 2 : !taken;
 }
