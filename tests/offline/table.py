@@ -18,6 +18,10 @@ import inline_assembly
 WIDTHS = (16, 8, 4, 2, 1)  # bytes that an item gets of a load
 LEAST_SHARE = {"tgllp": 72}  # of arithmetic in a product's loop: Xe-LP adds up every address
 LEAST_GROUPS = 2
+MOST_ARRAY = 16  # bytes of a work-item's arrays in memory: frames have multiples of 8
+# Kernels that index arrays at run time, once a row or a call, or as their source says.
+HAVE_ARRAYS = ("attention_parts", "double_backward_keys", "double_backward_queries", "double_backward_rows", "mean_weights",
+               "scores", "softmax")
 LEAST_KEPT = {"item": 64, "mma": 4, "warpgroup": 4}  # spilled words of NVIDIA's kernels that no table has, by the unit
 
 
@@ -207,6 +211,7 @@ class Kernel:
     def __init__(self, name):
         self.name = name
         self.registers = self.spills = self.local_bytes = None
+        self.arrays = 0  # bytes in memory beside spilled registers; Intel's compiler does not tell them apart
         self.lanes = 0  # items that go together, where the compiler chooses
         self.instructions, self.labels, self.jumps = [], collections.defaultdict(list), []
 
@@ -297,6 +302,7 @@ def read_metadata(kernels, metadata, line):
         if kernel.name == metadata["name"]:
             kernel.registers = int(metadata["vgpr_count"])
             kernel.spills = int(metadata["vgpr_spill_count"])
+            kernel.arrays = int(metadata["private_segment_fixed_size"]) - 4 * kernel.spills
             kernel.local_bytes = int(metadata["group_segment_fixed_size"])
 
 
@@ -341,9 +347,10 @@ def read_ptxas(path, kernels):
         entry = re.search("entry function '([^']+)", line)
         if entry:
             kernel = next((k for k in kernels if k.name == entry[1]), None)
-        spilled = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", line)
+        spilled = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line)
         if kernel and spilled:
-            kernel.spills = (int(spilled[1]) + int(spilled[2]) + 3) // 4
+            kernel.spills = (int(spilled[2]) + int(spilled[3]) + 3) // 4
+            kernel.arrays = int(spilled[1]) - int(spilled[2])
         used = re.search(r"Used (\d+) registers", line)
         if kernel and used:
             kernel.registers = int(used[1])
@@ -396,6 +403,8 @@ def broken_rules(case, kernel, target, dialect, groups, kept):
         yield "no group is resident"
     if is_default and target.vendor != "Intel" and (kernel.spills or 0) > most_spills(kept, case):
         yield "registers are spilled"
+    if is_default and kernel.arrays > MOST_ARRAY and kernel.name not in HAVE_ARRAYS:
+        yield f"{kernel.arrays} bytes of arrays of a work-item lie in memory"
     few_groups = groups is not None and groups < LEAST_GROUPS
     # Few queries against many keys: four keys and their values, by wide loads; tiles of them are filled by loops, which
     # need not be unrolled.

@@ -68,6 +68,9 @@ INLINE struct slot quad_slot(const int t, const int block, const bool depth_firs
     return s;
 }
 
+/* A bound for both matrices: with LOADS(block) LLVM leaves the loops rolled, and `loaded` in memory. */
+enum { MOST_LOADS = MAX(LOADS(BLOCK_M), LOADS(BLOCK_N)) };
+
 /* Loads this thread's share of a stage of a matrix to registers; elements beyond the depth are
  * arbitrary. */
 INLINE void load_quads(const __global storage *matrix, const int block, const bool depth_first,
@@ -75,10 +78,10 @@ INLINE void load_quads(const __global storage *matrix, const int block, const bo
                        float4 *loaded)
 {
     UNROLL_ALL
-    for (int n = 0; n < LOADS(block); n++) {
+    for (int n = 0; n < MOST_LOADS; n++) {
         const int t = get_local_id(0) + n * THREADS;
         const struct slot s = quad_slot(t, block, depth_first);
-        if (block * BLOCK_K / 4 % THREADS != 0 && t >= block * BLOCK_K / 4)
+        if (t >= block * BLOCK_K / 4)
             continue;
         if (quads) {
             loaded[n] = load4(matrix + across[s.across] + along[s.along], true);
@@ -104,10 +107,10 @@ INLINE void stage_quads(const float4 *loaded, const int block, const bool depth_
                         const long left, const int stride, __local float4 *tile)
 {
     UNROLL_ALL
-    for (int n = 0; n < LOADS(block); n++) {
+    for (int n = 0; n < MOST_LOADS; n++) {
         const int t = get_local_id(0) + n * THREADS;
         const struct slot s = quad_slot(t, block, depth_first);
-        if (block * BLOCK_K / 4 % THREADS != 0 && t >= block * BLOCK_K / 4)
+        if (t >= block * BLOCK_K / 4)
             continue;
         if (depth_first) {
             __local float *to = (__local float *)(tile + s.along * stride) + s.across;
