@@ -16,7 +16,7 @@ NOINLINE void stage_transposed_values(const struct arguments *restrict args, con
     const __global ushort *row[KEYS_TOGETHER];
 
     for (int n = 0; n < KEYS_TOGETHER; n++)
-        row[n] = n0 + n < count ? v + KEY_ROW(b, j + n0 + n, args->shape->v_stride) : 0;
+        row[n] = n0 + n < count ? v + key_row(args, b, j + n0 + n, args->shape->v_stride) : 0;
     for (int d = 0; d < DIM_V; d += SIMD_WIDTH) {
         uint *to = v_staged + d * (BLOCK_N / 2) + n0 / 2;
         lanes x[SIMD_WIDTH];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dropout factors of weights, for the kernel's problem. RANDOM_LANES as in philox.h. */
+/* Dropout factors of weights, for the kernel's problem. Lanes are those of philox.h. */
 #pragma once
 #include "common/common.h"
 #include "common/philox.h"

@@ -12,7 +12,10 @@
 enum { PAGE_KEYS = PAGE_SIZE ? PAGE_SIZE : 1 };
 
 /* The batch index in K and V: 0 with pages, since all batches share these. */
-#define CACHE_BATCH(b) (PAGE_SIZE ? 0L : (b))
+INLINE long cache_batch(const long b)
+{
+    return PAGE_SIZE ? 0 : b;
+}
 
 /* The page of key j of batch b, for j below seq_kv; -1 if the table names none. */
 INLINE long page_of(const struct arguments *args, const long b, const long j)
@@ -31,13 +34,16 @@ INLINE long rows_in_page(const long rows, const long j)
 
 /* The offset of key j of batch b from the first row of its head, for a tensor with these steps
  * between batches (or pages) and rows. The key must have a page. */
-INLINE long key_row(const struct arguments *args, const long b, const long j, const long batch_step,
-                    const long row_step)
+INLINE long row_in_cache(const struct arguments *args, const long b, const long j,
+                         const long batch_step, const long row_step)
 {
     return PAGE_SIZE ? page_of(args, b, j) * batch_step + j % PAGE_KEYS * row_step : j * row_step;
 }
 
-#define KEY_ROW(b, j, stride) key_row(args, b, j, (stride)[0], (stride)[2])
+INLINE long key_row(const struct arguments *args, const long b, const long j, const long *stride)
+{
+    return row_in_cache(args, b, j, stride[0], stride[2]);
+}
 
 /* The scales of a kv head's keys or values from key j on; `has` is a constant. A key in no page has none. */
 struct row_scales {
@@ -53,24 +59,36 @@ INLINE struct row_scales row_scales_of(const struct arguments *args, const bool 
                                        const long kv_head, const long j)
 {
     const struct row_scales scales = {
-        args, all + head_offset(stride, CACHE_BATCH(b), kv_head), stride, b, j, has};
+        args, all + head_offset(stride, cache_batch(b), kv_head), stride, b, j, has};
 
     return scales;
 }
 
-#define K_SCALES_FROM(b, kv_head, j)                                                               \
-    row_scales_of(args, HAS_K_SCALES, args->k_scales, args->shape->k_scales_stride, b, kv_head, j)
-#define V_SCALES_FROM(b, kv_head, j)                                                               \
-    row_scales_of(args, HAS_V_SCALES, args->v_scales, args->shape->v_scales_stride, b, kv_head, j)
+INLINE struct row_scales k_scales_from(const struct arguments *args, const long b,
+                                       const long kv_head, const long j)
+{
+    return row_scales_of(args, HAS_K_SCALES, args->k_scales, args->shape->k_scales_stride, b,
+                         kv_head, j);
+}
+
+INLINE struct row_scales v_scales_from(const struct arguments *args, const long b,
+                                       const long kv_head, const long j)
+{
+    return row_scales_of(args, HAS_V_SCALES, args->v_scales, args->shape->v_scales_stride, b,
+                         kv_head, j);
+}
 
 /* The scale of the n-th key; 1 without scales. */
 INLINE float scale_of_row(const struct row_scales s, const long n)
 {
-    return s.has ? s.first[key_row(s.args, s.b, s.j + n, s.stride[0], s.stride[2])] : 1.0f;
+    return s.has ? s.first[key_row(s.args, s.b, s.j + n, s.stride)] : 1.0f;
 }
 
 /* Returns whether key j of batch b, below seq_kv, is in a page. */
-#define HAS_ROW(b, j) (!PAGE_SIZE || page_of(args, b, j) >= 0)
+INLINE bool has_row(const struct arguments *args, const long b, const long j)
+{
+    return PAGE_SIZE == 0 || page_of(args, b, j) >= 0;
+}
 
 /* The number of `rows` keys from key j on that are contiguous; 0 if the table masks key j. */
 INLINE long rows_together(const struct arguments *args, const long b, const long j, const long rows)

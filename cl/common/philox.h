@@ -1,83 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout's random numbers: Philox 4x32-10 (J. Salmon et al., 2011), as clattn/dropout.h says.
  *
- * RANDOM_LANES counters are computed at a time, one in each lane of a vector: 1, 4, 8 or 16. These are a processor's
- * SIMD_WIDTH, or one on GPUs, unless the program says otherwise. */
+ * One counter is computed at a time, or several, one in each lane of a vector, where common/philox_lanes.h comes
+ * first. */
 #pragma once
 
 #ifndef RANDOM_LANES
-#ifdef SIMD_WIDTH
-#define RANDOM_LANES SIMD_WIDTH
-#else
-#define RANDOM_LANES 1
-#endif
-#endif
-
-#if RANDOM_LANES == 16
-typedef uint16 words;
-typedef ulong8 products;
-typedef float16 factors;
-#define AS_WORDS as_uint16
-#define AS_PRODUCTS as_ulong8
-#define EVENS(a, b)                                                                                \
-    (uint16)(a.s0, b.s0, a.s2, b.s2, a.s4, b.s4, a.s6, b.s6, a.s8, b.s8, a.sa, b.sa, a.sc, b.sc,   \
-             a.se, b.se)
-#define ODDS(a, b)                                                                                 \
-    (uint16)(a.s1, b.s1, a.s3, b.s3, a.s5, b.s5, a.s7, b.s7, a.s9, b.s9, a.sb, b.sb, a.sd, b.sd,   \
-             a.sf, b.sf)
-#elif RANDOM_LANES == 8
-typedef uint8 words;
-typedef ulong4 products;
-typedef float8 factors;
-#define AS_WORDS as_uint8
-#define AS_PRODUCTS as_ulong4
-#define EVENS(a, b) (uint8)(a.s0, b.s0, a.s2, b.s2, a.s4, b.s4, a.s6, b.s6)
-#define ODDS(a, b) (uint8)(a.s1, b.s1, a.s3, b.s3, a.s5, b.s5, a.s7, b.s7)
-#elif RANDOM_LANES == 4
-typedef uint4 words;
-typedef ulong2 products;
-typedef float4 factors;
-#define AS_WORDS as_uint4
-#define AS_PRODUCTS as_ulong2
-#define EVENS(a, b) (uint4)(a.s0, b.s0, a.s2, b.s2)
-#define ODDS(a, b) (uint4)(a.s1, b.s1, a.s3, b.s3)
-#elif RANDOM_LANES == 1
 typedef uint words;
 typedef float factors;
-#else
-#error "RANDOM_LANES must be 1, 4, 8 or 16"
-#endif
 
-/* Join the lower, or the upper, halves of 64 bits: the inputs of EVENS and ODDS are a's neighbours
- * and b's. */
-#ifdef __ENDIAN_LITTLE__
-#define LOWER_HALVES(a, b) EVENS(a, b)
-#define UPPER_HALVES(a, b) ODDS(a, b)
-#else
-#define LOWER_HALVES(a, b) ODDS(b, a)
-#define UPPER_HALVES(a, b) EVENS(b, a)
-#endif
-
-/* Computes both halves of *x * m; pointers are used since clang warns of vectors by value that the
- * processor has no registers for. mul_hi of vectors is slow on CPUs, so even and odd words are
- * multiplied as 64-bit numbers. Shuffles take the products apart: with `and` and shifts LLVM would
- * choose a slower multiplication. */
+/* Computes both halves of *x * m; NVIDIA's GPUs have one instruction for them. */
 __attribute__((always_inline)) static inline void multiply_wide(const words *x, const uint m,
                                                                 words *low, words *high)
 {
-#if RANDOM_LANES == 1
-    const ulong product = (ulong)*x * m; /* NVIDIA's GPUs have one instruction for both halves */
+    const ulong product = (ulong)*x * m;
 
     *high = (uint)(product >> 32);
     *low = (uint)product;
-#else
-    const words of_lower = AS_WORDS((AS_PRODUCTS(*x) & 0xffffffffUL) * (ulong)m);
-    const words of_upper = AS_WORDS((AS_PRODUCTS(*x) >> 32) * (ulong)m);
-
-    *high = UPPER_HALVES(of_lower, of_upper);
-    *low = LOWER_HALVES(of_lower, of_upper);
-#endif
 }
+#endif
 
 /* Computes round `round` (constant) on the four words of each counter, in place. */
 __attribute__((always_inline)) static inline void philox_round(const int round, words *counter,

@@ -68,22 +68,24 @@ INLINE void stage_tile(const struct arguments *args, const long b, const long kv
 #if OPERAND_TILES
     for (int n = 0; n < WHOLE_STEPS(count); n++)
         stage_whole_pairs(k_staged + n * KEY_OPERANDS,
-                          n < count ? k + KEY_ROW(b, j + n, k_stride) : 0, k_step(args), DIM_QK);
+                          n < count ? k + key_row(args, b, j + n, k_stride) : 0, k_step(args),
+                          DIM_QK);
     for (int n0 = 0; n0 < count; n0 += KEYS_TOGETHER)
         stage_transposed_values(args, b, j, n0, count, v, v_staged);
 #elif OPERAND_PAIRS
     for (int n = 0; n < count; n++)
-        stage_pairs(k_staged + n * OPERANDS(DIM_QK), k + KEY_ROW(b, j + n, k_stride), k_step(args),
-                    DIM_QK);
+        stage_pairs(k_staged + n * OPERANDS(DIM_QK), k + key_row(args, b, j + n, k_stride),
+                    k_step(args), DIM_QK);
     for (int n = 0; n < count; n += 2)
-        stage_value_pairs(v_staged + n / 2 * DIM_V, v + KEY_ROW(b, j + n, v_stride),
-                          n + 1 < count ? v + KEY_ROW(b, j + n + 1, v_stride) : 0, v_step(args));
+        stage_value_pairs(v_staged + n / 2 * DIM_V, v + key_row(args, b, j + n, v_stride),
+                          n + 1 < count ? v + key_row(args, b, j + n + 1, v_stride) : 0,
+                          v_step(args));
 #else
     for (int n = 0; n < count; n++) {
-        stage_key(k_staged + n * DIM_QK, k_place(k, KEY_ROW(b, j + n, k_stride)), k_step(args),
-                  scale_of_row(K_SCALES_FROM(b, kv_head, j), n));
-        stage_value(v_staged + n * DIM_V, v_place(v, KEY_ROW(b, j + n, v_stride)), v_step(args),
-                    scale_of_row(V_SCALES_FROM(b, kv_head, j), n));
+        stage_key(k_staged + n * DIM_QK, k_place(k, key_row(args, b, j + n, k_stride)),
+                  k_step(args), scale_of_row(k_scales_from(args, b, kv_head, j), n));
+        stage_value(v_staged + n * DIM_V, v_place(v, key_row(args, b, j + n, v_stride)),
+                    v_step(args), scale_of_row(v_scales_from(args, b, kv_head, j), n));
     }
 #endif
 }

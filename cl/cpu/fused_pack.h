@@ -102,8 +102,8 @@ INLINE struct prefetch_streams streams_of_tile(const struct arguments *args,
     const long rows =
         rows_together(args, chunk.b, row,
                       min(min(end + more, chunk.e.keys) - row, (long)BLOCK_N / BLOCKS_PER_TILE));
-    const long k_row = rows > 0 ? KEY_ROW(chunk.b, row, args->shape->k_stride) : 0;
-    const long v_row = rows > 0 ? KEY_ROW(chunk.b, row, args->shape->v_stride) : 0;
+    const long k_row = rows > 0 ? key_row(args, chunk.b, row, args->shape->k_stride) : 0;
+    const long v_row = rows > 0 ? key_row(args, chunk.b, row, args->shape->v_stride) : 0;
     const long queries = j == end ? (long)BLOCK_M : 0;
     const __global uchar *of_k = (const __global uchar *)k_place(k, k_row);
     const __global uchar *of_v = (const __global uchar *)v_place(v, v_row);

@@ -205,10 +205,10 @@ INLINE lanes columns_of_numbers(const int cache, const int dim, const lanes numb
 {
     const int at = d * SIMD_WIDTH / BLOCK_VALUES * BLOCK_N + n;
 
-    if (CA_SCALE_AT(cache) < 0)
+    if (layout_of(cache).scale < 0)
         return numbers;
     return scaled_lanes(cache, numbers, scales[at],
-                        CA_OFFSET_AT(cache) ? scales[BLOCKS(dim) * BLOCK_N + at] : 0.0f);
+                        layout_of(cache).offset ? scales[BLOCKS(dim) * BLOCK_N + at] : 0.0f);
 }
 
 /* Returns vector c of the values of key n. */
@@ -243,7 +243,7 @@ INLINE void load_row_scales(const struct row_scales from, const int count, float
     for (int n = 0; n < count; n += together) {
         together = PAGE_SIZE ? (int)rows_in_page(count - n, from.j + n) : count;
         const __global float *row =
-            from.first + key_row(from.args, from.b, from.j + n, from.stride[0], from.stride[2]);
+            from.first + key_row(from.args, from.b, from.j + n, from.stride);
         for (int r = 0; r < together; r++)
             scales[n + r] = row[r * from.stride[2]];
     }
@@ -255,7 +255,7 @@ INLINE void load_value_scales(const struct arguments *args, const struct row_blo
                               const long j, const struct key_range keys, const int count)
 {
     if (HAS_V_SCALES)
-        load_row_scales(V_SCALES_FROM(block->b, block->kv_head, j), count, keys.v_scales);
+        load_row_scales(v_scales_from(args, block->b, block->kv_head, j), count, keys.v_scales);
 #if V_CACHE
     load_factors(V_CACHE, keys.v, keys.v_row, listed_v(keys), count, BLOCKS(DIM_V), BLOCK_N,
                  keys.v_scales);

@@ -27,13 +27,13 @@ struct paged_keys {
 INLINE const __global k_storage *k_in_page(const struct arguments *args,
                                            const struct paged_keys keys, const long j)
 {
-    return k_place(keys.k, KEY_ROW(keys.b, j, args->shape->k_stride));
+    return k_place(keys.k, key_row(args, keys.b, j, args->shape->k_stride));
 }
 
 INLINE const __global v_storage *v_in_page(const struct arguments *args,
                                            const struct paged_keys keys, const long j)
 {
-    return v_place(keys.v, KEY_ROW(keys.b, j, args->shape->v_stride));
+    return v_place(keys.v, key_row(args, keys.b, j, args->shape->v_stride));
 }
 
 INLINE bool is_key(const struct arguments *args, const struct paged_keys keys, const long j)

@@ -7,9 +7,10 @@
  * Ragged    The last block of a row is cut. */
 #include "common/arguments.h"
 #define RANDOM_LANES 16
+#include "common/philox_lanes.h"
 #include "common/philox.h"
 
-#define KEYS (4 * RANDOM_LANES)
+enum { KEYS = 4 * RANDOM_LANES };
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 dropout_mask(const ulong seed, const uint stream, const uint drop_below, const long seq_kv,

@@ -28,9 +28,9 @@ INLINE struct task find_task(const struct arguments *args, const struct query_bl
     t.block = block;
     t.q = args->q + row_offset(args->shape->q_stride, b, h, block.i0);
     t.k = k_place(args->k,
-                  head_offset(args->shape->k_stride, CACHE_BATCH(b), h / args->shape->group));
+                  head_offset(args->shape->k_stride, cache_batch(b), h / args->shape->group));
     t.v = v_place(args->v,
-                  head_offset(args->shape->v_stride, CACHE_BATCH(b), h / args->shape->group));
+                  head_offset(args->shape->v_stride, cache_batch(b), h / args->shape->group));
     t.q_aligned = rows_aligned(t.q, args->shape->q_stride[2], WIDTH(UNIT_Q, DIM_QK));
     t.k_aligned =
         K_CACHE || cache_aligned(K_DTYPE, t.k, args->shape->k_stride[0], args->shape->k_stride[2],

@@ -110,8 +110,8 @@ INLINE void go_to_tile(const struct arguments *args, struct cached *m, const lon
 {
 #pragma unroll
     for (int n = 0; n < THREAD_N; n += KEYS_TOGETHER)
-        m->place[n / KEYS_TOGETHER] =
-            key_row(args, b, j0 + min(KEY_OF(m->thread_n, n), count - 1), page_step, m->row_step);
+        m->place[n / KEYS_TOGETHER] = row_in_cache(
+            args, b, j0 + min(KEY_OF(m->thread_n, n), count - 1), page_step, m->row_step);
 }
 #endif
 

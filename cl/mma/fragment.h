@@ -259,10 +259,15 @@ static inline uint take_pair(float *x, float *y)
 static inline void take_weights(uint *words, float *sums, const int slab, const int lane,
                                 __local float *exchange)
 {
-#if WEIGHTS_ARE_EXCHANGED
     const bool odd = lane >= FRAGMENT_LANES / 2;
     uint mine[FRAGMENT_SUMS / 2], theirs[FRAGMENT_SUMS / 2];
 
+    UNROLL
+    for (int w = 0; !WEIGHTS_ARE_EXCHANGED && w < QUERY_WORDS; w++)
+        words[w] =
+            take_pair(&sums[weight_source(slab, 2 * w)], &sums[weight_source(slab, 2 * w + 1)]);
+    if (!WEIGHTS_ARE_EXCHANGED)
+        return;
     UNROLL
     for (int n = 0; n < FRAGMENT_SUMS / 2; n++)
         mine[n] =
@@ -274,10 +279,4 @@ static inline void take_weights(uint *words, float *sums, const int slab, const 
         words[2 * n] = (even_keys & 0xffffu) | odd_keys << 16;
         words[2 * n + 1] = even_keys >> 16 | (odd_keys & 0xffff0000u);
     }
-#else
-    UNROLL
-    for (int w = 0; w < QUERY_WORDS; w++)
-        words[w] =
-            take_pair(&sums[weight_source(slab, 2 * w)], &sums[weight_source(slab, 2 * w + 1)]);
-#endif
 }

@@ -7,6 +7,13 @@
  * 2 c, 2 c + 1 of column l; component m of the sums is row m, column l. Queries are rows. */
 #pragma once
 
+/* 1: weights pass to the second product through local memory, in rows. */
+#ifdef WEIGHTS_IN_MEMORY
+#define WEIGHTS_PASS_IN_ROWS WEIGHTS_IN_MEMORY
+#else
+#define WEIGHTS_PASS_IN_ROWS 0
+#endif
+
 enum {
     FRAGMENT_LANES = INSTRUCTION == INSTRUCTION_DPAS_8 ? 8 : 16,
     QUERY_WORDS = INSTRUCTION == INSTRUCTION_DPAS_8 ? 8 : 4,
@@ -22,8 +29,13 @@ enum {
     OTHERS_AT_ONCE = 1,
     SUMS_OF_QUERY = 1,
     OTHER_WORDS = 8,
-    QUERY_RUN = INSTRUCTION == INSTRUCTION_DPAS_8 ? 1 : 0
+    QUERY_RUN = INSTRUCTION == INSTRUCTION_DPAS_8 ? 1 : 0,
+    WEIGHTS_ARE_EXCHANGED = 0,
+    HALVES_ALTERNATE = INSTRUCTION == INSTRUCTION_DPAS_8 ? !WEIGHTS_PASS_IN_ROWS : 0
 };
+#define HAS_COPIES 0
+#define HAS_TILE_PRODUCTS 0
+#define HAS_AMD_BUILTINS 0
 #define PACKED_VALUES 1
 #define KEYS_OF_SUMS 1
 
@@ -52,7 +64,9 @@ static inline int other_depth(const int lane, const int e)
     return e;
 }
 
-#if !EMULATE
+#if EMULATE
+#define SUB_GROUP_ATTRIBUTE
+#else
 #define SUB_GROUP_ATTRIBUTE __attribute__((intel_reqd_sub_group_size(FRAGMENT_LANES)))
 
 static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane,

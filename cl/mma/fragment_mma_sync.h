@@ -21,8 +21,14 @@ enum {
     OTHERS_AT_ONCE = 2,
     SUMS_OF_QUERY = 2,
     OTHER_WORDS = 2,
-    QUERY_RUN = 1
+    QUERY_RUN = 1,
+    WEIGHTS_ARE_EXCHANGED = 0,
+    HALVES_ALTERNATE = 0
 };
+#define HAS_COPIES 1
+#define HAS_TILE_PRODUCTS (INSTRUCTION == 7) /* fragment_wgmma.h */
+#define HAS_AMD_BUILTINS 0
+#define SUB_GROUP_ATTRIBUTE
 #define PACKED_VALUES 0
 #define KEYS_OF_SUMS 2
 

@@ -385,7 +385,7 @@ INLINE ushort4 quantized_elements(const int cache, const float scale, const usho
     }
     const ushort4 elements = as_ushort4((uint2)(exact_pair(x.x, x.y), exact_pair(x.z, x.w)));
     /* without a scale, numbers may be infinite or NaN */
-    return finite && CA_SCALE_AT(cache) < 0 ? finite_elements(elements, nonfinite) : elements;
+    return finite && layout_of(cache).scale < 0 ? finite_elements(elements, nonfinite) : elements;
 }
 
 /* Like fill_rows(), for a quantized matrix, which needs no step, width or alignment; fills

@@ -44,6 +44,7 @@ static inline void copies_begin(void)
 {
 }
 #define COPIES_WAIT_BUT(latest)
+#define LEAVE_FIRST_ASSEMBLY()
 
 static inline void tiles_stored(void)
 {

@@ -22,8 +22,14 @@ enum {
     OTHERS_AT_ONCE = 1,
     SUMS_OF_QUERY = FRAGMENT_SUMS,
     OTHER_WORDS = 8,
-    QUERY_RUN = 8
+    QUERY_RUN = 8,
+    WEIGHTS_ARE_EXCHANGED = 1,
+    HALVES_ALTERNATE = 0
 };
+#define HAS_COPIES 0
+#define HAS_TILE_PRODUCTS 0
+#define HAS_AMD_BUILTINS !EMULATE
+#define SUB_GROUP_ATTRIBUTE
 #define PACKED_VALUES 1
 #define KEYS_OF_SUMS 1
 
@@ -51,10 +57,6 @@ static inline int other_depth(const int lane, const int e)
 {
     return e;
 }
-
-/* A lane has the scores of every second key, and its partner in the other half has the rest: the
- * weights of a slab are exchanged in pairs. */
-#define WEIGHTS_ARE_EXCHANGED 1
 
 #if !EMULATE
 static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane,

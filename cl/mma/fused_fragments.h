@@ -2,7 +2,6 @@
 /* What the kernels of fused forward attention by matrix instructions are made of: their sizes, a work-group's threads
  * and task, and the fragments of a sub-group. */
 #pragma once
-#include "families/units.h"
 #include "mma/fragment.h"
 #include "gpu/tile_exp.h"
 #include "score/score.h"

@@ -65,13 +65,14 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
     FILL_KEYS(K_TILE(number) + plane * BLOCK_N * K_STRIDE, k_factors,                              \
               STAGED_K(t, plane, (keys).j0), K_ROW_STEP, KV_PLACES(places, number, 0),             \
               (keys).count, DIM_QK, t.k_aligned,                                                   \
-              K_SCALES_FROM(t.block.b, t.block.h / args->shape->group, (keys).j0))
+              k_scales_from(args, t.block.b, t.block.h / args->shape->group, (keys).j0))
 #define STAGE_VALUES(keys, number, finite, nonfinite)                                              \
     for (int plane = 0; plane < OPERAND_PARTS; plane++)                                            \
-        if (FILL_VALUES(V_TILE(number) + plane * BLOCK_N * V_STRIDE, v_factors,                    \
-                        STAGED_V(t, plane, (keys).j0), V_ROW_STEP, KV_PLACES(places, number, 1),   \
-                        (keys).count, t.v_aligned, finite,                                         \
-                        V_SCALES_FROM(t.block.b, t.block.h / args->shape->group, (keys).j0)))      \
+        if (FILL_VALUES(                                                                           \
+                V_TILE(number) + plane * BLOCK_N * V_STRIDE, v_factors,                            \
+                STAGED_V(t, plane, (keys).j0), V_ROW_STEP, KV_PLACES(places, number, 1),           \
+                (keys).count, t.v_aligned, finite,                                                 \
+                v_scales_from(args, t.block.b, t.block.h / args->shape->group, (keys).j0)))        \
     atomic_or(nonfinite, 1)
 
 #if OPERAND_PARTS > 1
@@ -221,10 +222,10 @@ INLINE void add_nonfinite_to_o(const struct arguments *args, const struct task *
             row_offset(args->shape->o_stride, block->b, block->h, i) + d * o_step(args);
         float extra = 0.0f;
         for (long j = block->begin; j < block->end; j++) {
-            if (!HAS_ROW(block->b, j))
+            if (!has_row(args, block->b, j))
                 continue;
             const float here =
-                load_v(t->v, KEY_ROW(block->b, j, args->shape->v_stride), d * v_step(args));
+                load_v(t->v, key_row(args, block->b, j, args->shape->v_stride), d * v_step(args));
             if (here * 0.0f != 0.0f &&
                 visible(args, block->e, first_key(args, block->e, i), end_key(args, block->e, i),
                         block->b, block->h, i, j))

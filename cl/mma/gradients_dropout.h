@@ -7,7 +7,7 @@
 #include "mma/fragment_dropout.h"
 
 /* What dropout keeps of the tiles in local memory, and of a lane's pairs. */
-#if HAS_KEPT_WORDS
+#if HAS_COPIES
 typedef __local uint4 *kept_tile;
 struct kept_pairs {
     uint words[LANE_QUERIES];
@@ -18,7 +18,7 @@ struct kept_pairs {
     const __local uchar *bits;
 };
 #endif
-#if HAS_DROPOUT && HAS_KEPT_WORDS
+#if HAS_DROPOUT && HAS_COPIES
 #define DECLARE_TILE_KEPT() __local uint4 kept[TILE_KEPT_BYTES / KEPT_ROW_BYTES]
 #elif HAS_DROPOUT
 #define DECLARE_TILE_KEPT() DECLARE_KEPT(TILE_KEPT_BYTES)
@@ -26,7 +26,7 @@ struct kept_pairs {
 #define DECLARE_TILE_KEPT() const kept_tile kept = 0
 #endif
 
-#if HAS_DROPOUT && HAS_KEPT_WORDS
+#if HAS_DROPOUT && HAS_COPIES
 #if DRAWN_AT_ONCE != 2
 #error "two counters have two neighbouring queries"
 #endif
@@ -71,7 +71,7 @@ INLINE void draw_kept_tile(const bool owns_keys, const struct arguments *args, c
 #if HAS_DROPOUT
     const uint bh = dropout_head(args, t.b, t.h);
 
-#if HAS_KEPT_WORDS
+#if HAS_COPIES
     if (owns_keys)
         draw_kept_words_of_keys(args, bh, t.i0, t.j0, BLOCK_STREAMED, OWNED_KEYS,
                                 kept + number * BLOCK_OWNED);
@@ -91,7 +91,7 @@ INLINE struct kept_pairs find_kept(const kept_tile kept, const int number, const
 {
     struct kept_pairs pairs;
 
-#if HAS_KEPT_WORDS
+#if HAS_COPIES
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         pairs.words[n] = HAS_DROPOUT
@@ -104,7 +104,7 @@ INLINE struct kept_pairs find_kept(const kept_tile kept, const int number, const
     return pairs;
 }
 
-#if HAS_DROPOUT && HAS_KEPT_WORDS
+#if HAS_DROPOUT && HAS_COPIES
 /* The bit of sum x in the word of its owned row. */
 INLINE uint pair_mask(const int x)
 {
@@ -120,7 +120,7 @@ INLINE uint bit_of_pair(const bool owns_keys, const struct kept_pairs pairs, con
 {
 #if !HAS_DROPOUT
     return 1;
-#elif HAS_KEPT_WORDS
+#elif HAS_COPIES
     return pairs.words[sum_query(x % FRAGMENT_SUMS)] & pair_mask(x);
 #else
     const int own = owned_row(sum_query(x % FRAGMENT_SUMS), first_row, lane),
@@ -134,7 +134,7 @@ INLINE uint bit_of_pair(const bool owns_keys, const struct kept_pairs pairs, con
  * streamed rows follow for the lane's other owned row. */
 INLINE int sum_of_bit(const int m)
 {
-#if HAS_DROPOUT && HAS_KEPT_WORDS
+#if HAS_DROPOUT && HAS_COPIES
     const int slab = m % STREAMED_SLABS, row = m / STREAMED_SLABS % 2, n = m / STREAMED_SLABS / 2;
     return (2 * slab + n / 2) * FRAGMENT_SUMS + 2 * row + n % 2;
 #else

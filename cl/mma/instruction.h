@@ -1,46 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The header of the matrix instruction that INSTRUCTION names, and what those that say nothing of it have. Its
- * layouts are plain C: tests/offline/bank_conflicts.c uses them, too. */
+/* What follows from the header of the kernel's matrix instruction, which the kernel includes first: any_instruction.h,
+ * or fragment_wgmma.h. Layouts are plain C: tests/offline/bank_conflicts.c uses them, too. An instruction's header
+ * says
+ *   HAS_COPIES             1: copies to local memory run in the background
+ *   HAS_TILE_PRODUCTS      1: operands of keys and dims are tiles in local memory, in warpgroup_tile.h
+ *   HAS_AMD_BUILTINS       1: instructions are compiler builtins of AMD's
+ *   SUB_GROUP_ATTRIBUTE    an attribute of kernels
+ *   WEIGHTS_ARE_EXCHANGED  1: a lane has the scores of every second key, and its partner in the other half has the
+ *                          rest, so that the weights of a slab are exchanged in pairs
+ *   HALVES_ALTERNATE       1: a lane's two scores of a row, 8 keys apart, become neighbouring terms of weights, in which
+ *                          order values are packed, too; else weights have the order of scores */
 #pragma once
 #include "families/fragment_sizes.h"
 #include "mma/fragment_options.h"
 
-#if INSTRUCTION == INSTRUCTION_MMA_SYNC || INSTRUCTION == INSTRUCTION_WGMMA
-#include "mma/fragment_mma_sync.h"
-#elif INSTRUCTION == INSTRUCTION_WMMA
-#include "mma/fragment_wmma.h"
-#elif INSTRUCTION == INSTRUCTION_MFMA_32 || INSTRUCTION == INSTRUCTION_MFMA_16
-#include "mma/fragment_mfma.h"
-#elif INSTRUCTION == INSTRUCTION_DPAS_8 || INSTRUCTION == INSTRUCTION_DPAS_16
-#include "mma/fragment_dpas.h"
-#else
-#error "INSTRUCTION must be one of those above"
-#endif
-#if INSTRUCTION == INSTRUCTION_WGMMA
-#include "mma/fragment_wgmma.h"
-#endif
-
-/* 1: weights pass to the second product through local memory, in rows. */
-#if defined(WEIGHTS_IN_MEMORY)
-#define WEIGHTS_PASS_IN_ROWS WEIGHTS_IN_MEMORY
-#else
-#define WEIGHTS_PASS_IN_ROWS 0
-#endif
-/* 1: copies to local memory run in the background. */
-#define HAS_COPIES (INSTRUCTION == INSTRUCTION_MMA_SYNC || INSTRUCTION == INSTRUCTION_WGMMA)
-/* 1: operands of keys and dims are tiles in local memory, in warpgroup_tile.h. */
-#define HAS_TILE_PRODUCTS (INSTRUCTION == INSTRUCTION_WGMMA)
-/* 1: instructions of NVIDIA's are there, by inline PTX; of AMD's, by compiler builtins. */
+/* 1: instructions of NVIDIA's are there, by inline PTX. */
 #define HAS_PTX (HAS_COPIES && !EMULATE)
-#define HAS_AMD_BUILTINS                                                                           \
-    (!EMULATE && INSTRUCTION >= INSTRUCTION_WMMA && INSTRUCTION <= INSTRUCTION_MFMA_16)
 
-#ifndef LEAVE_FIRST_ASSEMBLY
-#define LEAVE_FIRST_ASSEMBLY()
-#endif
-#ifndef SUB_GROUP_ATTRIBUTE
-#define SUB_GROUP_ATTRIBUTE
-#endif
 /* Hides an index from this place on: what follows from it is not computed before. */
 #if HAS_PTX
 #define LATER(x) __asm volatile("" : "+r"(x))
@@ -53,10 +29,6 @@
 #else
 #define INDEX_HERE(x)
 #endif
-
-/* In sub-groups of 8 of Intel's a lane's two scores of a row, 8 keys apart, become neighbouring terms, unless
- * they pass through local memory; values are packed in that order too. Else weights have the order of scores. */
-enum { HALVES_ALTERNATE = INSTRUCTION == INSTRUCTION_DPAS_8 ? !WEIGHTS_PASS_IN_ROWS : 0 };
 
 /* The number, among a lane's queries, of the query of sum e. */
 static inline int sum_query(const int e)

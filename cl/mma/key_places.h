@@ -27,9 +27,9 @@ INLINE void list_places(const struct arguments *args, const long b, const long j
 {
     for (int n = get_local_id(0); n < count; n += THREADS) {
         KV_PLACES(all, number, 0)
-        [n] = LISTED_PLACE(K_CACHE, KEY_ROW(b, j0 + n, args->shape->k_stride));
+        [n] = LISTED_PLACE(K_CACHE, key_row(args, b, j0 + n, args->shape->k_stride));
         KV_PLACES(all, number, 1)
-        [n] = LISTED_PLACE(V_CACHE, KEY_ROW(b, j0 + n, args->shape->v_stride));
+        [n] = LISTED_PLACE(V_CACHE, key_row(args, b, j0 + n, args->shape->v_stride));
     }
 }
 #define LIST_PLACES(b, keys, number) list_places(args, b, (keys).j0, (keys).count, number, places)

@@ -106,7 +106,7 @@ INLINE uint elements_of_bytes(const int cache, const uint word, const int n, con
 /* Elements of a format without a scale may be infinite or NaN: if `finite`, they become 0, and *nonfinite tells. */
 INLINE uint4 finite_elements_of(const int cache, const uint4 x, const bool finite, int *nonfinite)
 {
-    if (!finite || CA_SCALE_AT(cache) >= 0)
+    if (!finite || layout_of(cache).scale >= 0)
         return x;
     return (uint4)(finite_pair(x.x, nonfinite), finite_pair(x.y, nonfinite),
                    finite_pair(x.z, nonfinite), finite_pair(x.w, nonfinite));
@@ -280,10 +280,10 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
                (m).v_aligned, THREADS, get_local_id(0))
 #define CONVERT_KEYS(tile, factors, keys, b, kv_head)                                              \
     convert_rows(K_CACHE, tile, K_STRIDE, BLOCK_N, PART_COLUMNS, factors, k_bytes, (keys).count,   \
-                 DIM_QK, false, false, K_SCALES_FROM(b, kv_head, (keys).j0))
+                 DIM_QK, false, false, k_scales_from(args, b, kv_head, (keys).j0))
 #define CONVERT_VALUES(tile, factors, keys, b, kv_head, finite, nonfinite)                         \
     if (convert_rows(V_CACHE, tile, V_STRIDE, BLOCK_N, DIMS, factors, v_bytes, (keys).count,       \
-                     DIM_V, true, finite, V_SCALES_FROM(b, kv_head, (keys).j0)))                   \
+                     DIM_V, true, finite, v_scales_from(args, b, kv_head, (keys).j0)))             \
     atomic_or(nonfinite, 1)
 /* Marks whether pieces of rows can be copied. */
 #define MARK_ALIGNED(m)                                                                            \

@@ -68,8 +68,8 @@ INLINE void list_own_places(const struct arguments *args, const long b, const st
 {
     for (int n = lane; n < own_count(keys); n += FRAGMENT_LANES) {
         const long j = keys->j0 + FIRST_KEY + n;
-        places[n] = LISTED_PLACE(K_CACHE, KEY_ROW(b, j, args->shape->k_stride));
-        places[TILE_KEYS + n] = LISTED_PLACE(V_CACHE, KEY_ROW(b, j, args->shape->v_stride));
+        places[n] = LISTED_PLACE(K_CACHE, key_row(args, b, j, args->shape->k_stride));
+        places[TILE_KEYS + n] = LISTED_PLACE(V_CACHE, key_row(args, b, j, args->shape->v_stride));
     }
     sub_group_barrier(); /* the places are complete */
 }
@@ -147,8 +147,8 @@ INLINE struct value_factor value_factor_of(const float scale, const bool inside,
 
     if (DTYPE == DTYPE_F16) {
         /* A sixteenth of the least power, for codes in high halves, is an exact element as well. */
-        const float x =
-            power_of_scale(V_CACHE, scale, CA_SCALE_AT(V_CACHE) < 0 ? form.least_power : 0x1p-20f);
+        const float x = power_of_scale(V_CACHE, scale,
+                                       layout_of(V_CACHE).scale < 0 ? form.least_power : 0x1p-20f);
         f.factor *= as_float((254u << 23) - as_uint(x));
         f.power = pack_pair(x * form.unit, x * form.unit);
     }
@@ -285,7 +285,7 @@ INLINE int multiply_own_values(const struct own *own, const float p[KEY_SUMS], f
                 powers[pair] = (uint2)(factors[pair].z, factors[pair].w);
             }
             decode_values(values, rows, block, powers, lane);
-            if (CA_SCALE_AT(V_CACHE) < 0 && finite)
+            if (layout_of(V_CACHE).scale < 0 && finite)
                 UNROLL
             for (int n = 0; n < 2 * QUERY_WORDS; n++)
                 values[n / QUERY_WORDS][n % QUERY_WORDS] =
@@ -388,7 +388,7 @@ INLINE void attend_own_keys(const struct arguments *args, const struct task task
         COPIES_WAIT_BUT_SETS(1);
         sub_group_barrier(); /* the keys' bytes are complete, factors may be overwritten */
         prepare_keys(own.k_bytes, (__local float *)own.factors, own_count(&keys),
-                     K_SCALES_FROM(task.b, task.kv_head, keys.j0 + FIRST_KEY), lane);
+                     k_scales_from(args, task.b, task.kv_head, keys.j0 + FIRST_KEY), lane);
         multiply_own_keys(&own, q_operands, s[0], lane, exchange);
         next = find_tile_of_keys(args, &task, keys.j0 + keys.count, 0, seen_tiles);
         sub_group_barrier(); /* the keys' bytes and factors may be overwritten */
@@ -411,7 +411,8 @@ INLINE void attend_own_keys(const struct arguments *args, const struct task task
         COPIES_WAIT_BUT_SETS(1);
         sub_group_barrier(); /* the values' bytes are complete */
         if (prepare_values(own.v_bytes, own.factors, own_count(&keys),
-                           V_SCALES_FROM(task.b, task.kv_head, keys.j0 + FIRST_KEY), again, lane))
+                           v_scales_from(args, task.b, task.kv_head, keys.j0 + FIRST_KEY), again,
+                           lane))
             atomic_or(v_nonfinite, 1);
         if (multiply_own_values(&own, s[0], state->out, again, lane, exchange))
             atomic_or(v_nonfinite, 1);

@@ -6,6 +6,7 @@
 #include "cpu/backward_blocks.h"
 #include "cpu/load_gradients.h"
 #if HAS_DROPOUT
+#include "common/philox_lanes.h"
 #include "common/dropout.h"
 #endif
 

@@ -53,8 +53,8 @@ INLINE float weigh_keys(const struct arguments *args, const struct row_window ro
 {
     const float old = *row_max, scale = score_scale(args, row.h);
     const long kv_head = row.h / args->shape->group;
-    const struct row_scales k_scales = K_SCALES_FROM(row.b, kv_head, 0);
-    const struct row_scales v_scales = V_SCALES_FROM(row.b, kv_head, 0);
+    const struct row_scales k_scales = k_scales_from(args, row.b, kv_head, 0);
+    const struct row_scales v_scales = v_scales_from(args, row.b, kv_head, 0);
     float s[THREAD_N], new = old, sum = 0.0f;
 
 #pragma unroll

@@ -10,6 +10,7 @@
 #include "score/query_functions.h"
 #include "score/query_tile.h"
 #if HAS_DROPOUT
+#include "common/philox_lanes.h"
 #include "common/dropout.h"
 #endif
 

@@ -6,6 +6,7 @@
 #include "score/key_lanes.h"
 #include "cpu/split_rows.h"
 #if HAS_DROPOUT
+#include "common/philox_lanes.h"
 #include "common/dropout.h"
 #endif
 

@@ -32,7 +32,7 @@ enum {
 #undef TUNABLE
 #undef REQUIRE
 
-#ifdef INSTRUCTION_MMA_SYNC /* the C file includes families/fragment_sizes.h */
+#ifdef EXCHANGE_WORDS /* the C file includes families/fragment_sizes.h */
 #define SIZES_NAMES "families/fragment_names.h"
 #else
 #define SIZES_NAMES "families/names.h"

@@ -12,7 +12,8 @@ const size_t K_ROW_BYTES = p->normal.dim_qk / CA_BLOCK *
 const size_t V_ROW_BYTES = p->normal.dim_v / CA_BLOCK *
                            ca_cache_bytes(ca_problem_cache(&p->normal, CA_V), p->normal.dtype);
 const int PACKED_VALUES = fragment->packed_values, HAS_TILE_PRODUCTS = INSTRUCTION == CA_WGMMA;
+const int HAS_COPIES = HAS_TILE_PRODUCTS || INSTRUCTION == CA_MMA_SYNC;
 const int HAS_STRICT = p->normal.strict != 0;
 (void)FRAGMENT_LANES, (void)FRAGMENT_QUERIES, (void)FRAGMENT_OTHERS, (void)FRAGMENT_DEPTH;
 (void)OTHERS_AT_ONCE, (void)REPLICAS, (void)ROW_PADDING, (void)PACKED_VALUES;
-(void)HAS_TILE_PRODUCTS, (void)K_ROW_BYTES, (void)V_ROW_BYTES, (void)HAS_STRICT;
+(void)HAS_TILE_PRODUCTS, (void)HAS_COPIES, (void)K_ROW_BYTES, (void)V_ROW_BYTES, (void)HAS_STRICT;

@@ -3,7 +3,7 @@
 #pragma once
 
 /* The floats of all arrays of sums together, unless one has more. */
-#define MOST_FUNCTION_SUMS (1u << 24)
+enum { MOST_FUNCTION_SUMS = 1 << 24 };
 
 /* Returns how many arrays of so many elements there are, if `items` could have one each. */
 #define FUNCTION_SUMS(items, elements)                                                             \

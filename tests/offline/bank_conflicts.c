@@ -24,6 +24,11 @@ typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned __int128 uint4;
+#if INSTRUCTION == 7
+#include "mma/fragment_wgmma.h"
+#else
+#include "mma/any_instruction.h"
+#endif
 #include "mma/tile_layout.h"
 
 enum { BANKS = 32, BANK_BYTES = 4, MOST_LANES = 64, ELEMENT = 2 };

@@ -37,6 +37,7 @@
 #endif
 
 #define PRODUCER 0
+#include "mma/any_instruction.h"
 #include "mma/gradients_fragments.h"
 #include "mma/gradients_rows.h"
 #include "mma/gradients_passes.h"

@@ -30,9 +30,8 @@ SIZE(LOCAL_ELEMENTS,
      (OPERAND_PARTS * (OWNED_ELEMENTS(DIM_QK) + OWNED_ELEMENTS(DIM_V)) + STAGES * STAGE_ELEMENTS))
 
 /* What dropout keeps: each stage's words of owned rows, or of one stage bytes of four keys. */
-#define HAS_KEPT_WORDS (INSTRUCTION == INSTRUCTION_MMA_SYNC || INSTRUCTION == INSTRUCTION_WGMMA)
-SIZE(TILE_KEPT_BYTES, (HAS_KEPT_WORDS ? STAGES * KEPT_ROW_BYTES * BLOCK_OWNED
-                                      : KEPT_BYTES(BLOCK_OWNED, BLOCK_STREAMED)))
+SIZE(TILE_KEPT_BYTES,
+     (HAS_COPIES ? STAGES * KEPT_ROW_BYTES * BLOCK_OWNED : BLOCK_OWNED * (BLOCK_STREAMED / 4)))
 
 /* The statistics of streamed rows and two flags follow the tiles. */
 SIZE(LOCAL_BYTES,

@@ -13,6 +13,7 @@
 #endif
 
 #define INSTRUCTION 7
+#include "mma/fragment_wgmma.h"
 #define DIM_GROUPS 1
 #define M_FRAGMENTS 1
 #include "mma/gradients_fragments.h"

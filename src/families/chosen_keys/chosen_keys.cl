@@ -120,7 +120,7 @@ INLINE void set_chosen_bits(const struct arguments *args, const struct query que
         const long j = list[n];
         if (j < begin || j >= end)
             continue;
-        if (!HAS_ROW(query.b, j))
+        if (!has_row(args, query.b, j))
             continue;
 #if ITEMS > 1
         atomic_or((__global int *)bits + j / 32, (int)(1u << j % 32));

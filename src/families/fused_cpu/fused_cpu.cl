@@ -333,9 +333,9 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
     }
     const long kv_head = chunk.h / args->shape->group;
     const __global k_storage *const k =
-        k_place(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(chunk.b), kv_head));
+        k_place(args->k, head_offset(args->shape->k_stride, cache_batch(chunk.b), kv_head));
     const __global v_storage *const v =
-        v_place(args->v, head_offset(args->shape->v_stride, CACHE_BATCH(chunk.b), kv_head));
+        v_place(args->v, head_offset(args->shape->v_stride, cache_batch(chunk.b), kv_head));
 #if HAS_BLOCKS /* this family refuses block lists with pages */
     const struct block_rows listing = block_rows_of(chunk.i, max(queries, 1L));
     for (long j0 = run_begin(chunk.bits, listing, begin, end), j1; j0 < end;

@@ -90,7 +90,8 @@ INLINE void stage_queries(const struct arguments *args, const struct task *t,
 #if LISTS_ROWS
 #define KEYS_PLACE(keys, n, stride) 0
 #elif PAGE_SIZE
-#define KEYS_PLACE(keys, n, stride) (KEY_ROW(t->block.b, (keys)->j0, stride) + (n) * (stride)[2])
+#define KEYS_PLACE(keys, n, stride)                                                                \
+    (key_row(args, t->block.b, (keys)->j0, stride) + (n) * (stride)[2])
 #else
 #define KEYS_PLACE(keys, n, stride) (((keys)->j0 + (n)) * (stride)[2])
 #endif
@@ -101,8 +102,8 @@ INLINE void list_tile_rows(const struct arguments *args, const struct task *t,
                            const struct shared *l, const struct keys *keys)
 {
     for (int n = get_local_id(0); n < keys->count; n += THREADS) {
-        l->k_places[n] = KEY_ROW(t->block.b, keys->j0 + n, args->shape->k_stride);
-        l->v_places[n] = KEY_ROW(t->block.b, keys->j0 + n, args->shape->v_stride);
+        l->k_places[n] = key_row(args, t->block.b, keys->j0 + n, args->shape->k_stride);
+        l->v_places[n] = key_row(args, t->block.b, keys->j0 + n, args->shape->v_stride);
     }
     LOCAL_BARRIER(); /* offsets are complete; the last tile's were read before its last barrier */
 }
@@ -122,7 +123,7 @@ INLINE void stage_keys(const struct arguments *args, const struct task *t, const
                     k_place(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)),
                     args->shape->k_stride[2], l->k_places, k_step(args), keys->count, first, DIM_QK,
                     WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK), t->k_aligned, false,
-                    K_SCALES_FROM(t->block.b, t->block.h / args->shape->group, keys->j0));
+                    k_scales_from(args, t->block.b, t->block.h / args->shape->group, keys->j0));
 #endif
 }
 
@@ -161,7 +162,7 @@ INLINE void stage_values(const struct arguments *args, const struct task *t, con
             v_place(t->v, KEYS_PLACE(keys, first, args->shape->v_stride)), args->shape->v_stride[2],
             LISTS_ROWS ? l->v_places + first : 0, v_step(args), keys->count - first, 0, DIM_V,
             WIDTH_OF(V_DTYPE, UNIT_V, DIM_V), t->v_aligned, keys->partial,
-            V_SCALES_FROM(t->block.b, t->block.h / args->shape->group, keys->j0 + first)))
+            v_scales_from(args, t->block.b, t->block.h / args->shape->group, keys->j0 + first)))
         atomic_or(l->v_nonfinite, 1);
 #endif
 }
@@ -310,9 +311,9 @@ INLINE void add_nonfinite_to_sums(const struct arguments *args, const struct tas
 #pragma unroll
         for (int n = 0; n < MAX_DIMS4; n++) {
             const int d = 4 * (thread_n + THREADS_N * n);
-            if (!HAS_ROW(block->b, j))
+            if (!has_row(args, block->b, j))
                 continue;
-            const long row = KEY_ROW(block->b, j, args->shape->v_stride);
+            const long row = key_row(args, block->b, j, args->shape->v_stride);
             const float4 v4 = (float4)(load_v(t->v, row, min(d, DIM_V - 1) * v_step(args)),
                                        load_v(t->v, row, min(d + 1, DIM_V - 1) * v_step(args)),
                                        load_v(t->v, row, min(d + 2, DIM_V - 1) * v_step(args)),

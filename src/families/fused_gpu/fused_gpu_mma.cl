@@ -38,6 +38,7 @@
 
 #define PRODUCER 0
 #define DRAWERS 0
+#include "mma/any_instruction.h"
 #include "mma/fused_fragments.h"
 #include "mma/fragment_products.h"
 #include "mma/fused_rows.h"

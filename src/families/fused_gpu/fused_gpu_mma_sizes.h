@@ -21,7 +21,7 @@ SIZE(LOCAL_ELEMENTS, (MAX(K_AT + STREAMED_ELEMENTS, OPERAND_PARTS *STAGED_ROWS *
 
 /* Dropout's bits: a producer draws them ahead, as words of lanes (cl/mma/fragment_dropout.h). */
 SIZE(TILE_KEPT_BYTES,
-     (PRODUCER ? STAGES * DRAWERS * KEPT_ROW_BYTES * BLOCK_M : KEPT_BYTES(BLOCK_M, BLOCK_N)))
+     (PRODUCER ? STAGES * DRAWERS * KEPT_ROW_BYTES * BLOCK_M : BLOCK_M * (BLOCK_N / 4)))
 
 /* Beside the tiles are two flags, and one flag for each row. */
 SIZE(LOCAL_BYTES, (LOCAL_ELEMENTS * ELEMENT_BYTES + (HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 0) +

@@ -13,6 +13,7 @@
  * Tunables  src/families/fused_gpu/fused_gpu_warpgroup.def, all defined by the host; no fallbacks here. */
 #include "score/score.h"
 #define INSTRUCTION 7
+#include "mma/fragment_wgmma.h"
 #define M_FRAGMENTS 1
 #define BYTES 0 /* wgmma multiplies with no quantized tiles */
 #if !defined(EMULATE) || !defined(SUB_GROUPS) || !defined(BLOCK_N) || !defined(Q_RESIDENT) ||      \

@@ -21,6 +21,7 @@
 #include "common/quantized.h"
 #if HAS_DROPOUT
 #define RANDOM_LANES 4
+#include "common/philox_lanes.h"
 #include "common/dropout.h"
 #endif
 
@@ -40,8 +41,8 @@ __kernel void naive(PARAMETERS_naive)
     const long first = first_key(args, e, i), end = end_key(args, e, i);
     const float scale = score_scale(args, h);
     const long q_row = row_offset(args->shape->q_stride, b, h, i);
-    const long k_head = head_offset(args->shape->k_stride, CACHE_BATCH(b), h / args->shape->group);
-    const long v_head = head_offset(args->shape->v_stride, CACHE_BATCH(b), h / args->shape->group);
+    const long k_head = head_offset(args->shape->k_stride, cache_batch(b), h / args->shape->group);
+    const long v_head = head_offset(args->shape->v_stride, cache_batch(b), h / args->shape->group);
     const long o_row = row_offset(args->shape->o_stride, b, h, i);
 
     for (int d = 0; d < DIM_V; d++)
@@ -49,15 +50,15 @@ __kernel void naive(PARAMETERS_naive)
     for (long j = first; j < end; j++) {
         if (!visible(args, e, first, end, b, h, i, j))
             continue;
-        if (!HAS_ROW(b, j))
+        if (!has_row(args, b, j))
             continue;
-        const long k_row = k_head + KEY_ROW(b, j, args->shape->k_stride);
-        const long v_row = v_head + KEY_ROW(b, j, args->shape->v_stride);
+        const long k_row = k_head + key_row(args, b, j, args->shape->k_stride);
+        const long v_row = v_head + key_row(args, b, j, args->shape->v_stride);
         float dot = 0.0f;
         for (int d = 0; d < DIM_QK; d++)
             dot = fma(load1_of(DTYPE, args->q, q_row + d * q_step(args)),
                       load_k(args->k, k_row, d * k_step(args)), dot);
-        dot *= scale_of_row(K_SCALES_FROM(b, h / args->shape->group, j), 0);
+        dot *= scale_of_row(k_scales_from(args, b, h / args->shape->group, j), 0);
         const float s = biased_score(args, e, first, end, b, h, i, j, SOFTCAPPED(scale * dot));
         const float new_max = fmax(row_max, s);
         const float base = new_max == -INFINITY ? 0.0f : new_max; /* -inf - -inf would be NaN */
@@ -71,7 +72,7 @@ __kernel void naive(PARAMETERS_naive)
                         factor);
         weight *= factor[j % 4].x;
 #endif
-        weight *= scale_of_row(V_SCALES_FROM(b, h / args->shape->group, j), 0);
+        weight *= scale_of_row(v_scales_from(args, b, h / args->shape->group, j), 0);
         for (int d = 0; d < DIM_V; d++)
             sums[d] = fma(weight, load_v(args->v, v_row, d * v_step(args)), sums[d] * rescale);
     }

@@ -30,6 +30,9 @@
 #error "projection_gpu_mma.cl must be built with all of its tunables defined"
 #endif
 
+#if INSTRUCTION != 7 /* projection_gpu_warpgroup.cl */
+#include "mma/any_instruction.h"
+#endif
 #include "mma/fragment.h"
 #include "families/projection_gpu/projection_gpu_mma_sizes.h"
 

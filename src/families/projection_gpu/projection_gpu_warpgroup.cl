@@ -16,6 +16,7 @@
 #define BLOCK_M (16 * SUB_GROUPS)
 #define BLOCK_K 64
 #define COPIES 0
+#include "mma/fragment_wgmma.h"
 #include "families/projection_gpu/projection_gpu_mma.cl"
 #include "mma/projection_stages.h"
 #include "mma/warpgroup_tile.h"

@@ -274,7 +274,7 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
         int hidden = 0;
         multiply_qk(args, keys, count, own, staged, state->packed_q, s);
         if (HAS_K_SCALES) {
-            load_row_scales(K_SCALES_FROM(own->b, own->kv_head, j), count, (float *)k_scales);
+            load_row_scales(k_scales_from(args, own->b, own->kv_head, j), count, (float *)k_scales);
             scale_products(own->rows, count, k_scales, scores);
         }
         load_value_scales(args, own, j, keys, count);

@@ -2,6 +2,18 @@
 /* Sizes of split_cpu's arrays, for the kernels and, with the names of families/names.h, for the host. STAGES_K: 1 if keys
  * of a tile may be converted. */
 
+/* Where the scale and the offset of a format begin; of other numbers -1 and 0. */
+#define CA_BLOCK_SCALE(ID, number, name, bits, scale, offset, fifth, codes, bytes, fits, largest,  \
+                       error, format)                                                              \
+    (format) == number ? scale:
+#define CA_SCALE_AT(format) (CA_BLOCK_FORMATS(CA_BLOCK_SCALE, format) - 1)
+#define CA_BLOCK_OFFSET(ID, number, name, bits, scale, offset, fifth, codes, bytes, fits, largest, \
+                        error, format)                                                             \
+    (format) == number ? offset:
+#define CA_OFFSET_AT(format) (CA_BLOCK_FORMATS(CA_BLOCK_OFFSET, format) 0)
+/* Whether a block's values are its scale times their numbers alone: sums of products may then be scaled instead. */
+#define CA_ONLY_SCALED(format) (CA_SCALE_AT(format) >= 0 && CA_OFFSET_AT(format) == 0)
+
 /* The operands of a key, where pairs are multiplied: whole tiles. */
 SIZE(KEY_OPERANDS, ROUNDED_TO_TILES(OPERANDS(DIM_QK)))
 

@@ -287,11 +287,11 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void split(PARAMET
     const long *k_stride = args->shape->k_stride, *v_stride = args->shape->v_stride;
     struct cached keys =
         find_cached(&task, K_CACHE, K_DTYPE,
-                    k_place(args->k, head_offset(k_stride, CACHE_BATCH(task.b), task.kv_head)),
+                    k_place(args->k, head_offset(k_stride, cache_batch(task.b), task.kv_head)),
                     k_stride, k_step(args), DIM_QK, WIDTH_OF(K_DTYPE, UNIT_K, DIM_QK));
     struct cached values =
         find_cached(&task, V_CACHE, V_DTYPE,
-                    v_place(args->v, head_offset(v_stride, CACHE_BATCH(task.b), task.kv_head)),
+                    v_place(args->v, head_offset(v_stride, cache_batch(task.b), task.kv_head)),
                     v_stride, v_step(args), DIM_V, WIDTH_OF(V_DTYPE, UNIT_V, DIM_V));
     float4 sums[BLOCK_M][CHUNKS(DIM_V) * PIECES];
     float row_max = -INFINITY, row_sum = 0.0f; /* those of the weigher's keys */

@@ -42,6 +42,7 @@
 
 #define OWN_KEYS (BYTES == 2)
 #define WEIGHTS_IN_MEMORY !OWN_KEYS
+#include "mma/any_instruction.h"
 #include "mma/fragment.h"
 #include "gpu/tile_exp.h"
 
@@ -135,8 +136,8 @@ INLINE struct matrices find_matrices(const struct arguments *args, const struct 
     struct matrices m;
 
     m.q = args->q + task->b * args->shape->q_stride[0];
-    m.k = k_place(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(task->b), task->kv_head));
-    m.v = v_place(args->v, head_offset(args->shape->v_stride, CACHE_BATCH(task->b), task->kv_head));
+    m.k = k_place(args->k, head_offset(args->shape->k_stride, cache_batch(task->b), task->kv_head));
+    m.v = v_place(args->v, head_offset(args->shape->v_stride, cache_batch(task->b), task->kv_head));
     m.q_aligned = rows_aligned(m.q, args->shape->q_stride[2], q_width) &&
                   rows_aligned(m.q, args->shape->q_stride[1], q_width);
     m.k_aligned = K_CACHE || cache_aligned(DTYPE, m.k, args->shape->k_stride[0],
@@ -214,14 +215,14 @@ INLINE void load_q(const struct arguments *args, const struct task *task, const 
                                (part)*PART_COLUMNS * k_step(args)),                                \
               args->shape->k_stride[2], KV_PLACES(places, (keys).number, 0), (keys).count,         \
               DIM_QK - (part)*PART_COLUMNS, m.k_aligned,                                           \
-              K_SCALES_FROM(task.b, task.kv_head, (keys).j0))
+              k_scales_from(args, task.b, task.kv_head, (keys).j0))
 #define STAGE_VALUES(keys, part, finite)                                                           \
     if (FILL_VALUES(l.v_tile, l.v_factors,                                                         \
                     v_place(m.v, FROM_KEY((keys).j0 + (part)*PART_KEYS, args->shape->v_stride)),   \
                     args->shape->v_stride[2],                                                      \
                     PAGE_SIZE ? KV_PLACES(places, (keys).number, 1) + (part)*PART_KEYS : 0,        \
                     (keys).count - (part)*PART_KEYS, m.v_aligned, finite,                          \
-                    V_SCALES_FROM(task.b, task.kv_head, (keys).j0 + (part)*PART_KEYS)))            \
+                    v_scales_from(args, task.b, task.kv_head, (keys).j0 + (part)*PART_KEYS)))      \
     atomic_or(v_nonfinite, 1)
 
 /* ---- scores ---------------------------------------------------------------------------------- */
@@ -387,10 +388,10 @@ INLINE void add_nonfinite_to_results(const struct arguments *args, const struct 
 
         find_row(args, task, x / DIM_V, &h, &i);
         for (long j = task->begin; j < task->end; j++) {
-            if (!HAS_ROW(task->b, j))
+            if (!has_row(args, task->b, j))
                 continue;
             const float here =
-                load_v(m->v, KEY_ROW(task->b, j, args->shape->v_stride), d * v_step(args));
+                load_v(m->v, key_row(args, task->b, j, args->shape->v_stride), d * v_step(args));
             if (here * 0.0f != 0.0f && visible(args, task->e, first_key(args, task->e, i),
                                                end_key(args, task->e, i), task->b, h, i, j))
                 extra += here;

@@ -30,6 +30,7 @@
 
 #if HAS_DROPOUT
 #define RANDOM_LANES 4
+#include "common/philox_lanes.h"
 #include "common/dropout.h"
 #endif
 
@@ -235,14 +236,15 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
     const struct extent e = extent_of(args, b);
     const long keys = EVERY_PAIR ? args->shape->seq_kv : e.keys;
     const __global k_storage *k_rows = k_place(
-        args->k, head_offset(args->shape->k_stride, CACHE_BATCH(b), h / args->shape->group) +
+        args->k, head_offset(args->shape->k_stride, cache_batch(b), h / args->shape->group) +
                      (PAGE_SIZE ? 0 : j0 * args->shape->k_stride[2]));
     bool k_complete = false; /* k_tile holds all of the keys' elements */
 
 #if PAGE_SIZE
     for (int n = get_local_id(0); n < BLOCK_N; n += THREADS)
-        places[n] =
-            j0 + n < keys && HAS_ROW(b, j0 + n) ? KEY_ROW(b, j0 + n, args->shape->k_stride) : -1;
+        places[n] = j0 + n < keys && has_row(args, b, j0 + n)
+                        ? key_row(args, b, j0 + n, args->shape->k_stride)
+                        : -1;
     LOCAL_BARRIER_OF(THREADS); /* the places are complete */
 #endif
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
@@ -293,7 +295,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void scores(PARAME
                     LANES_STORE(s, each);
                     for (int c = 0; c < VECTOR_WIDTH && j + c < keys; c++)
                         if (!PAGE_SIZE || places[column_of_stage(x, n) + c] >= 0)
-                            each[c] *= scale_of_row(K_SCALES_FROM(b, h / args->shape->group, j), c);
+                            each[c] *=
+                                scale_of_row(k_scales_from(args, b, h / args->shape->group, j), c);
                     s = LANES_LOAD(each);
                 }
 #if SCORES == SCORES_RAW
@@ -441,7 +444,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
     const long begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* earlier weights are 0 */
     const long end = i0 < e.queries ? end_key(args, e, min(i0 + BLOCK_M, e.queries) - 1) : 0;
     const __global v_storage *v_rows = v_place(
-        args->v, head_offset(args->shape->v_stride, CACHE_BATCH(b), h / args->shape->group));
+        args->v, head_offset(args->shape->v_stride, cache_batch(b), h / args->shape->group));
     const __global float *p_rows = PLACE + (bh * args->shape->seq_q + i0) * args->shape->seq_kv;
     row_lanes sum[THREAD_M][VECTORS];
 
@@ -453,13 +456,13 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
         for (int n = get_local_id(0); n < BLOCK_K * (BLOCK_N / 4); n += THREADS) {
             const long j = j0 + n / (BLOCK_N / 4), c = c0 + n % (BLOCK_N / 4) * 4;
 
-            const bool there = j < end && HAS_ROW(b, j);
-            const long place = there ? KEY_ROW(b, j, args->shape->v_stride) : 0;
+            const bool there = j < end && has_row(args, b, j);
+            const long place = there ? key_row(args, b, j, args->shape->v_stride) : 0;
 
             ((__local float4 *)v_tile)[n] =
                 load_row4(V_CACHE, V_DTYPE, element_at(V_CACHE, V_DTYPE, v_rows, place), c,
                           v_step(args), there ? DIM_V - c : 0) *
-                (there ? scale_of_row(V_SCALES_FROM(b, h / args->shape->group, j), 0) : 1.0f);
+                (there ? scale_of_row(v_scales_from(args, b, h / args->shape->group, j), 0) : 1.0f);
         }
         stage_weights(p_tile, args, p_rows + j0, dropout_head(args, b, h), i0, j0, end - j0);
         LOCAL_BARRIER_OF(THREADS); /* both tiles are complete */
@@ -504,13 +507,13 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
             continue;
         result = 0.0f;
         for (long j = first; j < last; j++)
-            if (HAS_ROW(b, j) && visible(args, e, first, last, b, h, i, j))
-                result =
-                    fma(weight_after_dropout(args, p_rows[(i - i0) * args->shape->seq_kv + j],
-                                             dropout_head(args, b, h), i, j),
-                        load_v(v_rows, KEY_ROW(b, j, args->shape->v_stride), c * v_step(args)) *
-                            scale_of_row(V_SCALES_FROM(b, h / args->shape->group, j), 0),
-                        result);
+            if (has_row(args, b, j) && visible(args, e, first, last, b, h, i, j))
+                result = fma(
+                    weight_after_dropout(args, p_rows[(i - i0) * args->shape->seq_kv + j],
+                                         dropout_head(args, b, h), i, j),
+                    load_v(v_rows, key_row(args, b, j, args->shape->v_stride), c * v_step(args)) *
+                        scale_of_row(v_scales_from(args, b, h / args->shape->group, j), 0),
+                    result);
         store1_of(O_DTYPE, result, o_head, place);
     }
 }

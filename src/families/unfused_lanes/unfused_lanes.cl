@@ -42,6 +42,7 @@
 #include "common/quantized.h"
 #include "score/score.h"
 #if HAS_DROPOUT
+#include "common/philox_lanes.h"
 #include "common/dropout.h"
 #endif
 
@@ -112,7 +113,7 @@ INLINE lanes load_quantized(const int cache, const __global uchar *row, const in
 }
 
 /* The offset of key j of batch b; negative if no page holds it. */
-#define PLACE_OF_KEY(b, j, stride) (HAS_ROW(b, j) ? KEY_ROW(b, j, stride) : -1L)
+#define PLACE_OF_KEY(b, j, stride) (has_row(args, b, j) ? key_row(args, b, j, stride) : -1L)
 
 INLINE lanes load_row_of_keys(const struct arguments *args, const __global k_storage *k,
                               const long place, const int d, const float scale)
@@ -157,7 +158,8 @@ NOINLINE void pack_keys(const struct arguments *restrict args, const long b, con
         for (int c = 0; c < SIMD_WIDTH; c++) {
             const long j = first + min(n + c, count - 1);
             places[c] = PLACE_OF_KEY(b, j, args->shape->k_stride);
-            scales[c] = HAS_ROW(b, j) ? scale_of_row(K_SCALES_FROM(b, kv_head, j), 0) : 1.0f;
+            scales[c] =
+                has_row(args, b, j) ? scale_of_row(k_scales_from(args, b, kv_head, j), 0) : 1.0f;
         }
         for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
             lanes x[SIMD_WIDTH];
@@ -181,7 +183,7 @@ INLINE ints keys_in_no_page(const struct arguments *args, const long b, const lo
     int nowhere[SIMD_WIDTH];
 
     for (int c = 0; c < SIMD_WIDTH; c++)
-        nowhere[c] = c < left && !HAS_ROW(b, j + c) ? -1 : 0;
+        nowhere[c] = c < left && !has_row(args, b, j + c) ? -1 : 0;
     return VECTOR(vload)(0, nowhere);
 }
 #endif
@@ -267,7 +269,7 @@ NOINLINE void compute_scores(const struct arguments *restrict args, const struct
     const __global storage *q = args->q + head_offset(args->shape->q_stride, b, h);
     if (keys > 0)
         pack_keys(args, b, h / args->shape->group,
-                  k_place(args->k, head_offset(args->shape->k_stride, CACHE_BATCH(b),
+                  k_place(args->k, head_offset(args->shape->k_stride, cache_batch(b),
                                                h / args->shape->group)),
                   j0, keys, panels);
     for (long i = i0; i < i_end; i += REGISTER_ROWS) {
@@ -419,8 +421,9 @@ NOINLINE void pack_values(const struct arguments *restrict args, const long b, c
 {
     for (int n = 0; n < count; n++) {
         const long place = PLACE_OF_KEY(b, first + n, args->shape->v_stride);
-        const float scale =
-            HAS_ROW(b, first + n) ? scale_of_row(V_SCALES_FROM(b, kv_head, first), n) : 1.0f;
+        const float scale = has_row(args, b, first + n)
+                                ? scale_of_row(v_scales_from(args, b, kv_head, first), n)
+                                : 1.0f;
 
         for (int c = 0; c < V_VECTORS; c++)
             panels[(c / REGISTER_VECTORS * BLOCK_N + n) * REGISTER_VECTORS + c % REGISTER_VECTORS] =
@@ -513,10 +516,10 @@ INLINE lanes visible_values(const struct arguments *args, const struct extent e,
     lanes sum = 0.0f;
 
     for (long j = first; j < end; j++)
-        if (HAS_ROW(b, j) && visible(args, e, first, end, b, h, i, j)) {
-            const lanes x =
-                load_row_of_values(args, v, KEY_ROW(b, j, args->shape->v_stride), c,
-                                   scale_of_row(V_SCALES_FROM(b, h / args->shape->group, j), 0));
+        if (has_row(args, b, j) && visible(args, e, first, end, b, h, i, j)) {
+            const lanes x = load_row_of_values(
+                args, v, key_row(args, b, j, args->shape->v_stride), c,
+                scale_of_row(v_scales_from(args, b, h / args->shape->group, j), 0));
             sum = fma(x, (lanes)(after_dropout(args, p[j], dropout_head(args, b, h), i, j)), sum);
         }
     return sum;
@@ -551,7 +554,7 @@ NOINLINE void compute_values(const struct arguments *restrict args, const struct
     const __global float *p = SCORE_MATRIX + bh * args->shape->seq_q * args->shape->seq_kv;
 
     const __global v_storage *const v = v_place(
-        args->v, head_offset(args->shape->v_stride, CACHE_BATCH(b), h / args->shape->group));
+        args->v, head_offset(args->shape->v_stride, cache_batch(b), h / args->shape->group));
     __global o_storage *o = args->o + head_offset(args->shape->o_stride, b, h);
     for (int n = 0; n < SUM_VECTORS; n++)
         sums[n] = 0.0f;

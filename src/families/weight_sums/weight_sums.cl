@@ -65,8 +65,8 @@ INLINE struct key_tile key_tile_at(const struct arguments *args, const long b, c
 
 INLINE long offset_of_key(const struct arguments *args, const struct key_tile t, const long j)
 {
-    return head_offset(args->shape->k_stride, CACHE_BATCH(t.b), t.kv_head) +
-           KEY_ROW(t.b, j, args->shape->k_stride);
+    return head_offset(args->shape->k_stride, cache_batch(t.b), t.kv_head) +
+           key_row(args, t.b, j, args->shape->k_stride);
 }
 
 /* Returns whether the block lists have some pair of `count` queries from i on and the tile's keys. */
@@ -104,12 +104,13 @@ NOINLINE void load_key_tile(const struct arguments *args, const struct key_tile 
         int missing[SIMD_WIDTH];
         for (int r = 0; r < SIMD_WIDTH; r++) {
             const int n = m * SIMD_WIDTH + r;
-            missing[r] = n < t->count && HAS_ROW(t->b, t->j + n) ? 0 : -1;
+            missing[r] = n < t->count && has_row(args, t->b, t->j + n) ? 0 : -1;
             for (int d = missing[r] ? 0 : DIM_QK; d < WIDE_DIM; d++)
                 rows[r][d] = 0.0f;
             if (!missing[r])
                 stage_key(rows[r], k_place(args->k, offset_of_key(args, *t, t->j + n)),
-                          k_step(args), scale_of_row(K_SCALES_FROM(t->b, t->kv_head, t->j), n));
+                          k_step(args),
+                          scale_of_row(k_scales_from(args, t->b, t->kv_head, t->j), n));
         }
         to->missing[m] = VECTOR(vload)(0, missing);
         for (int d = 0; d < WIDE_DIM; d += SIMD_WIDTH) {
@@ -219,7 +220,7 @@ INLINE void sum_weights(const int apart, const float factor, const struct argume
         for (int n = item; n < ITEMS * DEPTH; n += ITEMS) {
             const int key = n / DEPTH, d = n % DEPTH;
             float x = 0.0f;
-            if (key < t.count && d0 + d < DIM_QK && HAS_ROW(t.b, t.j + key))
+            if (key < t.count && d0 + d < DIM_QK && has_row(args, t.b, t.j + key))
                 x = load_k(args->k, offset_of_key(args, t, t.j + key), (d0 + d) * k_step(args));
             tiles->k[d][key] = x;
         }
@@ -241,10 +242,10 @@ INLINE void sum_weights(const int apart, const float factor, const struct argume
         const float lse = lse_of_row(args, t.b, h, i + r);
         if (lse == -INFINITY || item >= t.count)
             continue;
-        if (!HAS_ROW(t.b, j))
+        if (!has_row(args, t.b, j))
             continue;
-        const float product =
-            score_scale(args, h) * products[r] * scale_of_row(K_SCALES_FROM(t.b, t.kv_head, j), 0);
+        const float product = score_scale(args, h) * products[r] *
+                              scale_of_row(k_scales_from(args, t.b, t.kv_head, j), 0);
         const float s =
             biased_score(args, t.e, first_key(args, t.e, i + r), end_key(args, t.e, i + r), t.b, h,
                          i + r, j, SOFTCAPPED(product));
