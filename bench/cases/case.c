@@ -9,12 +9,9 @@
 
 enum layout { STRIDED, BROADCAST, OF_BIAS, PACKED };
 
-/* The operations whose operands have a list of their own. */
-enum owner { OF_ATTENTION, OF_PROJECTION, OF_MERGE, OF_APPEND, OF_DOUBLE_BACKWARD, OF_INDEXER };
-
 /* An operand as the lists in src/problem describe it. */
 struct operand {
-    enum owner owner;
+    clattn_operation owner; /* Attention's are forward's. */
     unsigned argument;
     enum layout layout;
     bool passed; /* The caller passes it through a layer, which makes the others. */
@@ -27,72 +24,33 @@ struct operand {
 
 static const struct operand inputs[INPUT_X] = {
 #define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, ...)                             \
-    CASE_IF_READ(WRITER, GIVEN, [INPUT_##ID] = {OF_ATTENTION, CA_##ID, LAYOUT, PASSED_##LAYER}, )
+    CASE_IF_READ(WRITER, GIVEN, [INPUT_##ID] = {CLATTN_FORWARD, CA_##ID, LAYOUT, PASSED_##LAYER}, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
-    CASE_IF_INPUT(role,                                                                            \
-                  [INPUT_PROJECTION_##ID] = {OF_PROJECTION, CA_PROJECTION_##ID, LAYOUT, false}, )
-        CA_PROJECTION_OPERANDS(OPERAND)
-#undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
-    CASE_IF_INPUT(role, [INPUT_MERGE_##ID] = {OF_MERGE, CA_MERGE_##ID, LAYOUT, false}, )
-            CA_MERGE_OPERANDS(OPERAND)
-#undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
-    CASE_IF_INPUT(role, [INPUT_APPEND_##ID] = {OF_APPEND, CA_APPEND_##ID, LAYOUT, false}, )
-                CA_APPEND_OPERANDS(OPERAND)
-#undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
-    CASE_IF_INPUT(role,                                                                            \
-                  [INPUT_DOUBLE_BACKWARD_##                                                        \
-                      ID] = {OF_DOUBLE_BACKWARD, CA_DOUBLE_BACKWARD_##ID, LAYOUT, false}, )
-                    CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
-#undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
-    CASE_IF_INPUT(role, [INPUT_INDEXER_##ID] = {OF_INDEXER, CA_INDEXER_##ID, LAYOUT, false}, )
-                        CA_INDEXER_OPERANDS(OPERAND)
+#define OPERAND(OF, ID, member, LAYOUT, role, ...)                                                 \
+    CASE_IF_INPUT(role, [INPUT_##OF##_##ID] = {CLATTN_##OF, CA_##OF##_##ID, LAYOUT, false}, )
+#define OPERATION(ID, ...) CA_##ID##_OPERANDS(OPERAND, ID)
+        CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
 #undef OPERAND
 };
 
 static const struct operand outputs[OUTPUT_Y] = {
 #define OPERAND(ID, member, GIVEN, WRITER, LAYER, LAYOUT, layout, ...)                             \
-    CASE_IF_WRITTEN(WRITER, [OUTPUT_##ID] = {OF_ATTENTION, CA_##ID, LAYOUT, PASSED_##LAYER}, )
+    CASE_IF_WRITTEN(WRITER, [OUTPUT_##ID] = {CLATTN_FORWARD, CA_##ID, LAYOUT, PASSED_##LAYER}, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
-    CASE_IF_OUTPUT(                                                                                \
-        role, [OUTPUT_PROJECTION_##ID] = {OF_PROJECTION, CA_PROJECTION_##ID, LAYOUT, false}, )
-        CA_PROJECTION_OPERANDS(OPERAND)
-#undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
-    CASE_IF_OUTPUT(role, [OUTPUT_MERGE_##ID] = {OF_MERGE, CA_MERGE_##ID, LAYOUT, false}, )
-            CA_MERGE_OPERANDS(OPERAND)
-#undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
-    CASE_IF_OUTPUT(role, [OUTPUT_APPEND_##ID] = {OF_APPEND, CA_APPEND_##ID, LAYOUT, false}, )
-                CA_APPEND_OPERANDS(OPERAND)
-#undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
-    CASE_IF_OUTPUT(role,                                                                           \
-                   [OUTPUT_DOUBLE_BACKWARD_##                                                      \
-                       ID] = {OF_DOUBLE_BACKWARD, CA_DOUBLE_BACKWARD_##ID, LAYOUT, false}, )
-                    CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
-#undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...)                                                     \
-    CASE_IF_OUTPUT(role, [OUTPUT_INDEXER_##ID] = {OF_INDEXER, CA_INDEXER_##ID, LAYOUT, false}, )
-                        CA_INDEXER_OPERANDS(OPERAND)
+#define OPERAND(OF, ID, member, LAYOUT, role, ...)                                                 \
+    CASE_IF_OUTPUT(role, [OUTPUT_##OF##_##ID] = {CLATTN_##OF, CA_##OF##_##ID, LAYOUT, false}, )
+#define OPERATION(ID, ...) CA_##ID##_OPERANDS(OPERAND, ID)
+        CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
 #undef OPERAND
 };
 
-static enum owner owner_of(const clattn_problem *p)
+static clattn_operation owner_of(const clattn_problem *p)
 {
-    return p->operation == CLATTN_PROJECTION        ? OF_PROJECTION
-           : p->operation == CLATTN_MERGE           ? OF_MERGE
-           : p->operation == CLATTN_APPEND          ? OF_APPEND
-           : p->operation == CLATTN_DOUBLE_BACKWARD ? OF_DOUBLE_BACKWARD
-           : p->operation == CLATTN_INDEXER         ? OF_INDEXER
-                                                    : OF_ATTENTION;
+    return p->operation == CLATTN_BACKWARD ? CLATTN_FORWARD : p->operation;
 }
 
 static bool has_operand(const struct job *job, const struct operand *operand, bool written)
@@ -108,26 +66,24 @@ static bool has_operand(const struct job *job, const struct operand *operand, bo
 /* Returns whether it is an lse, whose rows may come behind a 1. */
 static bool is_lse(const struct operand *operand)
 {
-    return operand->argument ==
-               (operand->owner == OF_MERGE ? (unsigned)CA_MERGE_PARTS_LSE : (unsigned)CA_LSE) &&
-           (operand->owner == OF_MERGE || operand->owner == OF_ATTENTION);
+    return (operand->owner == CLATTN_FORWARD && operand->argument == CA_LSE) ||
+           (operand->owner == CLATTN_MERGE && operand->argument == CA_MERGE_PARTS_LSE);
 }
 
 /* Returns whether it is a float a head, or a number a batch. */
 static bool is_few(const struct operand *operand)
 {
     switch (operand->owner) {
-    case OF_ATTENTION:
+    case CLATTN_FORWARD:
         return operand->layout == PACKED && !is_lse(operand) && operand->argument != CA_SCORES;
-    case OF_MERGE:
-        return operand->argument == CA_MERGE_SINKS;
-    case OF_APPEND:
-        return operand->layout == PACKED && operand->argument != CA_APPEND_POSITIONS;
-    case OF_DOUBLE_BACKWARD:
-    case OF_INDEXER:
-        return operand->layout == PACKED;
-    default:
+    case CLATTN_PROJECTION:
         return false;
+    case CLATTN_MERGE:
+        return operand->argument == CA_MERGE_SINKS;
+    case CLATTN_APPEND:
+        return operand->layout == PACKED && operand->argument != CA_APPEND_POSITIONS;
+    default:
+        return operand->layout == PACKED;
     }
 }
 

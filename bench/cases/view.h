@@ -33,22 +33,12 @@ enum input {
 #define OPERAND(ID, member, GIVEN, WRITER, ...) CASE_IF_READ(WRITER, GIVEN, INPUT_##ID, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_INPUT(role, INPUT_PROJECTION_##ID, )
-        CA_PROJECTION_OPERANDS(OPERAND)
+#define OPERAND(OF, ID, member, LAYOUT, role, ...) CASE_IF_INPUT(role, INPUT_##OF##_##ID, )
+#define OPERATION(ID, ...) CA_##ID##_OPERANDS(OPERAND, ID)
+        CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
 #undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_INPUT(role, INPUT_MERGE_##ID, )
-            CA_MERGE_OPERANDS(OPERAND)
-#undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_INPUT(role, INPUT_APPEND_##ID, )
-                CA_APPEND_OPERANDS(OPERAND)
-#undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_INPUT(role, INPUT_DOUBLE_BACKWARD_##ID, )
-                    CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
-#undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_INPUT(role, INPUT_INDEXER_##ID, )
-                        CA_INDEXER_OPERANDS(OPERAND)
-#undef OPERAND
-                            INPUT_X, /* The inputs of layers begin here. */
+            INPUT_X, /* The inputs of layers begin here. */
     INPUT_CONTEXT,
     INPUT_VALUES,
     INPUT_W_Q, /* Where w_q, w_k and w_v are packed, all three; likewise b_q. */
@@ -68,22 +58,12 @@ enum output {
 #define OPERAND(ID, member, GIVEN, WRITER, ...) CASE_IF_WRITTEN(WRITER, OUTPUT_##ID, )
     CA_OPERANDS(OPERAND)
 #undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_OUTPUT(role, OUTPUT_PROJECTION_##ID, )
-        CA_PROJECTION_OPERANDS(OPERAND)
+#define OPERAND(OF, ID, member, LAYOUT, role, ...) CASE_IF_OUTPUT(role, OUTPUT_##OF##_##ID, )
+#define OPERATION(ID, ...) CA_##ID##_OPERANDS(OPERAND, ID)
+        CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
 #undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_OUTPUT(role, OUTPUT_MERGE_##ID, )
-            CA_MERGE_OPERANDS(OPERAND)
-#undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_OUTPUT(role, OUTPUT_APPEND_##ID, )
-                CA_APPEND_OPERANDS(OPERAND)
-#undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_OUTPUT(role, OUTPUT_DOUBLE_BACKWARD_##ID, )
-                    CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
-#undef OPERAND
-#define OPERAND(ID, member, LAYOUT, role, ...) CASE_IF_OUTPUT(role, OUTPUT_INDEXER_##ID, )
-                        CA_INDEXER_OPERANDS(OPERAND)
-#undef OPERAND
-                            OUTPUT_Y, /* The outputs of layers begin here. */
+            OUTPUT_Y, /* The outputs of layers begin here. */
     OUTPUT_RESERVE,
     OUTPUT_DX, /* Gradients in the order of the inputs. */
     OUTPUT_DCONTEXT,

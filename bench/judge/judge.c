@@ -33,12 +33,11 @@ const char *judge_refusal(const clattn_problem *p)
 bool judge_results(const clattn_problem *p, const struct tensor_view *view,
                    enum precision precision, double budget, judge_visit *visit, void *user)
 {
-    static bool (*const of[])(const clattn_problem *, const struct tensor_view *, enum precision,
-                              double, judge_visit *, void *) = {
-        [CLATTN_FORWARD] = judge_rows,          [CLATTN_BACKWARD] = judge_gradients,
-        [CLATTN_PROJECTION] = judge_projection, [CLATTN_MERGE] = judge_merge,
-        [CLATTN_APPEND] = judge_append,         [CLATTN_DOUBLE_BACKWARD] = judge_double_backward,
-        [CLATTN_INDEXER] = judge_indexer,
+    static judge_operation *const of[] = {[CLATTN_FORWARD] = judge_rows,
+                                          [CLATTN_BACKWARD] = judge_gradients,
+#define JUDGED(ID, name, ...) [CLATTN_##ID] = judge_##name,
+                                          JUDGED_OPERATIONS(JUDGED)
+#undef JUDGED
     };
 
     return of[p->operation](p, view, precision, budget, visit, user);

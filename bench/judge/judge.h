@@ -26,20 +26,13 @@ bool judge_results(const clattn_problem *p, const struct tensor_view *view,
 const char *judge_refusal(const clattn_problem *p);
 
 /* The parts of judge_results(). No other library is asked to merge or to append, so that precision does not matter there. */
-bool judge_rows(const clattn_problem *p, const struct tensor_view *view, enum precision precision,
-                double budget, judge_visit *visit, void *user);
-bool judge_gradients(const clattn_problem *p, const struct tensor_view *view,
-                     enum precision precision, double budget, judge_visit *visit, void *user);
-bool judge_projection(const clattn_problem *p, const struct tensor_view *view,
-                      enum precision precision, double budget, judge_visit *visit, void *user);
-bool judge_merge(const clattn_problem *p, const struct tensor_view *view, enum precision precision,
-                 double budget, judge_visit *visit, void *user);
-bool judge_append(const clattn_problem *p, const struct tensor_view *view, enum precision precision,
-                  double budget, judge_visit *visit, void *user);
-bool judge_double_backward(const clattn_problem *problem, const struct tensor_view *view,
-                           enum precision precision, double budget, judge_visit *visit, void *user);
-bool judge_indexer(const clattn_problem *problem, const struct tensor_view *view,
-                   enum precision precision, double budget, judge_visit *visit, void *user);
+typedef bool judge_operation(const clattn_problem *p, const struct tensor_view *view,
+                             enum precision precision, double budget, judge_visit *visit,
+                             void *user);
+judge_operation judge_rows, judge_gradients;
+#define JUDGED(ID, name, ...) judge_operation judge_##name;
+JUDGED_OPERATIONS(JUDGED)
+#undef JUDGED
 
 /* ---- what is looked at ----------------------------------------------------------------------- */
 

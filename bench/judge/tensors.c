@@ -316,47 +316,19 @@ static void describe_attention(struct tensor_shape *s, const clattn_problem *p, 
         shape;                                                                                     \
         break;
 
-static void describe_projection(struct tensor_shape *s, const clattn_projection_problem *p, int id)
+static void describe_own(struct tensor_shape *s, const clattn_problem *problem, int id)
 {
-    switch (id) {
-        PROJECTION_TENSORS(TENSOR)
-    default:
-        break;
+    switch (problem->operation) {
+#define JUDGED(ID, name, ...)                                                                      \
+    case CLATTN_##ID: {                                                                            \
+        const clattn_##name##_problem *p = &problem->name;                                         \
+        switch (id) {                                                                              \
+            ID##_TENSORS(TENSOR) default : break;                                                  \
+        }                                                                                          \
+        break;                                                                                     \
     }
-}
-
-static void describe_merge(struct tensor_shape *s, const clattn_merge_problem *p, int id)
-{
-    switch (id) {
-        MERGE_TENSORS(TENSOR)
-    default:
-        break;
-    }
-}
-
-static void describe_append(struct tensor_shape *s, const clattn_append_problem *p, int id)
-{
-    switch (id) {
-        APPEND_TENSORS(TENSOR)
-    default:
-        break;
-    }
-}
-
-static void describe_double_backward(struct tensor_shape *s,
-                                     const clattn_double_backward_problem *p, int id)
-{
-    switch (id) {
-        DOUBLE_BACKWARD_TENSORS(TENSOR)
-    default:
-        break;
-    }
-}
-
-static void describe_indexer(struct tensor_shape *s, const clattn_indexer_problem *p, int id)
-{
-    switch (id) {
-        INDEXER_TENSORS(TENSOR)
+        JUDGED_OPERATIONS(JUDGED)
+#undef JUDGED
     default:
         break;
     }
@@ -370,16 +342,8 @@ struct tensor_shape tensor_shape_of(const clattn_problem *p, int id)
 
     if (attends)
         describe_attention(&s, p, id);
-    else if (p->operation == CLATTN_PROJECTION)
-        describe_projection(&s, &p->projection, id);
-    else if (p->operation == CLATTN_MERGE)
-        describe_merge(&s, &p->merge, id);
-    else if (p->operation == CLATTN_DOUBLE_BACKWARD)
-        describe_double_backward(&s, &p->double_backward, id);
-    else if (p->operation == CLATTN_INDEXER)
-        describe_indexer(&s, &p->indexer, id);
     else
-        describe_append(&s, &p->append, id);
+        describe_own(&s, p, id);
     /* an int's bytes are a float's */
     if (s.element_bytes == 0)
         s.element_bytes = attends && id == TENSOR_MASK ? 1 : value_bytes(s.dtype);

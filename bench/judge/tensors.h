@@ -19,14 +19,10 @@ enum tensor_id {
     NUM_FORWARD_TENSORS = TENSOR_DO /* Tensors from here on are of backward alone. */
 };
 
-enum projection_tensor {
 #define TENSOR(ID, ...) ID,
-    PROJECTION_TENSORS(TENSOR) NUM_PROJECTION_TENSORS
-};
-enum merge_tensor { MERGE_TENSORS(TENSOR) NUM_MERGE_TENSORS };
-enum append_tensor { APPEND_TENSORS(TENSOR) NUM_APPEND_TENSORS };
-enum double_backward_tensor { DOUBLE_BACKWARD_TENSORS(TENSOR) NUM_DOUBLE_BACKWARD_TENSORS };
-enum indexer_tensor { INDEXER_TENSORS(TENSOR) NUM_INDEXER_TENSORS };
+#define JUDGED(ID, name, ...) enum name##_tensor{ID##_TENSORS(TENSOR) NUM_##ID##_TENSORS};
+JUDGED_OPERATIONS(JUDGED)
+#undef JUDGED
 #undef TENSOR
 
 struct tensor_shape {

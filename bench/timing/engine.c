@@ -81,73 +81,26 @@ static clattn_status run_backward(const struct engine *e, const struct tensor_se
     return clattn_attention_backward(e->plan, e->target->queue, &tensors, 0, NULL, done);
 }
 
-static clattn_status run_projection(const struct engine *e, const struct tensor_set *set,
-                                    cl_event *done)
+/* Executes an operation besides attention. */
+static clattn_status run_own(const struct engine *e, const struct tensor_set *set, cl_event *done)
 {
-    const clattn_projection_tensors tensors = {
-        .struct_size = sizeof tensors,
-#define OPERAND(ID, member, LAYOUT, role, ...) .member = SET(role, PROJECTION_##ID),
-        CA_PROJECTION_OPERANDS(OPERAND)
+    cl_command_queue queue = e->target->queue;
+
+    switch (e->kind) {
+#define OPERAND(OF, ID, member, LAYOUT, role, ...) .member = SET(role, OF##_##ID),
+#define OPERATION(ID, name, word, noun, call, execute, ...)                                        \
+    case JOB_##ID: {                                                                               \
+        const clattn_##name##_tensors tensors = {.struct_size = sizeof tensors,                    \
+                                                 .workspace = set->workspace,                      \
+                                                 CA_##ID##_OPERANDS(OPERAND, ID)};                 \
+        return execute(e->plan, queue, &tensors, 0, NULL, done);                                   \
+    }
+        CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
 #undef OPERAND
-            .workspace = set->workspace,
-    };
-
-    return clattn_project(e->plan, e->target->queue, &tensors, 0, NULL, done);
-}
-
-static clattn_status run_merge(const struct engine *e, const struct tensor_set *set, cl_event *done)
-{
-    const clattn_merge_tensors tensors = {
-        .struct_size = sizeof tensors,
-#define OPERAND(ID, member, LAYOUT, role, ...) .member = SET(role, MERGE_##ID),
-        CA_MERGE_OPERANDS(OPERAND)
-#undef OPERAND
-            .workspace = set->workspace,
-    };
-
-    return clattn_merge(e->plan, e->target->queue, &tensors, 0, NULL, done);
-}
-
-static clattn_status run_append(const struct engine *e, const struct tensor_set *set,
-                                cl_event *done)
-{
-    const clattn_append_tensors tensors = {
-        .struct_size = sizeof tensors,
-#define OPERAND(ID, member, LAYOUT, role, ...) .member = SET(role, APPEND_##ID),
-        CA_APPEND_OPERANDS(OPERAND)
-#undef OPERAND
-            .workspace = set->workspace,
-    };
-
-    return clattn_append(e->plan, e->target->queue, &tensors, 0, NULL, done);
-}
-
-static clattn_status run_double_backward(const struct engine *e, const struct tensor_set *set,
-                                         cl_event *done)
-{
-    const clattn_double_backward_tensors tensors = {
-        .struct_size = sizeof tensors,
-#define OPERAND(ID, member, LAYOUT, role, ...) .member = SET(role, DOUBLE_BACKWARD_##ID),
-        CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
-#undef OPERAND
-            .workspace = set->workspace,
-    };
-
-    return clattn_double_backward(e->plan, e->target->queue, &tensors, 0, NULL, done);
-}
-
-static clattn_status run_indexer(const struct engine *e, const struct tensor_set *set,
-                                 cl_event *done)
-{
-    const clattn_indexer_tensors tensors = {
-        .struct_size = sizeof tensors,
-#define OPERAND(ID, member, LAYOUT, role, ...) .member = SET(role, INDEXER_##ID),
-        CA_INDEXER_OPERANDS(OPERAND)
-#undef OPERAND
-            .workspace = set->workspace,
-    };
-
-    return clattn_indexer(e->plan, e->target->queue, &tensors, 0, NULL, done);
+    default:
+        return CLATTN_INVALID_ARGUMENT;
+    }
 }
 
 static clattn_multihead_inputs layer_inputs(const struct tensor_set *set)
@@ -228,12 +181,10 @@ static const struct {
 } kinds[JOB_KINDS] = {
     [JOB_FORWARD] = {"clattn_attention_forward", run_forward},
     [JOB_BACKWARD] = {"clattn_attention_backward", run_backward},
-    [JOB_PROJECTION] = {"clattn_project", run_projection},
-    [JOB_MERGE] = {"clattn_merge", run_merge},
-    [JOB_APPEND] = {"clattn_append", run_append},
-    [JOB_DOUBLE_BACKWARD] = {"clattn_double_backward", run_double_backward},
-    [JOB_INDEXER] = {"clattn_indexer", run_indexer},
-    [JOB_LAYER_FORWARD] = {"clattn_multihead_forward", run_layer_forward},
+#define OPERATION(ID, name, word, noun, call, execute, ...) [JOB_##ID] = {#execute, run_own},
+    CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
+        [JOB_LAYER_FORWARD] = {"clattn_multihead_forward", run_layer_forward},
     [JOB_LAYER_BACKWARD] = {"clattn_multihead_backward", run_layer_backward},
 };
 

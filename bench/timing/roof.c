@@ -380,9 +380,7 @@ double case_flops(const struct attention_case *attention)
 {
     const struct job *job = &attention->job;
 
-    if (job_kind(job) == JOB_PROJECTION || job_kind(job) == JOB_MERGE ||
-        job_kind(job) == JOB_APPEND || job_kind(job) == JOB_DOUBLE_BACKWARD ||
-        job_kind(job) == JOB_INDEXER)
+    if (job->problem.operation > CLATTN_BACKWARD)
         return clattn_problem_flops(&job->problem);
     if (job->is_layer) /* lengths and masks change attention only, not the projections */
         return clattn_multihead_flops(&job->layer) - clattn_problem_flops(&job->problem) +

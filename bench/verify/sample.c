@@ -11,21 +11,11 @@ struct tensor_view sample_inputs(const struct attention_case *attention)
     switch (attention->job.problem.operation) {
 #define TENSOR(ID, member, role, ...)                                                              \
     TENSOR_IF_IN(role, view.at[ID] = attention->in[INPUT_##ID].data;)
-    case CLATTN_PROJECTION:
-        PROJECTION_TENSORS(TENSOR)
-        break;
-    case CLATTN_MERGE:
-        MERGE_TENSORS(TENSOR)
-        break;
-    case CLATTN_APPEND:
-        APPEND_TENSORS(TENSOR)
-        break;
-    case CLATTN_DOUBLE_BACKWARD:
-        DOUBLE_BACKWARD_TENSORS(TENSOR)
-        break;
-    case CLATTN_INDEXER:
-        INDEXER_TENSORS(TENSOR)
-        break;
+#define JUDGED(ID, ...)                                                                            \
+    case CLATTN_##ID:                                                                              \
+        ID##_TENSORS(TENSOR) break;
+        JUDGED_OPERATIONS(JUDGED)
+#undef JUDGED
 #undef TENSOR
     default:
 #define OPERAND(ID, member, GIVEN, WRITER, ...)                                                    \
@@ -39,27 +29,20 @@ struct tensor_view sample_inputs(const struct attention_case *attention)
 
 enum output sample_output(clattn_operation operation, int id)
 {
-    static const enum output projected[] = {
+    static const enum output of[][NUM_TENSORS] = {
 #define TENSOR(ID, member, role, ...) TENSOR_IF_OUT(role, [ID] = OUTPUT_##ID, )
-        PROJECTION_TENSORS(TENSOR)};
-    static const enum output merged[] = {MERGE_TENSORS(TENSOR)};
-    static const enum output appended[] = {APPEND_TENSORS(TENSOR)};
-    static const enum output derived[] = {DOUBLE_BACKWARD_TENSORS(TENSOR)};
-    static const enum output chosen[] = {INDEXER_TENSORS(TENSOR)};
+#define JUDGED(ID, ...) [CLATTN_##ID] = {ID##_TENSORS(TENSOR)},
+        JUDGED_OPERATIONS(JUDGED)
+#undef JUDGED
 #undef TENSOR
-    static const enum output attended[] = {
 #define OPERAND(ID, member, GIVEN, WRITER, ...)                                                    \
     CASE_IF_WRITTEN(WRITER, [TENSOR_##ID] = OUTPUT_##ID, )
-        CA_OPERANDS(OPERAND)
+            [CLATTN_FORWARD] = {CA_OPERANDS(OPERAND)},
+        [CLATTN_BACKWARD] = {CA_OPERANDS(OPERAND)},
 #undef OPERAND
     };
 
-    return operation == CLATTN_PROJECTION        ? projected[id]
-           : operation == CLATTN_MERGE           ? merged[id]
-           : operation == CLATTN_APPEND          ? appended[id]
-           : operation == CLATTN_DOUBLE_BACKWARD ? derived[id]
-           : operation == CLATTN_INDEXER         ? chosen[id]
-                                                 : attended[id];
+    return of[operation][id];
 }
 
 bool sample_held(const struct attention_case *attention, const struct tensor_shape *shape, int id,

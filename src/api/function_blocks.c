@@ -72,12 +72,12 @@ static cl_int launch(const clattn_context *ctx, const clattn_problem *p,
     const struct ca_tensors tensors = {.function_values = values};
     struct ca_tensor operands[CA_WORKSPACE];
     union ca_shape shape;
-    union ca_offsets offsets;
+    cl_long offsets[CA_MOST_OFFSETS];
 
     ca_problem_tensors(&small->normal, operands);
     const uint64_t taken = ca_stage_takes(&function_blocks.stages[0], small, operands);
     const size_t shape_bytes = ca_shape_of(p, &small->normal, &shape);
-    const size_t offset_bytes = ca_offsets_of(p, taken, &tensors, &offsets);
+    const size_t offset_bytes = ca_offsets_of(p, taken, &tensors, offsets);
     cl_kernel kernel = NULL;
     cl_uint index = 0;
     cl_int err;
@@ -88,7 +88,7 @@ static cl_int launch(const clattn_context *ctx, const clattn_problem *p,
     if (err == CL_SUCCESS)
         err = clSetKernelArg(kernel, index++, shape_bytes, &shape);
     if (err == CL_SUCCESS)
-        err = clSetKernelArg(kernel, index++, offset_bytes, &offsets);
+        err = clSetKernelArg(kernel, index++, offset_bytes, offsets);
     for (unsigned n = 0; err == CL_SUCCESS && n < CA_NUM_ARGUMENTS; n++)
         if (buffers->of[n])
             err = clSetKernelArg(kernel, index++, sizeof(cl_mem), &buffers->of[n]);

@@ -15,14 +15,10 @@ enum job_kind job_kind(const struct job *job)
 const char *job_kind_name(enum job_kind kind)
 {
     static const char *const names[JOB_KINDS] = {
-        [JOB_FORWARD] = "fwd",
-        [JOB_BACKWARD] = "bwd",
-        [JOB_PROJECTION] = "proj",
-        [JOB_MERGE] = "merge",
-        [JOB_APPEND] = "append",
-        [JOB_DOUBLE_BACKWARD] = "bwd2",
-        [JOB_INDEXER] = "indexer",
-        [JOB_LAYER_FORWARD] = "layer fwd",
+#define OPERATION(ID, name, word, ...) [JOB_##ID] = word,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+            [JOB_LAYER_FORWARD] = "layer fwd",
         [JOB_LAYER_BACKWARD] = "layer bwd",
     };
 

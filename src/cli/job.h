@@ -3,6 +3,8 @@
 #ifndef CLATTN_BENCH_JOB_H
 #define CLATTN_BENCH_JOB_H
 
+#include "problem/operations.def"
+
 #include <clattn/multihead.h>
 #include <clattn/problem.h>
 #include <stdbool.h>
@@ -10,14 +12,10 @@
 
 /* Kinds of jobs: first the operations, in the order of clattn_operation, then layers. */
 enum job_kind {
-    JOB_FORWARD = CLATTN_FORWARD,
-    JOB_BACKWARD = CLATTN_BACKWARD,
-    JOB_PROJECTION = CLATTN_PROJECTION,
-    JOB_MERGE = CLATTN_MERGE,
-    JOB_APPEND = CLATTN_APPEND,
-    JOB_DOUBLE_BACKWARD = CLATTN_DOUBLE_BACKWARD,
-    JOB_INDEXER = CLATTN_INDEXER,
-    JOB_LAYER_FORWARD,
+#define OPERATION(ID, ...) JOB_##ID = CLATTN_##ID,
+    CA_OPERATIONS(OPERATION)
+#undef OPERATION
+        JOB_LAYER_FORWARD,
     JOB_LAYER_BACKWARD,
     JOB_KINDS
 };

@@ -23,10 +23,10 @@ static cl_int set_arguments(const clattn_plan *plan, size_t stage, cl_kernel ker
                             const struct ca_tensors *tensors)
 {
     const uint64_t takes = plan->takes[stage];
-    union ca_offsets offsets;
-    const size_t bytes = ca_offsets_of(&plan->problem.normal, takes, tensors, &offsets);
+    cl_long offsets[CA_MOST_OFFSETS];
+    const size_t bytes = ca_offsets_of(&plan->problem.normal, takes, tensors, offsets);
     cl_uint index = 1;
-    cl_int err = clSetKernelArg(kernel, index++, bytes, &offsets);
+    cl_int err = clSetKernelArg(kernel, index++, bytes, offsets);
 
     for (unsigned n = 0; err == CL_SUCCESS && n <= CA_WORKSPACE; n++)
         if (takes & CA_BIT(n))
@@ -322,7 +322,7 @@ clattn_status ca_check_call(const clattn_plan *plan, clattn_operation operation,
                             const char *mistake, cl_event *done)
 {
     static const char *const names[] = {
-#define OPERATION(ID, name, word, noun, call) [CLATTN_##ID] = call,
+#define OPERATION(ID, name, word, noun, call, ...) [CLATTN_##ID] = call,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };

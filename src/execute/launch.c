@@ -4,7 +4,6 @@
 #include "problem/function.h"
 #include "problem/operations.h"
 #include "problem/philox.h"
-#include "problem/problem_append.h"
 
 #include <string.h>
 
@@ -90,126 +89,18 @@ static size_t attention_shape_of(const clattn_problem *p, const clattn_problem *
     return strides * sizeof(cl_long) + sizeof a;
 }
 
-/* The strides of operations whose layouts are members of the operands' names. */
-#define STRIDES_STRIDED(member) copy_strides(a->member##_stride, &p->member);
-#define STRIDES_PACKED(member)
-#define OPERAND(ID, member, LAYOUT, ...) STRIDES_##LAYOUT(member)
-
-static size_t projection_shape_of(const clattn_problem *problem, const clattn_problem *program,
-                                  union ca_shape *shape)
-{
-    const clattn_projection_problem *p = &problem->projection;
-    struct projection_shape *a = &shape->projection;
-
-    (void)program;
-    *a = (struct projection_shape){
-        .batch = (cl_long)p->batch,
-        .rows = (cl_long)p->rows,
-        .x_heads = (cl_long)p->x_heads,
-        .x_dim = (cl_long)p->x_dim,
-        .y_heads = (cl_long)p->y_heads,
-        .y_dim = (cl_long)p->y_dim,
-    };
-    CA_PROJECTION_OPERANDS(OPERAND)
-    return sizeof *a;
-}
-
-static size_t merge_shape_of(const clattn_problem *problem, const clattn_problem *program,
-                             union ca_shape *shape)
-{
-    const clattn_merge_problem *p = &problem->merge;
-    struct merge_shape *a = &shape->merge;
-
-    (void)program;
-    *a = (struct merge_shape){
-        .states = (cl_long)p->states,
-        .batch = (cl_long)p->batch,
-        .heads = (cl_long)p->heads,
-        .seq_q = (cl_long)p->seq_q,
-        .dim = (cl_long)p->dim,
-    };
-    CA_MERGE_OPERANDS(OPERAND)
-    return sizeof *a;
-}
-
-static size_t append_shape_of(const clattn_problem *problem, const clattn_problem *program,
-                              union ca_shape *shape)
-{
-    const clattn_append_problem *p = &problem->append;
-    struct append_shape *a = &shape->append;
-
-    (void)program;
-    *a = (struct append_shape){
-        .batch = (cl_long)p->batch,
-        .heads = (cl_long)p->heads,
-        .kv_heads = (cl_long)p->kv_heads,
-        .tokens = (cl_long)p->tokens,
-        .capacity = (cl_long)p->capacity,
-        .dim_qk = (cl_long)p->dim_qk,
-        .dim_v = (cl_long)p->dim_v,
-        .pages = (cl_long)p->pages,
-        .rotary_length = (cl_long)p->rotary_length,
-    };
-    ca_append_rotation(p, &a->power_high, &a->power_low);
-    CA_APPEND_OPERANDS(OPERAND)
-    return sizeof *a;
-}
-
-static size_t double_backward_shape_of(const clattn_problem *problem, const clattn_problem *program,
-                                       union ca_shape *shape)
-{
-    const clattn_double_backward_problem *p = &problem->double_backward;
-    struct double_backward_shape *a = &shape->double_backward;
-
-    (void)program;
-    *a = (struct double_backward_shape){
-        .batch = (cl_long)p->batch,
-        .heads = (cl_long)p->heads,
-        .kv_heads = (cl_long)p->kv_heads,
-        .seq_q = (cl_long)p->seq_q,
-        .seq_kv = (cl_long)p->seq_kv,
-        .diagonal = ca_double_backward_diagonal(p),
-        .window_left = p->window_left,
-        .window_right = p->window_right,
-        .group = (cl_int)(p->heads / p->kv_heads),
-        .scale = p->scale,
-    };
-    CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
-    return sizeof *a;
-}
-
-static size_t indexer_shape_of(const clattn_problem *problem, const clattn_problem *program,
-                               union ca_shape *shape)
-{
-    const clattn_indexer_problem *p = &problem->indexer;
-    struct indexer_shape *a = &shape->indexer;
-
-    (void)program;
-    *a = (struct indexer_shape){
-        .batch = (cl_long)p->batch,
-        .seq_q = (cl_long)p->seq_q,
-        .seq_kv = (cl_long)p->seq_kv,
-        .total_q = (cl_long)p->total_q,
-        .total_kv = (cl_long)p->total_kv,
-        .topk = (cl_long)p->topk,
-        .pages = (cl_long)p->pages,
-        .diagonal = ca_indexer_diagonal(p),
-    };
-    CA_INDEXER_OPERANDS(OPERAND)
-    return sizeof *a;
-}
-#undef OPERAND
-
 size_t ca_shape_of(const clattn_problem *p, const clattn_problem *program, union ca_shape *shape)
 {
-    static size_t (*const of[])(const clattn_problem *, const clattn_problem *,
-                                union ca_shape *) = {
-#define OPERATION(ID, name, ...) [CLATTN_##ID] = name##_shape_of,
-        CA_OPERATIONS(OPERATION)
+    switch (p->operation) {
+#define OPERATION(ID, name, ...)                                                                   \
+    case CLATTN_##ID:                                                                              \
+        shape->name = ca_##name##_shape(&p->name);                                                 \
+        return sizeof shape->name;
+        CA_OWN_OPERATIONS(OPERATION)
 #undef OPERATION
-    };
-
-    return of[p->operation](p, program, shape);
+    default:
+        return attention_shape_of(p, program, shape);
+    }
 }
 
 /* ---- offsets --------------------------------------------------------------------------------- */
@@ -241,52 +132,27 @@ static size_t attention_offsets_of(const clattn_problem *p, uint64_t taken,
     return count * sizeof *to + sizeof call;
 }
 
-size_t ca_offsets_of(const clattn_problem *p, uint64_t taken, const struct ca_tensors *tensors,
-                     union ca_offsets *offsets)
+/* Those of the operands, and in structs that are longer that of the workspace. */
+static size_t own_offsets_of(const clattn_buffer *at, size_t operands, size_t bytes, cl_long *to)
 {
-    const clattn_buffer *at = tensors->at;
+    for (size_t n = 0; n < operands; n++)
+        to[n] = (cl_long)at[n].offset;
+    if (bytes > operands * sizeof *to)
+        to[operands] = (cl_long)at[CA_WORKSPACE].offset;
+    return bytes;
+}
 
+size_t ca_offsets_of(const clattn_problem *p, uint64_t taken, const struct ca_tensors *tensors,
+                     cl_long offsets[CA_MOST_OFFSETS])
+{
     switch (p->operation) {
-    case CLATTN_PROJECTION:
-        offsets->projection = (struct projection_offsets){
-#define OPERAND(ID, member, ...) .member = (cl_long)at[CA_PROJECTION_##ID].offset,
-            CA_PROJECTION_OPERANDS(OPERAND)
-#undef OPERAND
-                .workspace = (cl_long)at[CA_WORKSPACE].offset,
-        };
-        return sizeof offsets->projection;
-    case CLATTN_MERGE:
-        offsets->merge = (struct merge_offsets){
-#define OPERAND(ID, member, ...) .member = (cl_long)at[CA_MERGE_##ID].offset,
-            CA_MERGE_OPERANDS(OPERAND)
-#undef OPERAND
-        };
-        return sizeof offsets->merge;
-    case CLATTN_APPEND:
-        offsets->append = (struct append_offsets){
-#define OPERAND(ID, member, ...) .member = (cl_long)at[CA_APPEND_##ID].offset,
-            CA_APPEND_OPERANDS(OPERAND)
-#undef OPERAND
-        };
-        return sizeof offsets->append;
-    case CLATTN_DOUBLE_BACKWARD:
-        offsets->double_backward = (struct double_backward_offsets){
-#define OPERAND(ID, member, ...) .member = (cl_long)at[CA_DOUBLE_BACKWARD_##ID].offset,
-            CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
-#undef OPERAND
-                .workspace = (cl_long)at[CA_WORKSPACE].offset,
-        };
-        return sizeof offsets->double_backward;
-    case CLATTN_INDEXER:
-        offsets->indexer = (struct indexer_offsets){
-#define OPERAND(ID, member, ...) .member = (cl_long)at[CA_INDEXER_##ID].offset,
-            CA_INDEXER_OPERANDS(OPERAND)
-#undef OPERAND
-                .workspace = (cl_long)at[CA_WORKSPACE].offset,
-        };
-        return sizeof offsets->indexer;
+#define OPERATION(ID, name, ...)                                                                   \
+    case CLATTN_##ID:                                                                              \
+        return own_offsets_of(tensors->at, CA_##ID##_COUNT, sizeof(struct name##_offsets), offsets);
+        CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
     default:
-        return attention_offsets_of(p, taken, tensors, offsets->attention);
+        return attention_offsets_of(p, taken, tensors, offsets);
     }
 }
 
@@ -313,12 +179,11 @@ static size_t struct_bytes(clattn_operation operation)
     static const size_t bytes[] = {
         [CLATTN_FORWARD] = sizeof(struct attention_shape) + sizeof(struct attention_call),
         [CLATTN_BACKWARD] = sizeof(struct attention_shape) + sizeof(struct attention_call),
-        [CLATTN_PROJECTION] = sizeof(struct projection_shape) + sizeof(struct projection_offsets),
-        [CLATTN_MERGE] = sizeof(struct merge_shape) + sizeof(struct merge_offsets),
-        [CLATTN_APPEND] = sizeof(struct append_shape) + sizeof(struct append_offsets),
-        [CLATTN_DOUBLE_BACKWARD] =
-            sizeof(struct double_backward_shape) + sizeof(struct double_backward_offsets),
-        [CLATTN_INDEXER] = sizeof(struct indexer_shape) + sizeof(struct indexer_offsets)};
+#define OPERATION(ID, name, ...)                                                                   \
+    [CLATTN_##ID] = sizeof(struct name##_shape) + sizeof(struct name##_offsets),
+        CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
 
     return bytes[operation];
 }

@@ -5,11 +5,6 @@
 #define CA_LAUNCH_H
 
 #include "cl/common/arguments.h"
-#include "cl/common/double_backward_arguments.h"
-#include "cl/common/indexer_arguments.h"
-#include "cl/common/projection_arguments.h"
-#include "cl/elementwise/append_arguments.h"
-#include "cl/elementwise/merge_arguments.h"
 #include "problem/problem.h"
 #include <clattn/attention.h>
 
@@ -27,27 +22,19 @@ struct ca_tensors {
 /* Attention's begin with the strides and with the offsets of the tensors that a program has. */
 union ca_shape {
     cl_long attention[4 * CA_WORKSPACE + sizeof(struct attention_shape) / sizeof(cl_long)];
-    struct projection_shape projection;
-    struct merge_shape merge;
-    struct append_shape append;
-    struct double_backward_shape double_backward;
-    struct indexer_shape indexer;
+#define OPERATION(ID, name, ...) struct name##_shape name;
+    CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
 };
 
-union ca_offsets {
-    cl_long attention[CA_NUM_ARGUMENTS + sizeof(struct attention_call) / sizeof(cl_long)];
-    struct projection_offsets projection;
-    struct merge_offsets merge;
-    struct append_offsets append;
-    struct double_backward_offsets double_backward;
-    struct indexer_offsets indexer;
-};
+/* The most numbers of an execution's offsets: attention's, with the values of a call. */
+enum { CA_MOST_OFFSETS = CA_NUM_ARGUMENTS + sizeof(struct attention_call) / sizeof(cl_long) };
 
 /* Fill in the struct of a normal problem's operation, and return its size. program: the problem that the program
  * was made for, whose tensors have strides. taken: CA_BIT()s of the kernel's buffers, whose offsets attention has. */
 size_t ca_shape_of(const clattn_problem *p, const clattn_problem *program, union ca_shape *shape);
 size_t ca_offsets_of(const clattn_problem *p, uint64_t taken, const struct ca_tensors *tensors,
-                     union ca_offsets *offsets);
+                     cl_long offsets[CA_MOST_OFFSETS]);
 
 /* Bytes of the arguments of the kernel that has most, in a problem that has every operand. */
 size_t ca_most_argument_bytes(void);

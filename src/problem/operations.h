@@ -3,26 +3,44 @@
 #ifndef CA_OPERATIONS_H
 #define CA_OPERATIONS_H
 
-#include "problem/operations.def"
+#include "problem/tensors.h"
 
 #include <clattn/problem.h>
 
-struct ca_tensor;
+struct ca_size_words;
 
 /*
- * tensors, dtype  as ca_problem_tensors() and ca_problem_dtype()
+ * dtype           as ca_problem_dtype()
  * check           values and options of the operation's members
  * flops           of a problem that passed the check
  * representative  as ca_problem_representative(), of a normal problem
+ * sizes           as ca_size_words()
  */
 #define OPERATION(ID, name, ...)                                                                   \
-    void ca_##name##_tensors(const clattn_problem *p, struct ca_tensor *tensors);                  \
     clattn_dtype ca_##name##_dtype(const clattn_problem *p, unsigned argument);                    \
     clattn_status ca_##name##_check(const clattn_problem *p, char *reason, size_t reason_bytes);   \
     double ca_##name##_flops(const clattn_problem *p);                                             \
-    clattn_problem ca_##name##_representative(const clattn_problem *p);
+    clattn_problem ca_##name##_representative(const clattn_problem *p);                            \
+    struct ca_size_words ca_##name##_sizes(clattn_problem *p);
 CA_OPERATIONS(OPERATION)
 #undef OPERATION
+
+/*
+ * initial  what clattn_problem_init_operation() makes
+ * shape    the argument of kernels that a plan fixes
+ */
+#define OPERATION(ID, name, ...)                                                                   \
+    extern const clattn_##name##_problem ca_##name##_initial;                                      \
+    struct name##_shape ca_##name##_shape(const clattn_##name##_problem *p);
+CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
+/* The first members of a shape, from a list of operands. */
+#define CA_SHAPE_STRIDES(of, ID, member, LAYOUT, ...) CA_SHAPE_STRIDES_##LAYOUT(member)
+#define CA_SHAPE_STRIDES_STRIDED(member)                                                           \
+    .member##_stride = {(cl_long)p->member.stride[0], (cl_long)p->member.stride[1],                \
+                        (cl_long)p->member.stride[2], (cl_long)p->member.stride[3]},
+#define CA_SHAPE_STRIDES_BROADCAST(member) CA_SHAPE_STRIDES_STRIDED(member)
+#define CA_SHAPE_STRIDES_PACKED(member)
 
 #define OPERATION(ID, ...) +1
 enum { CA_NUM_OPERATIONS = CA_OPERATIONS(OPERATION) };

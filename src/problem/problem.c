@@ -25,40 +25,12 @@ void clattn_problem_init_operation(clattn_problem *problem, clattn_operation ope
     clattn_problem_init(problem);
     problem->operation = operation;
     switch (operation) {
-    case CLATTN_PROJECTION:
-        problem->projection = (clattn_projection_problem){
-            .batch = 1, .x_heads = 1, .y_heads = 1, .rows = 1, .x_dim = 1, .y_dim = 1};
+#define OPERATION(ID, name, ...)                                                                   \
+    case CLATTN_##ID:                                                                              \
+        problem->name = ca_##name##_initial;                                                       \
         break;
-    case CLATTN_MERGE:
-        problem->merge =
-            (clattn_merge_problem){.states = 1, .batch = 1, .heads = 1, .seq_q = 1, .dim = 1};
-        break;
-    case CLATTN_APPEND:
-        problem->append = (clattn_append_problem){.batch = 1,
-                                                  .heads = 1,
-                                                  .kv_heads = 1,
-                                                  .tokens = 1,
-                                                  .capacity = 1,
-                                                  .dim_qk = 1,
-                                                  .dim_v = 1};
-        break;
-    case CLATTN_DOUBLE_BACKWARD:
-        problem->double_backward =
-            (clattn_double_backward_problem){.batch = 1,
-                                             .heads = 1,
-                                             .kv_heads = 1,
-                                             .seq_q = 1,
-                                             .seq_kv = 1,
-                                             .dim_qk = 1,
-                                             .dim_v = 1,
-                                             .window_left = CLATTN_UNLIMITED,
-                                             .window_right = CLATTN_UNLIMITED,
-                                             .scale = NAN};
-        break;
-    case CLATTN_INDEXER:
-        problem->indexer = (clattn_indexer_problem){
-            .batch = 1, .heads = 1, .seq_q = 1, .seq_kv = 1, .dim = 1, .topk = 1};
-        break;
+        CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
     default:
         break;
     }
@@ -385,18 +357,15 @@ static const struct {
 /* Refuses members of another operation that differ from their initial values. */
 static clattn_status check_others(const clattn_problem *p, char *reason, size_t bytes)
 {
-    static const struct {
-        const char *call;
-        size_t bytes; /* size of the operation's own struct */
-    } of[] = {
-#define BYTES_attention 0
-#define BYTES_projection sizeof(clattn_projection_problem)
-#define BYTES_merge sizeof(clattn_merge_problem)
-#define BYTES_append sizeof(clattn_append_problem)
-#define BYTES_double_backward sizeof(clattn_double_backward_problem)
-#define BYTES_indexer sizeof(clattn_indexer_problem)
-#define OPERATION(ID, name, word, noun, call) [CLATTN_##ID] = {call, BYTES_##name},
+    static const char *const calls[] = {
+#define OPERATION(ID, name, word, noun, call, ...) [CLATTN_##ID] = call,
         CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
+    /* Bytes of the operation's own struct; attention has none. */
+    static const size_t own_bytes[CA_NUM_OPERATIONS] = {
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = sizeof(clattn_##name##_problem),
+        CA_OWN_OPERATIONS(OPERATION)
 #undef OPERATION
     };
     const unsigned char *all = (const unsigned char *)p;
@@ -408,31 +377,27 @@ static clattn_status check_others(const clattn_problem *p, char *reason, size_t 
         const size_t at = of_attention[n].at;
         if (memcmp(all + at, (const unsigned char *)&first + at, of_attention[n].bytes) != 0)
             return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes, "%s has no %s",
-                                  of[p->operation].call, of_attention[n].name);
+                                  calls[p->operation], of_attention[n].name);
     }
     if (count > 0 && !isnan(p->scale))
         return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes, "%s has no scale",
-                              of[p->operation].call);
-    for (size_t n = of[p->operation].bytes; n < sizeof p->room; n++) {
+                              calls[p->operation]);
+    for (size_t n = own_bytes[p->operation]; n < sizeof p->room; n++) {
         if (((const unsigned char *)p->room)[n] != 0)
             return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
                                   "%s has no members of other operations but its own",
-                                  of[p->operation].call);
+                                  calls[p->operation]);
     }
     return CLATTN_SUCCESS;
 }
 
-_Static_assert(sizeof(((const clattn_problem *)NULL)->append) <=
-                       sizeof(((const clattn_problem *)NULL)->room) &&
-                   sizeof(((const clattn_problem *)NULL)->projection) <=
-                       sizeof(((const clattn_problem *)NULL)->room) &&
-                   sizeof(((const clattn_problem *)NULL)->double_backward) <=
-                       sizeof(((const clattn_problem *)NULL)->room) &&
-                   sizeof(((const clattn_problem *)NULL)->indexer) <=
-                       sizeof(((const clattn_problem *)NULL)->room) &&
-                   sizeof(((const clattn_problem *)NULL)->merge) <=
-                       sizeof(((const clattn_problem *)NULL)->room),
-               "operations grow within the room that is reserved, so that no later member moves");
+#define OPERATION(ID, name, ...)                                                                   \
+    _Static_assert(sizeof(clattn_##name##_problem) <=                                              \
+                       sizeof(((const clattn_problem *)NULL)->room),                               \
+                   "operations grow within the room that is reserved, so that no later member "    \
+                   "moves");
+CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
 
 const char *ca_cache_refusal(const clattn_layout *layout, size_t dim)
 {

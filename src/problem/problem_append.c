@@ -8,6 +8,7 @@
 #include "problem/layout.h"
 #include "problem/operations.h"
 #include "problem/tensors.h"
+#include "problem/text/problem_words.h"
 
 #include <math.h>
 
@@ -33,18 +34,37 @@ size_t ca_append_table_pages(const clattn_append_problem *p)
     return p->page_size ? ca_divide_up(p->capacity, p->page_size) : 0;
 }
 
-void ca_append_tensors(const clattn_problem *problem, struct ca_tensor *tensors)
-{
-    const clattn_append_problem *p = &problem->append;
+const clattn_append_problem ca_append_initial = {
+    .batch = 1, .heads = 1, .kv_heads = 1, .tokens = 1, .capacity = 1, .dim_qk = 1, .dim_v = 1};
 
-#define OPERAND(ID, member, LAYOUT, role, type, present, written, bytes, s0, s1, s2, s3)           \
-    CA_TENSOR(CA_APPEND_##ID, member, LAYOUT, type, present, written, bytes, s0, s1, s2, s3)
-    CA_APPEND_OPERANDS(OPERAND)
-#undef OPERAND
-    /* zeros broadcast, and an order of all tensors is none of scales */
-    tensors[CA_APPEND_K_SCALES].layout = p->k_scales;
-    tensors[CA_APPEND_V_SCALES].layout = p->v_scales;
-    tensors[CA_APPEND_K_SCALES].held_at = tensors[CA_APPEND_V_SCALES].held_at = 0;
+struct ca_size_words ca_append_sizes(clattn_problem *p)
+{
+    return (struct ca_size_words){.dtype = &p->append.dtype,
+                                  .b = &p->append.batch,
+                                  .h = &p->append.heads,
+                                  .second_h = &p->append.kv_heads,
+                                  .q = &p->append.tokens,
+                                  .k = &p->append.capacity,
+                                  .d = &p->append.dim_qk,
+                                  .second_d = &p->append.dim_v};
+}
+
+struct append_shape ca_append_shape(const clattn_append_problem *p)
+{
+    struct append_shape a = {
+        CA_APPEND_OPERANDS(CA_SHAPE_STRIDES, ).batch = (cl_long)p->batch,
+        .heads = (cl_long)p->heads,
+        .kv_heads = (cl_long)p->kv_heads,
+        .tokens = (cl_long)p->tokens,
+        .capacity = (cl_long)p->capacity,
+        .dim_qk = (cl_long)p->dim_qk,
+        .dim_v = (cl_long)p->dim_v,
+        .pages = (cl_long)p->pages,
+        .rotary_length = (cl_long)p->rotary_length,
+    };
+
+    ca_append_rotation(p, &a.power_high, &a.power_low);
+    return a;
 }
 
 clattn_dtype ca_append_dtype(const clattn_problem *problem, unsigned argument)

@@ -6,6 +6,7 @@
 #include "problem/classes/class_size.h"
 #include "problem/operations.h"
 #include "problem/problem.h"
+#include "problem/text/problem_words.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,15 +14,43 @@
 /* Sizes in a representative. */
 enum { MOST_HEADS = 1024, MOST_ROWS = 1 << 20 };
 
-void ca_double_backward_tensors(const clattn_problem *problem, struct ca_tensor *tensors)
-{
-    const clattn_double_backward_problem *p = &problem->double_backward;
+const clattn_double_backward_problem ca_double_backward_initial = {.batch = 1,
+                                                                   .heads = 1,
+                                                                   .kv_heads = 1,
+                                                                   .seq_q = 1,
+                                                                   .seq_kv = 1,
+                                                                   .dim_qk = 1,
+                                                                   .dim_v = 1,
+                                                                   .window_left = CLATTN_UNLIMITED,
+                                                                   .window_right = CLATTN_UNLIMITED,
+                                                                   .scale = NAN};
 
-#define OPERAND(ID, member, LAYOUT, role, type, present, written, bytes, s0, s1, s2, s3)           \
-    CA_TENSOR(CA_DOUBLE_BACKWARD_##ID, member, LAYOUT, type, present, written, bytes, s0, s1, s2,  \
-              s3)
-    CA_DOUBLE_BACKWARD_OPERANDS(OPERAND)
-#undef OPERAND
+struct ca_size_words ca_double_backward_sizes(clattn_problem *p)
+{
+    return (struct ca_size_words){.dtype = &p->double_backward.dtype,
+                                  .b = &p->double_backward.batch,
+                                  .h = &p->double_backward.heads,
+                                  .second_h = &p->double_backward.kv_heads,
+                                  .q = &p->double_backward.seq_q,
+                                  .k = &p->double_backward.seq_kv,
+                                  .d = &p->double_backward.dim_qk,
+                                  .second_d = &p->double_backward.dim_v};
+}
+
+struct double_backward_shape ca_double_backward_shape(const clattn_double_backward_problem *p)
+{
+    return (struct double_backward_shape){
+        CA_DOUBLE_BACKWARD_OPERANDS(CA_SHAPE_STRIDES, ).batch = (cl_long)p->batch,
+        .heads = (cl_long)p->heads,
+        .kv_heads = (cl_long)p->kv_heads,
+        .seq_q = (cl_long)p->seq_q,
+        .seq_kv = (cl_long)p->seq_kv,
+        .diagonal = ca_double_backward_diagonal(p),
+        .window_left = p->window_left,
+        .window_right = p->window_right,
+        .group = (cl_int)(p->heads / p->kv_heads),
+        .scale = p->scale,
+    };
 }
 
 clattn_dtype ca_double_backward_dtype(const clattn_problem *p, unsigned argument)

@@ -6,6 +6,7 @@
 #include "problem/classes/class_size.h"
 #include "problem/operations.h"
 #include "problem/problem.h"
+#include "problem/text/problem_words.h"
 
 /* Sizes in a representative. */
 enum { MOST_HEADS = 1024, MOST_ROWS = 1 << 20 };
@@ -25,14 +26,31 @@ size_t ca_indexer_table_pages(const clattn_indexer_problem *p)
     return p->page_size ? ca_divide_up(p->seq_kv, p->page_size) : 0;
 }
 
-void ca_indexer_tensors(const clattn_problem *problem, struct ca_tensor *tensors)
-{
-    const clattn_indexer_problem *p = &problem->indexer;
+const clattn_indexer_problem ca_indexer_initial = {
+    .batch = 1, .heads = 1, .seq_q = 1, .seq_kv = 1, .dim = 1, .topk = 1};
 
-#define OPERAND(ID, member, LAYOUT, role, type, present, written, bytes, s0, s1, s2, s3)           \
-    CA_TENSOR(CA_INDEXER_##ID, member, LAYOUT, type, present, written, bytes, s0, s1, s2, s3)
-    CA_INDEXER_OPERANDS(OPERAND)
-#undef OPERAND
+struct ca_size_words ca_indexer_sizes(clattn_problem *p)
+{
+    return (struct ca_size_words){.dtype = &p->indexer.dtype,
+                                  .b = &p->indexer.batch,
+                                  .h = &p->indexer.heads,
+                                  .q = &p->indexer.seq_q,
+                                  .k = &p->indexer.seq_kv,
+                                  .d = &p->indexer.dim};
+}
+
+struct indexer_shape ca_indexer_shape(const clattn_indexer_problem *p)
+{
+    return (struct indexer_shape){
+        CA_INDEXER_OPERANDS(CA_SHAPE_STRIDES, ).batch = (cl_long)p->batch,
+        .seq_q = (cl_long)p->seq_q,
+        .seq_kv = (cl_long)p->seq_kv,
+        .total_q = (cl_long)p->total_q,
+        .total_kv = (cl_long)p->total_kv,
+        .topk = (cl_long)p->topk,
+        .pages = (cl_long)p->pages,
+        .diagonal = ca_indexer_diagonal(p),
+    };
 }
 
 clattn_dtype ca_indexer_dtype(const clattn_problem *p, unsigned argument)

@@ -6,18 +6,33 @@
 #include "problem/layout.h"
 #include "problem/operations.h"
 #include "problem/tensors.h"
+#include "problem/text/problem_words.h"
 
 /* Rows and states in a representative. */
 enum { MOST_ROWS = 1 << 20, MOST_STATES = 64 };
 
-void ca_merge_tensors(const clattn_problem *problem, struct ca_tensor *tensors)
-{
-    const clattn_merge_problem *p = &problem->merge;
+const clattn_merge_problem ca_merge_initial = {
+    .states = 1, .batch = 1, .heads = 1, .seq_q = 1, .dim = 1};
 
-#define OPERAND(ID, member, LAYOUT, role, type, present, written, bytes, s0, s1, s2, s3)           \
-    CA_TENSOR(CA_MERGE_##ID, member, LAYOUT, type, present, written, bytes, s0, s1, s2, s3)
-    CA_MERGE_OPERANDS(OPERAND)
-#undef OPERAND
+struct ca_size_words ca_merge_sizes(clattn_problem *p)
+{
+    return (struct ca_size_words){.dtype = &p->merge.dtype,
+                                  .b = &p->merge.batch,
+                                  .h = &p->merge.heads,
+                                  .q = &p->merge.seq_q,
+                                  .d = &p->merge.dim,
+                                  .n = &p->merge.states};
+}
+
+struct merge_shape ca_merge_shape(const clattn_merge_problem *p)
+{
+    return (struct merge_shape){
+        CA_MERGE_OPERANDS(CA_SHAPE_STRIDES, ).states = (cl_long)p->states,
+        .batch = (cl_long)p->batch,
+        .heads = (cl_long)p->heads,
+        .seq_q = (cl_long)p->seq_q,
+        .dim = (cl_long)p->dim,
+    };
 }
 
 clattn_dtype ca_merge_dtype(const clattn_problem *p, unsigned argument)

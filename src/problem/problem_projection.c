@@ -5,17 +5,34 @@
 #include "problem/operations.h"
 #include "problem/problem.h"
 #include "problem/tensors.h"
+#include "problem/text/problem_words.h"
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-void ca_projection_tensors(const clattn_problem *problem, struct ca_tensor *tensors)
-{
-    const clattn_projection_problem *p = &problem->projection;
+const clattn_projection_problem ca_projection_initial = {
+    .batch = 1, .x_heads = 1, .y_heads = 1, .rows = 1, .x_dim = 1, .y_dim = 1};
 
-#define OPERAND(ID, member, LAYOUT, role, type, present, written, bytes, s0, s1, s2, s3)           \
-    CA_TENSOR(CA_PROJECTION_##ID, member, LAYOUT, type, present, written, bytes, s0, s1, s2, s3)
-    CA_PROJECTION_OPERANDS(OPERAND)
-#undef OPERAND
+struct ca_size_words ca_projection_sizes(clattn_problem *p)
+{
+    return (struct ca_size_words){.dtype = &p->projection.dtype,
+                                  .b = &p->projection.batch,
+                                  .h = &p->projection.y_heads,
+                                  .second_h = &p->projection.x_heads,
+                                  .q = &p->projection.rows,
+                                  .d = &p->projection.x_dim,
+                                  .second_d = &p->projection.y_dim};
+}
+
+struct projection_shape ca_projection_shape(const clattn_projection_problem *p)
+{
+    return (struct projection_shape){
+        CA_PROJECTION_OPERANDS(CA_SHAPE_STRIDES, ).batch = (cl_long)p->batch,
+        .rows = (cl_long)p->rows,
+        .x_heads = (cl_long)p->x_heads,
+        .x_dim = (cl_long)p->x_dim,
+        .y_heads = (cl_long)p->y_heads,
+        .y_dim = (cl_long)p->y_dim,
+    };
 }
 
 clattn_dtype ca_projection_dtype(const clattn_problem *p, unsigned argument)

@@ -78,16 +78,11 @@ clattn_cache ca_cache_normal(clattn_cache cache, clattn_dtype dtype)
 clattn_dtype ca_problem_own_dtype(const clattn_problem *p)
 {
     switch (p->operation) {
-    case CLATTN_PROJECTION:
-        return p->projection.dtype;
-    case CLATTN_MERGE:
-        return p->merge.dtype;
-    case CLATTN_APPEND:
-        return p->append.dtype;
-    case CLATTN_DOUBLE_BACKWARD:
-        return p->double_backward.dtype;
-    case CLATTN_INDEXER:
-        return p->indexer.dtype;
+#define OPERATION(ID, name, ...)                                                                   \
+    case CLATTN_##ID:                                                                              \
+        return p->name.dtype;
+        CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
     default:
         return p->dtype;
     }
@@ -203,7 +198,7 @@ static size_t unless_broadcast(const clattn_problem *p, int axis, size_t size)
     return p->bias_layout.stride[axis] == 0 ? 1 : size;
 }
 
-void ca_attention_tensors(const clattn_problem *p, struct ca_tensor *tensors)
+static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors)
 {
     const size_t value_bytes = ca_dtype_bytes(p->dtype), bias_bytes = ca_dtype_bytes(p->bias_dtype);
     const size_t k_bytes = ca_cache_bytes(ca_problem_cache(p, CA_K), ca_problem_dtype(p, CA_K));
@@ -254,28 +249,40 @@ void ca_attention_tensors(const clattn_problem *p, struct ca_tensor *tensors)
     }
 }
 
-struct ca_tensor ca_tensor_of(const clattn_problem *p, const char *name, const char *type,
-                              int present, int written, size_t element_bytes,
-                              const clattn_layout *layout, const size_t sizes[4])
-{
-    struct ca_tensor tensor = {.name = name,
-                               .member = name,
-                               .type = type,
-                               .present = present != 0,
-                               .written = written,
-                               .element_bytes = element_bytes,
-                               .held_at =
-                                   layout ? (size_t)((const char *)layout - (const char *)p) : 0};
-
-    memcpy(tensor.sizes, sizes, sizeof tensor.sizes);
-    tensor.layout = ca_layout_explicit(layout ? layout : &tensor.layout, sizes);
-    return tensor;
-}
+/* The tensor of a member that is packed; of one whose layout is p's, packed where that is zeros; and of one that broadcasts
+ * along the axes of zeros. */
+#define TENSOR_PACKED(member) ca_layout_explicit(&(clattn_layout){{0}}, t->sizes)
+#define TENSOR_STRIDED(member) ca_layout_explicit(&p->member, t->sizes)
+#define TENSOR_BROADCAST(member) p->member
+#define HELD_AT(member) (size_t)((const char *)&p->member - (const char *)problem)
+#define HELD_AT_PACKED(member) 0
+#define HELD_AT_STRIDED(member) HELD_AT(member)
+#define HELD_AT_BROADCAST(member) 0 /* an order of all tensors is none of scales */
+#define OPERAND(of, ID, member_name, LAYOUT, role, type_name, has, written_as, bytes, ...)         \
+    *t = (struct ca_tensor){.name = #member_name,                                                  \
+                            .member = #member_name,                                                \
+                            .type = #type_name,                                                    \
+                            .present = (has) != 0,                                                 \
+                            .written = written_as,                                                 \
+                            .element_bytes = bytes,                                                \
+                            .sizes = {__VA_ARGS__},                                                \
+                            .held_at = HELD_AT_##LAYOUT(member_name)};                             \
+    t->layout = TENSOR_##LAYOUT(member_name);                                                      \
+    t++;
+#define OPERATION(ID, name, ...)                                                                   \
+    static void name##_tensors(const clattn_problem *problem, struct ca_tensor *t)                 \
+    {                                                                                              \
+        const clattn_##name##_problem *p = &problem->name;                                         \
+        CA_##ID##_OPERANDS(OPERAND, )                                                              \
+    }
+CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
+#undef OPERAND
 
 void ca_problem_tensors(const clattn_problem *p, struct ca_tensor *tensors)
 {
     static void (*const of[])(const clattn_problem *, struct ca_tensor *) = {
-#define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_tensors,
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = name##_tensors,
         CA_OPERATIONS(OPERATION)
 #undef OPERATION
     };

@@ -4,12 +4,13 @@
 #ifndef CA_TENSORS_H
 #define CA_TENSORS_H
 
-#include "problem/append_tensors.def"
-#include "problem/double_backward_tensors.def"
+#include "cl/common/double_backward_arguments.h"
+#include "cl/common/indexer_arguments.h"
+#include "cl/common/projection_arguments.h"
+#include "cl/elementwise/append_arguments.h"
+#include "cl/elementwise/merge_arguments.h"
 #include "problem/formats.h"
-#include "problem/indexer_tensors.def"
-#include "problem/merge_tensors.def"
-#include "problem/projection_tensors.def"
+#include "problem/operations.def"
 #include "problem/tensors.def"
 
 #include <clattn/problem.h>
@@ -28,26 +29,14 @@ enum ca_argument {
         CA_WORKSPACE,
     CA_NUM_ARGUMENTS
 };
-#define OPERAND(ID, ...) CA_PROJECTION_##ID,
-enum ca_projection_argument { CA_PROJECTION_OPERANDS(OPERAND) CA_PROJECTION_COUNT };
+#define OPERAND(OF, ID, ...) CA_##OF##_##ID,
+#define OPERATION(ID, name, ...)                                                                   \
+    enum ca_##name##_argument{CA_##ID##_OPERANDS(OPERAND, ID) CA_##ID##_COUNT};                    \
+    _Static_assert((int)CA_##ID##_COUNT <= CA_WORKSPACE,                                           \
+                   "the workspace comes behind the operands of every operation");
+CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
 #undef OPERAND
-#define OPERAND(ID, ...) CA_MERGE_##ID,
-enum ca_merge_argument { CA_MERGE_OPERANDS(OPERAND) CA_MERGE_COUNT };
-#undef OPERAND
-#define OPERAND(ID, ...) CA_APPEND_##ID,
-enum ca_append_argument { CA_APPEND_OPERANDS(OPERAND) CA_APPEND_COUNT };
-#undef OPERAND
-#define OPERAND(ID, ...) CA_DOUBLE_BACKWARD_##ID,
-enum ca_double_backward_argument { CA_DOUBLE_BACKWARD_OPERANDS(OPERAND) CA_DOUBLE_BACKWARD_COUNT };
-#undef OPERAND
-#define OPERAND(ID, ...) CA_INDEXER_##ID,
-enum ca_indexer_argument { CA_INDEXER_OPERANDS(OPERAND) CA_INDEXER_COUNT };
-#undef OPERAND
-_Static_assert((int)CA_PROJECTION_COUNT <= CA_WORKSPACE && (int)CA_MERGE_COUNT <= CA_WORKSPACE &&
-                   (int)CA_APPEND_COUNT <= CA_WORKSPACE &&
-                   (int)CA_DOUBLE_BACKWARD_COUNT <= CA_WORKSPACE &&
-                   (int)CA_INDEXER_COUNT <= CA_WORKSPACE,
-               "the workspace comes behind the operands of every operation");
 #define CA_BIT(argument) (UINT64_C(1) << (argument))
 _Static_assert(CA_NUM_ARGUMENTS <= 56, "a set of arguments, with flags of a stage, is 64 bits");
 
@@ -163,18 +152,5 @@ size_t ca_cache_bytes(clattn_cache cache, clattn_dtype dtype);
 
 /* Bytes of count elements of a tensor, whole blocks of a quantized one. */
 size_t ca_elements_bytes(size_t count, size_t element_bytes, clattn_cache cache);
-
-/* A tensor of p whose elements lie by its layout, a member of p, packed where that is NULL or zeros. */
-struct ca_tensor ca_tensor_of(const clattn_problem *p, const char *name, const char *type,
-                              int present, int written, size_t element_bytes,
-                              const clattn_layout *layout, const size_t sizes[4]);
-
-/* The entries of ca_NAME_tensors() from lists of operands as that of src/problem/append_tensors.def, for the
- * operation's members p of a problem. */
-#define CA_TENSOR(number, member, LAYOUT, type, present, written, bytes, s0, s1, s2, s3)           \
-    tensors[number] = ca_tensor_of(problem, #member, #type, present, written, bytes,               \
-                                   CA_TENSOR_##LAYOUT(member), (const size_t[4]){s0, s1, s2, s3});
-#define CA_TENSOR_STRIDED(member) &p->member
-#define CA_TENSOR_PACKED(member) NULL
 
 #endif

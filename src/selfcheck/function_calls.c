@@ -65,17 +65,17 @@ static cl_int set_arguments(const struct ca_trust_case *c, const struct ca_probl
     struct ca_tensors tensors = ca_trust_case_tensors(c, buffers);
     struct ca_tensor operands[CA_WORKSPACE];
     union ca_shape shape;
-    union ca_offsets offsets;
+    cl_long offsets[CA_MOST_OFFSETS];
 
     ca_problem_tensors(&of_program->normal, operands);
     const uint64_t taken = ca_stage_takes(&ca_function_values_stage, of_program, operands);
     const size_t shape_bytes = ca_shape_of(&c->problem, &of_program->normal, &shape);
-    const size_t offset_bytes = ca_offsets_of(&c->problem, taken, &tensors, &offsets);
+    const size_t offset_bytes = ca_offsets_of(&c->problem, taken, &tensors, offsets);
     cl_uint index = 0;
     cl_int err = clSetKernelArg(kernel, index++, shape_bytes, &shape);
 
     if (err == CL_SUCCESS)
-        err = clSetKernelArg(kernel, index++, offset_bytes, &offsets);
+        err = clSetKernelArg(kernel, index++, offset_bytes, offsets);
     for (unsigned n = CA_FUNCTION_0; err == CL_SUCCESS && n <= CA_FUNCTION_5; n++)
         if (buffers[n])
             err = clSetKernelArg(kernel, index++, sizeof(cl_mem), &buffers[n]);

@@ -72,11 +72,9 @@ struct operation {
     }
 CALL_WITH_HOST(forward, clattn_attention_forward)
 CALL_WITH_HOST(backward, clattn_attention_backward)
-CALL_WITH_HOST(project, clattn_project)
-CALL_WITH_HOST(merge, clattn_merge)
-CALL_WITH_HOST(append, clattn_append)
-CALL_WITH_HOST(double_backward, clattn_double_backward)
-CALL_WITH_HOST(indexer, clattn_indexer)
+#define OPERATION(ID, name, word, noun, call, execute, ...) CALL_WITH_HOST(name, execute)
+CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
 #define LAYER_FORWARD(...) layer_execute(CLATTN_FORWARD, __VA_ARGS__)
 #define LAYER_BACKWARD(...) layer_execute(CLATTN_BACKWARD, __VA_ARGS__)
 CALL(execute_layer, LAYER_FORWARD)
@@ -115,20 +113,15 @@ struct member {
     CA_OF_FORWARD(GIVEN, MEMBER(CA_##ID, member, forward_tensors))
 #define OF_BACKWARD(ID, member, GIVEN, ...)                                                        \
     CA_OF_BACKWARD(GIVEN, MEMBER(CA_##ID, member, backward_tensors))
-#define OF_PROJECTION(ID, member, ...) MEMBER(CA_PROJECTION_##ID, member, projection_tensors)
-#define OF_MERGE(ID, member, ...) MEMBER(CA_MERGE_##ID, member, merge_tensors)
-#define OF_DOUBLE_BACKWARD(ID, member, ...)                                                        \
-    MEMBER(CA_DOUBLE_BACKWARD_##ID, member, double_backward_tensors)
-#define OF_INDEXER(ID, member, ...) MEMBER(CA_INDEXER_##ID, member, indexer_tensors)
-#define OF_APPEND(ID, member, ...) MEMBER(CA_APPEND_##ID, member, append_tensors)
 static const struct member of_forward[CA_WORKSPACE] = {CA_OPERANDS(OF_FORWARD)};
 static const struct member of_backward[CA_WORKSPACE] = {CA_OPERANDS(OF_BACKWARD)};
-static const struct member of_projection[CA_WORKSPACE] = {CA_PROJECTION_OPERANDS(OF_PROJECTION)};
-static const struct member of_merge[CA_WORKSPACE] = {CA_MERGE_OPERANDS(OF_MERGE)};
-static const struct member of_double_backward[CA_WORKSPACE] = {
-    CA_DOUBLE_BACKWARD_OPERANDS(OF_DOUBLE_BACKWARD)};
-static const struct member of_indexer[CA_WORKSPACE] = {CA_INDEXER_OPERANDS(OF_INDEXER)};
-static const struct member of_append[CA_WORKSPACE] = {CA_APPEND_OPERANDS(OF_APPEND)};
+#define OPERAND(name, ID, member, ...)                                                             \
+    {offsetof(clattn_##name##_tensors, member), offsetof(clattn_host_##name##_tensors, member)},
+#define OPERATION(ID, name, ...)                                                                   \
+    static const struct member of_##name[CA_WORKSPACE] = {CA_##ID##_OPERANDS(OPERAND, name)};
+CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
+#undef OPERAND
 
 static void open_problem(struct call *c, const char *text)
 {
@@ -231,7 +224,7 @@ static const struct operation operations[] = {
      "bwd f32 h4/2 q4 k7 d8 causal=br", "backward_cpu UNIT=vector",
      STRUCTS(backward, backward_tensors, of_backward)},
     {"projection", "not a projection", "proj f32 b2 h3/2 q5 d4/6 bias=f32",
-     "proj f32 q5 d4/6 accumulate", NULL, STRUCTS(project, projection_tensors, of_projection)},
+     "proj f32 q5 d4/6 accumulate", NULL, STRUCTS(projection, projection_tensors, of_projection)},
     {"merge", "not a merge", "merge f32 h2 q3 d4 n2 sinks accumulate", "merge f32 q2 d4 n2", NULL,
      STRUCTS(merge, merge_tensors, of_merge)},
     {"append", "not an append",

@@ -194,16 +194,8 @@ Test(context, families_with_groups) {
     none.max_work_group_size = none.max_work_item_sizes[0] = 1;
     none.max_work_item_sizes[1] = none.max_work_item_sizes[2] = 1;
     for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
-        static const char *const problems[] = {[CLATTN_FORWARD] = "fwd f16 h2 q9 k17 d16",
-                                               [CLATTN_BACKWARD] = "bwd f32 h2 q9 k17 d16",
-                                               [CLATTN_PROJECTION] = "proj f32 q9 d16",
-                                               [CLATTN_MERGE] = "merge f32 q9 d16 n2",
-                                               [CLATTN_APPEND] = "append f32 q9 k9 d16",
-                                               [CLATTN_DOUBLE_BACKWARD] = "bwd2 f32 h2 q9 k17 d16",
-                                               [CLATTN_INDEXER] =
-                                                   "indexer f32 h2 q9 k17 d16 topk=4"};
         const struct ca_problem p =
-            fixture_checked(family_text(family->full_name, problems[family->operation]));
+            fixture_checked(family_text(family->full_name, fixture_examples[family->operation]));
         size_t values[CA_MAX_TUNABLES] = {0};
         char reason[CA_REASON_BYTES];
         ca_family_suggest(family, &p, &none, values);

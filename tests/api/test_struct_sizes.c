@@ -253,11 +253,10 @@ static clattn_status quantize(struct fixture *f, void *given)
     }
 EXECUTE(forward, "fwd f32 q2 k3 d4", clattn_attention_forward)
 EXECUTE(backward, "bwd f32 q2 k3 d4", clattn_attention_backward)
-EXECUTE(double_backward, "bwd2 f32 q2 k3 d4", clattn_double_backward)
-EXECUTE(indexer, "indexer f32 q2 k3 d4 topk=2 scores", clattn_indexer)
-EXECUTE(append, "append f32 q1 k4 d4", clattn_append)
-EXECUTE(merge, "merge f32 q1 d4 n2", clattn_merge)
-EXECUTE(project, "proj f32 q2 d4", clattn_project)
+#define OPERATION(ID, name, word, noun, call, execute, ...)                                        \
+    EXECUTE(name, fixture_examples[CLATTN_##ID], execute)
+CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
 
 #define EXECUTE_HOST(name, text, call)                                                             \
     static clattn_status name(struct fixture *f, void *given)                                      \
@@ -267,15 +266,24 @@ EXECUTE(project, "proj f32 q2 d4", clattn_project)
     }
 EXECUTE_HOST(host_forward, "fwd f32 q2 k3 d4", clattn_attention_forward_host)
 EXECUTE_HOST(host_backward, "bwd f32 q2 k3 d4", clattn_attention_backward_host)
-EXECUTE_HOST(host_double_backward, "bwd2 f32 q2 k3 d4", clattn_double_backward_host)
-EXECUTE_HOST(host_indexer, "indexer f32 q2 k3 d4 topk=2 scores", clattn_indexer_host)
-EXECUTE_HOST(host_append, "append f32 q1 k4 d4", clattn_append_host)
-EXECUTE_HOST(host_merge, "merge f32 q1 d4 n2", clattn_merge_host)
-EXECUTE_HOST(host_project, "proj f32 q2 d4", clattn_project_host)
+#define OPERATION(ID, name, word, noun, call, execute, execute_host)                               \
+    EXECUTE_HOST(host_##name, fixture_examples[CLATTN_##ID], execute_host)
+CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
+
+/* Whether the example of an operation has an operand. */
+static int has(clattn_operation operation, unsigned argument)
+{
+    const clattn_problem p = fixture_problem(fixture_examples[operation]);
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    ca_problem_tensors(&p, tensors);
+    return tensors[argument].present;
+}
 
 DeviceTest(struct_sizes, tensors)
 {
-    enum { APART = 64, PLACES = 12 };
+    enum { APART = 8192, PLACES = CA_WORKSPACE };
     cl_mem memory = fixture_buffer(f, APART * PLACES * sizeof(float), NULL);
 #define AT(n)                                                                                      \
     {                                                                                              \
@@ -291,39 +299,27 @@ DeviceTest(struct_sizes, tensors)
                                                .dq = AT(6),
                                                .dk = AT(7),
                                                .dv = AT(8)};
-    const clattn_double_backward_tensors derived = {.q = AT(0),
-                                                    .k = AT(1),
-                                                    .v = AT(2),
-                                                    .d_o = AT(3),
-                                                    .ggq = AT(4),
-                                                    .ggk = AT(5),
-                                                    .ggv = AT(6),
-                                                    .gq = AT(7),
-                                                    .gk = AT(8),
-                                                    .gv = AT(9),
-                                                    .gdo = AT(10)};
-    const clattn_indexer_tensors chosen = {
-        .q = AT(0), .k = AT(1), .w = AT(2), .topk_indices = AT(3), .scores = AT(4)};
-    const clattn_append_tensors appends = {
-        .k = AT(0), .v = AT(1), .k_cache = AT(2), .v_cache = AT(3)};
-    const clattn_merge_tensors merges = {
-        .parts = AT(0), .parts_lse = AT(1), .o = AT(2), .lse = AT(3)};
-    const clattn_projection_tensors projections = {.x = AT(0), .w = AT(1), .y = AT(2)};
 
     expect_read(f, KIND(clattn_forward_tensors), &forwards, forward);
     expect_read(f, KIND(clattn_backward_tensors), &backwards, backward);
-    expect_read(f, KIND(clattn_double_backward_tensors), &derived, double_backward);
-    expect_read(f, KIND(clattn_indexer_tensors), &chosen, indexer);
-    expect_read(f, KIND(clattn_append_tensors), &appends, append);
-    expect_read(f, KIND(clattn_merge_tensors), &merges, merge);
-    expect_read(f, KIND(clattn_projection_tensors), &projections, project);
+#define OPERAND(OF, ID, member, ...)                                                               \
+    if (has(CLATTN_##OF, CA_##OF##_##ID))                                                          \
+        given.member = (clattn_buffer)AT(CA_##OF##_##ID);
+#define OPERATION(ID, name, ...)                                                                   \
+    {                                                                                              \
+        clattn_##name##_tensors given = {0};                                                       \
+        CA_##ID##_OPERANDS(OPERAND, ID)                                                            \
+            expect_read(f, KIND(clattn_##name##_tensors), &given, name);                           \
+    }
+    CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
+#undef OPERAND
     clReleaseMemObject(memory);
 }
 
 DeviceTest(struct_sizes, host_tensors)
 {
-    float m[11][32] = {{0}};
-    int32_t list[32] = {0};
+    static float m[CA_WORKSPACE][8192];
     const clattn_host_forward_tensors forwards = {.q = m[0], .k = m[1], .v = m[2], .o = m[3]};
     const clattn_host_backward_tensors backwards = {.q = m[0],
                                                     .k = m[1],
@@ -334,33 +330,22 @@ DeviceTest(struct_sizes, host_tensors)
                                                     .dq = m[6],
                                                     .dk = m[7],
                                                     .dv = m[8]};
-    const clattn_host_double_backward_tensors derived = {.q = m[0],
-                                                         .k = m[1],
-                                                         .v = m[2],
-                                                         .d_o = m[3],
-                                                         .ggq = m[4],
-                                                         .ggk = m[5],
-                                                         .ggv = m[6],
-                                                         .gq = m[7],
-                                                         .gk = m[8],
-                                                         .gv = m[9],
-                                                         .gdo = m[10]};
-    const clattn_host_indexer_tensors chosen = {
-        .q = m[0], .k = m[1], .w = m[2], .topk_indices = list, .scores = m[4]};
-    const clattn_host_append_tensors appends = {
-        .k = m[0], .v = m[1], .k_cache = m[2], .v_cache = m[3]};
-    const clattn_host_merge_tensors merges = {
-        .parts = m[0], .parts_lse = m[1], .o = m[2], .lse = m[3]};
-    const clattn_host_projection_tensors projections = {.x = m[0], .w = m[1], .y = m[2]};
     const clattn_quantization what = {.to = CLATTN_CACHE_Q8_0, .size = {1, 1, 1, 32}};
 
     expect_read(f, KIND(clattn_host_forward_tensors), &forwards, host_forward);
     expect_read(f, KIND(clattn_host_backward_tensors), &backwards, host_backward);
-    expect_read(f, KIND(clattn_host_double_backward_tensors), &derived, host_double_backward);
-    expect_read(f, KIND(clattn_host_indexer_tensors), &chosen, host_indexer);
-    expect_read(f, KIND(clattn_host_append_tensors), &appends, host_append);
-    expect_read(f, KIND(clattn_host_merge_tensors), &merges, host_merge);
-    expect_read(f, KIND(clattn_host_projection_tensors), &projections, host_project);
+#define OPERAND(OF, ID, member, ...)                                                               \
+    if (has(CLATTN_##OF, CA_##OF##_##ID))                                                          \
+        given.member = (void *)m[CA_##OF##_##ID];
+#define OPERATION(ID, name, ...)                                                                   \
+    {                                                                                              \
+        clattn_host_##name##_tensors given = {0};                                                  \
+        CA_##ID##_OPERANDS(OPERAND, ID)                                                            \
+            expect_read(f, KIND(clattn_host_##name##_tensors), &given, host_##name);               \
+    }
+    CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
+#undef OPERAND
     expect_read(f, KIND(clattn_quantization), &what, quantize);
 }
 

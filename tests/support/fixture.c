@@ -112,18 +112,19 @@ size_t fixture_group_items(const struct ca_family *family, const struct ca_probl
     return most;
 }
 
+const char *const fixture_examples[] = {
+    [CLATTN_FORWARD] = "fwd f16 h4/2 q33 k65 d16",
+    [CLATTN_BACKWARD] = "bwd f32 h2 q33 k65 d16",
+    [CLATTN_PROJECTION] = "proj f32 q33 d65",
+    [CLATTN_MERGE] = "merge f32 q33 d65 n3",
+    [CLATTN_APPEND] = "append f32 q33 k65 d65",
+    [CLATTN_DOUBLE_BACKWARD] = "bwd2 f32 h2 q33 k65 d16",
+    [CLATTN_INDEXER] = "indexer f32 h2 q33 k65 d16 topk=8",
+};
+
 int fixture_has_groups(const struct ca_family *family, const clattn_device_info *device)
 {
-    static const char *const problems[] = {
-        [CLATTN_FORWARD] = "fwd f16 h4/2 q33 k65 d16",
-        [CLATTN_BACKWARD] = "bwd f32 h2 q33 k65 d16",
-        [CLATTN_PROJECTION] = "proj f32 q33 d65",
-        [CLATTN_MERGE] = "merge f32 q33 d65 n3",
-        [CLATTN_APPEND] = "append f32 q33 k65 d65 klen",
-        [CLATTN_DOUBLE_BACKWARD] = "bwd2 f32 h2 q33 k65 d16",
-        [CLATTN_INDEXER] = "indexer f32 h2 q33 k65 d16 topk=8",
-    };
-    const struct ca_problem p = fixture_checked(problems[family->operation]);
+    const struct ca_problem p = fixture_checked(fixture_examples[family->operation]);
     size_t values[CA_MAX_TUNABLES] = {0};
 
     ca_family_suggest(family, &p, device, values);

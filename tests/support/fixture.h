@@ -49,6 +49,9 @@ void fixture_need_groups(const struct fixture *f);
 /* Skips the test unless the device is a CPU: what it is about is for these alone. */
 void fixture_need_cpu(const struct fixture *f);
 
+/* A problem of each operation, by clattn_operation, of operands alone that every version of the public structs has. */
+extern const char *const fixture_examples[];
+
 /* Returns whether the family's kernels have work-groups of several items on the device, as far as
  * an ordinary problem tells. */
 int fixture_has_groups(const struct ca_family *family, const clattn_device_info *device);

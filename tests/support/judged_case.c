@@ -40,18 +40,15 @@ void judged_write(struct ca_trust_case *c)
 /* The library's number of a tensor that the judge numbers otherwise. */
 static unsigned argument_of(const clattn_operation operation, const int id)
 {
+    static const unsigned of[][NUM_TENSORS] = {
 #define TENSOR(ID, ...) [ID] = CA_##ID,
-    static const unsigned projected[] = {PROJECTION_TENSORS(TENSOR)},
-                          merged[] = {MERGE_TENSORS(TENSOR)}, appended[] = {APPEND_TENSORS(TENSOR)},
-                          derived[] = {DOUBLE_BACKWARD_TENSORS(TENSOR)},
-                          chosen[] = {INDEXER_TENSORS(TENSOR)};
+#define JUDGED(ID, ...) [CLATTN_##ID] = {ID##_TENSORS(TENSOR)},
+        JUDGED_OPERATIONS(JUDGED)
+#undef JUDGED
 #undef TENSOR
+    };
 
-    return operation == CLATTN_PROJECTION        ? projected[id]
-           : operation == CLATTN_MERGE           ? merged[id]
-           : operation == CLATTN_DOUBLE_BACKWARD ? derived[id]
-           : operation == CLATTN_INDEXER         ? chosen[id]
-                                                 : appended[id];
+    return of[operation][id];
 }
 
 static unsigned char *tensor_of(const struct ca_trust_case *c, int id)

@@ -64,42 +64,21 @@ clattn_status tensor_execute(const clattn_operation operation, const clattn_plan
 {
     const clattn_buffer *at = tensors->at;
 
+    switch (operation) {
 #define TENSOR(ID, member, ...) .member = at[ID],
-    if (operation == CLATTN_PROJECTION)
-        return clattn_project(
-            plan, queue,
-            &(clattn_projection_tensors){.struct_size = sizeof(clattn_projection_tensors),
-                                         .workspace = tensors->workspace,
-                                         PROJECTION_TENSORS(TENSOR)},
-            num_wait, wait, done);
-    if (operation == CLATTN_MERGE)
-        return clattn_merge(plan, queue,
-                            &(clattn_merge_tensors){.struct_size = sizeof(clattn_merge_tensors),
-                                                    .workspace = tensors->workspace,
-                                                    MERGE_TENSORS(TENSOR)},
-                            num_wait, wait, done);
-    if (operation == CLATTN_APPEND)
-        return clattn_append(plan, queue,
-                             &(clattn_append_tensors){.struct_size = sizeof(clattn_append_tensors),
-                                                      .workspace = tensors->workspace,
-                                                      APPEND_TENSORS(TENSOR)},
-                             num_wait, wait, done);
-    if (operation == CLATTN_DOUBLE_BACKWARD)
-        return clattn_double_backward(
-            plan, queue,
-            &(clattn_double_backward_tensors){.struct_size = sizeof(clattn_double_backward_tensors),
-                                              .workspace = tensors->workspace,
-                                              DOUBLE_BACKWARD_TENSORS(TENSOR)},
-            num_wait, wait, done);
-    if (operation == CLATTN_INDEXER)
-        return clattn_indexer(
-            plan, queue,
-            &(clattn_indexer_tensors){.struct_size = sizeof(clattn_indexer_tensors),
-                                      .workspace = tensors->workspace,
-                                      INDEXER_TENSORS(TENSOR)},
-            num_wait, wait, done);
+#define JUDGED(ID, name, execute, ...)                                                             \
+    case CLATTN_##ID:                                                                              \
+        return execute(plan, queue,                                                                \
+                       &(clattn_##name##_tensors){.struct_size = sizeof(clattn_##name##_tensors),  \
+                                                  .workspace = tensors->workspace,                 \
+                                                  ID##_TENSORS(TENSOR)},                           \
+                       num_wait, wait, done);
+        JUDGED_OPERATIONS(JUDGED)
+#undef JUDGED
 #undef TENSOR
-    return attend(operation, plan, queue, tensors, num_wait, wait, done);
+    default:
+        return attend(operation, plan, queue, tensors, num_wait, wait, done);
+    }
 }
 
 /* The arguments of clattn_attention_forward_host() or _backward_host(), the results to be written
@@ -148,35 +127,17 @@ clattn_status tensor_execute_host(clattn_context *context, const clattn_problem 
     switch (p->operation) {
     case CLATTN_FORWARD:
         return clattn_attention_forward_host(context, p, options, &forward);
-    case CLATTN_BACKWARD:
+    default:
         return clattn_attention_backward_host(context, p, options, &backward);
 #define TENSOR(ID, member, ...) .member = (void *)view->at[ID],
-    case CLATTN_PROJECTION:
-        return clattn_project_host(
-            context, p, options,
-            &(clattn_host_projection_tensors){.struct_size = sizeof(clattn_host_projection_tensors),
-                                              PROJECTION_TENSORS(TENSOR)});
-    case CLATTN_MERGE:
-        return clattn_merge_host(
-            context, p, options,
-            &(clattn_host_merge_tensors){.struct_size = sizeof(clattn_host_merge_tensors),
-                                         MERGE_TENSORS(TENSOR)});
-    case CLATTN_DOUBLE_BACKWARD:
-        return clattn_double_backward_host(
-            context, p, options,
-            &(clattn_host_double_backward_tensors){.struct_size =
-                                                       sizeof(clattn_host_double_backward_tensors),
-                                                   DOUBLE_BACKWARD_TENSORS(TENSOR)});
-    case CLATTN_INDEXER:
-        return clattn_indexer_host(
-            context, p, options,
-            &(clattn_host_indexer_tensors){.struct_size = sizeof(clattn_host_indexer_tensors),
-                                           INDEXER_TENSORS(TENSOR)});
-    default:
-        return clattn_append_host(
-            context, p, options,
-            &(clattn_host_append_tensors){.struct_size = sizeof(clattn_host_append_tensors),
-                                          APPEND_TENSORS(TENSOR)});
+#define JUDGED(ID, name, execute, execute_host)                                                    \
+    case CLATTN_##ID:                                                                              \
+        return execute_host(                                                                       \
+            context, p, options,                                                                   \
+            &(clattn_host_##name##_tensors){.struct_size = sizeof(clattn_host_##name##_tensors),   \
+                                            ID##_TENSORS(TENSOR)});
+        JUDGED_OPERATIONS(JUDGED)
+#undef JUDGED
 #undef TENSOR
     }
 }

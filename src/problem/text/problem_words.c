@@ -30,63 +30,25 @@ const char *const ca_rotary_names[CA_ROTARY_NAMES] = {"none", "pairs", "halves"}
 
 struct ca_size_words ca_size_words(clattn_problem *p)
 {
-    clattn_projection_problem *y = &p->projection;
-    clattn_merge_problem *m = &p->merge;
-    clattn_append_problem *a = &p->append;
-    clattn_double_backward_problem *g = &p->double_backward;
-    clattn_indexer_problem *x = &p->indexer;
+    static struct ca_size_words (*const of[])(clattn_problem *) = {
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_sizes,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
 
-    switch (p->operation) {
-    case CLATTN_PROJECTION:
-        return (struct ca_size_words){.dtype = &y->dtype,
-                                      .b = &y->batch,
-                                      .h = &y->y_heads,
-                                      .second_h = &y->x_heads,
-                                      .q = &y->rows,
-                                      .d = &y->x_dim,
-                                      .second_d = &y->y_dim};
-    case CLATTN_MERGE:
-        return (struct ca_size_words){.dtype = &m->dtype,
-                                      .b = &m->batch,
-                                      .h = &m->heads,
-                                      .q = &m->seq_q,
-                                      .d = &m->dim,
-                                      .n = &m->states};
-    case CLATTN_APPEND:
-        return (struct ca_size_words){.dtype = &a->dtype,
-                                      .b = &a->batch,
-                                      .h = &a->heads,
-                                      .second_h = &a->kv_heads,
-                                      .q = &a->tokens,
-                                      .k = &a->capacity,
-                                      .d = &a->dim_qk,
-                                      .second_d = &a->dim_v};
-    case CLATTN_DOUBLE_BACKWARD:
-        return (struct ca_size_words){.dtype = &g->dtype,
-                                      .b = &g->batch,
-                                      .h = &g->heads,
-                                      .second_h = &g->kv_heads,
-                                      .q = &g->seq_q,
-                                      .k = &g->seq_kv,
-                                      .d = &g->dim_qk,
-                                      .second_d = &g->dim_v};
-    case CLATTN_INDEXER:
-        return (struct ca_size_words){.dtype = &x->dtype,
-                                      .b = &x->batch,
-                                      .h = &x->heads,
-                                      .q = &x->seq_q,
-                                      .k = &x->seq_kv,
-                                      .d = &x->dim};
-    default:
-        return (struct ca_size_words){.dtype = &p->dtype,
-                                      .b = &p->batch,
-                                      .h = &p->heads,
-                                      .second_h = &p->kv_heads,
-                                      .q = &p->seq_q,
-                                      .k = &p->seq_kv,
-                                      .d = &p->dim_qk,
-                                      .second_d = &p->dim_v};
-    }
+    return of[p->operation](p);
+}
+
+struct ca_size_words ca_attention_sizes(clattn_problem *p)
+{
+    return (struct ca_size_words){.dtype = &p->dtype,
+                                  .b = &p->batch,
+                                  .h = &p->heads,
+                                  .second_h = &p->kv_heads,
+                                  .q = &p->seq_q,
+                                  .k = &p->seq_kv,
+                                  .d = &p->dim_qk,
+                                  .second_d = &p->dim_v};
 }
 
 /* The layout of some of the axes, with these names. */
