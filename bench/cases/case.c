@@ -172,6 +172,14 @@ struct case_words case_input_words(const struct job *job, enum input input)
         .dimensions = inputs[input].layout == PACKED ? packed_dimensions(input) : "0123"};
 }
 
+bool case_input_is_ints(const struct job *job, enum input input)
+{
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    ca_problem_tensors(&job->problem, tensors);
+    return strcmp(tensors[inputs[input].argument].type, "int") == 0;
+}
+
 bool case_has_input(const struct job *job, enum input input)
 {
     return input < INPUT_X ? has_operand(job, &inputs[input], false)

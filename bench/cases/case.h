@@ -40,6 +40,9 @@ struct case_words {
 };
 struct case_words case_input_words(const struct job *job, enum input input);
 
+/* Whether the elements of an operand of a problem are 32-bit integers. */
+bool case_input_is_ints(const struct job *job, enum input input);
+
 /* What one of INPUT_FUNCTION_0 .. 5 is of the functions of an attention that has it. */
 clattn_function_operand case_function_operand(const struct job *job, enum input input);
 

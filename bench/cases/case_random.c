@@ -231,6 +231,7 @@ static void fill(void *data, const struct job *job, enum input input, const stru
                  uint64_t *state)
 {
     const clattn_problem *p = &job->problem;
+    const clattn_indexer_problem *x = &p->indexer;
     /* a plausible lse for scores of this data */
     const float lse = logf((float)p->seq_kv + 1.0f) + 1.0f;
 
@@ -275,25 +276,26 @@ static void fill(void *data, const struct job *job, enum input input, const stru
         fill_lengths(data, view, p->double_backward.seq_kv, state);
         break;
     case INPUT_INDEXER_Q_LENGTHS:
-        fill_lengths(data, view, p->indexer.seq_q, state);
+        fill_lengths(data, view, x->seq_q, state);
         break;
     case INPUT_INDEXER_KV_LENGTHS:
-        fill_lengths(data, view, p->indexer.seq_kv, state);
+        fill_lengths(data, view, x->seq_kv, state);
         break;
     case INPUT_INDEXER_PAGE_TABLE:
-        fill_pages(data, view, p->indexer.pages, state);
+        fill_pages(data, view, x->pages, state);
         break;
     case INPUT_INDEXER_CHOSEN:
-        fill_chosen(p->indexer.topk, p->indexer.seq_kv,
-                    p->indexer.causal && !p->indexer.total_q ? ca_indexer_diagonal(&p->indexer)
-                                                             : (int64_t)p->indexer.seq_kv,
+        fill_chosen(x->topk, x->seq_kv,
+                    x->causal && !x->total_q
+                        ? ca_diagonal(x->diagonal, x->diagonal_offset, x->seq_q, x->seq_kv)
+                        : (int64_t)x->seq_kv,
                     data, view, state);
         break;
     case INPUT_INDEXER_Q_STARTS:
-        fill_starts(data, view, p->indexer.seq_q, p->indexer.total_q);
+        fill_starts(data, view, x->seq_q, x->total_q);
         break;
     case INPUT_INDEXER_KV_STARTS:
-        fill_starts(data, view, p->indexer.seq_kv, p->indexer.total_kv);
+        fill_starts(data, view, x->seq_kv, x->total_kv);
         break;
     case INPUT_BLOCK_OFFSETS:
         fill_lists(p, view, data, NULL, state);

@@ -41,28 +41,9 @@ static const char *stored_name(const struct job *job, enum input input, const st
         return function_type(job, input);
     case INPUT_MASK:
         return "BOOL";
-    case INPUT_Q_LENGTHS:
-    case INPUT_KV_LENGTHS:
-    case INPUT_Q_STARTS:
-    case INPUT_KV_STARTS:
-    case INPUT_PAGE_TABLE:
-    case INPUT_TOPK_INDICES:
-    case INPUT_BLOCK_OFFSETS:
-    case INPUT_BLOCK_ENTRIES:
-    case INPUT_APPEND_KV_LENGTHS:
-    case INPUT_APPEND_PAGE_TABLE:
-    case INPUT_APPEND_POSITIONS:
-    case INPUT_APPEND_SLOTS:
-    case INPUT_DOUBLE_BACKWARD_Q_LENGTHS:
-    case INPUT_DOUBLE_BACKWARD_KV_LENGTHS:
-    case INPUT_INDEXER_Q_LENGTHS:
-    case INPUT_INDEXER_KV_LENGTHS:
-    case INPUT_INDEXER_PAGE_TABLE:
-    case INPUT_INDEXER_CHOSEN:
-    case INPUT_INDEXER_Q_STARTS:
-    case INPUT_INDEXER_KV_STARTS:
-        return "I32";
     default:
+        if (input < INPUT_X && case_input_is_ints(job, input))
+            return "I32";
         return view->cache != CLATTN_CACHE_PLAIN ? "U8" : stored_names[view->dtype];
     }
 }
@@ -161,16 +142,13 @@ size_t peer_results_list(const struct job *job, struct peer_result results[PEER_
 {
     static const struct {
         enum output first, last;
-    } asked[JOB_KINDS] = {
-        [JOB_FORWARD] = {OUTPUT_O, OUTPUT_O},
-        [JOB_BACKWARD] = {OUTPUT_DQ, OUTPUT_DV},
-        [JOB_PROJECTION] = {OUTPUT_PROJECTION_Y, OUTPUT_PROJECTION_Y},
-        [JOB_MERGE] = {OUTPUT_MERGE_O, OUTPUT_MERGE_LSE},
-        [JOB_APPEND] = {OUTPUT_APPEND_Q_OUT, OUTPUT_APPEND_V_CACHE},
-        [JOB_DOUBLE_BACKWARD] = {OUTPUT_DOUBLE_BACKWARD_GQ, OUTPUT_DOUBLE_BACKWARD_GDO},
-        [JOB_INDEXER] = {OUTPUT_INDEXER_TOPK_INDICES, OUTPUT_INDEXER_DW},
-        [JOB_LAYER_FORWARD] = {OUTPUT_Y, OUTPUT_Y},
-        [JOB_LAYER_BACKWARD] = {OUTPUT_DX, OUTPUT_DB_O},
+    } asked[JOB_KINDS] = {[JOB_FORWARD] = {OUTPUT_O, OUTPUT_O},
+                          [JOB_BACKWARD] = {OUTPUT_DQ, OUTPUT_DV},
+                          [JOB_LAYER_FORWARD] = {OUTPUT_Y, OUTPUT_Y},
+                          [JOB_LAYER_BACKWARD] = {OUTPUT_DX, OUTPUT_DB_O},
+#define OPERATION(ID, ...) [JOB_##ID] = {0, OUTPUT_Y - 1}, /* all that it has */
+                          CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
     };
     const enum job_kind kind = job_kind(job);
     size_t count = 0;

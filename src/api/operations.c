@@ -66,7 +66,7 @@ static clattn_status execute_host(clattn_operation operation, clattn_context *co
                                   const clattn_problem *problem, const clattn_plan_options *options,
                                   const void *tensors)
 {
-    struct ca_transfer transfers[CA_WORKSPACE] = {{NULL}};
+    struct ca_transfer transfers[CA_WORKSPACE] = {{.input = NULL}};
     union tensors own;
     char why[CA_REASON_BYTES];
     const char *t = ca_struct_read("tensors", tensors, structs[operation].host_bytes,

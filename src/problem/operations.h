@@ -3,7 +3,7 @@
 #ifndef CA_OPERATIONS_H
 #define CA_OPERATIONS_H
 
-#include "problem/tensors.h"
+#include "problem/operands.h"
 
 #include <clattn/problem.h>
 
@@ -82,6 +82,14 @@ struct ca_choice {
 };
 clattn_status ca_check_choices(const struct ca_choice *choices, size_t count, char *reason,
                                size_t bytes);
+
+/* Checks both, the choices first. */
+clattn_status ca_check_members(const struct ca_choice *choices, size_t num_choices,
+                               const struct ca_size *sizes, size_t num_sizes, char *reason,
+                               size_t bytes);
+
+/* Checks that kv heads have as many query heads each. */
+clattn_status ca_check_groups(size_t heads, size_t kv_heads, char *reason, size_t bytes);
 
 /* Pages of a pool, by the size of each. */
 clattn_status ca_check_pages(size_t pages, size_t page_size, char *reason, size_t bytes);

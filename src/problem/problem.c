@@ -36,16 +36,21 @@ void clattn_problem_init_operation(clattn_problem *problem, clattn_operation ope
     }
 }
 
-int64_t ca_problem_diagonal(const clattn_problem *p)
+int64_t ca_diagonal(clattn_diagonal diagonal, int64_t offset, size_t seq_q, size_t seq_kv)
 {
-    switch (p->diagonal) {
+    switch (diagonal) {
     case CLATTN_BOTTOM_RIGHT:
-        return (int64_t)p->seq_kv - (int64_t)p->seq_q;
+        return (int64_t)seq_kv - (int64_t)seq_q;
     case CLATTN_OFFSET:
-        return p->diagonal_offset;
+        return offset;
     default:
         return 0;
     }
+}
+
+int64_t ca_problem_diagonal(const clattn_problem *p)
+{
+    return ca_diagonal(p->diagonal, p->diagonal_offset, p->seq_q, p->seq_kv);
 }
 
 int ca_problem_accumulates(const clattn_problem *p)
@@ -130,6 +135,23 @@ clattn_status ca_check_choices(const struct ca_choice *choices, size_t count, ch
                                   choices[n].value, choices[n].last);
     }
     return CLATTN_SUCCESS;
+}
+
+clattn_status ca_check_members(const struct ca_choice *choices, size_t num_choices,
+                               const struct ca_size *sizes, size_t num_sizes, char *reason,
+                               size_t bytes)
+{
+    const clattn_status status = ca_check_choices(choices, num_choices, reason, bytes);
+
+    return status == CLATTN_SUCCESS ? ca_check_sizes(sizes, num_sizes, reason, bytes) : status;
+}
+
+clattn_status ca_check_groups(size_t heads, size_t kv_heads, char *reason, size_t bytes)
+{
+    if (heads % kv_heads == 0)
+        return CLATTN_SUCCESS;
+    return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
+                          "heads (%zu) must be a multiple of kv_heads (%zu)", heads, kv_heads);
 }
 
 clattn_status ca_check_pages(size_t pages, size_t page_size, char *reason, size_t bytes)
@@ -300,11 +322,11 @@ static clattn_status check_outputs(const clattn_problem *p, char *reason, size_t
          p->invariant && (p->scores != CLATTN_SCORES_NONE || p->key_sums)},
     };
 
-    if (p->heads % p->kv_heads != 0)
-        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
-                              "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,
-                              p->kv_heads);
-    return ca_keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes);
+    const clattn_status status = ca_check_groups(p->heads, p->kv_heads, reason, bytes);
+
+    return status == CLATTN_SUCCESS
+               ? ca_keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes)
+               : status;
 }
 
 clattn_status ca_attention_check(const clattn_problem *p, char *reason, size_t bytes)
@@ -532,28 +554,43 @@ double clattn_problem_flops(const clattn_problem *problem)
                : 0.0;
 }
 
+double ca_visible_pairs(const struct ca_visible *p)
+{
+    const double queries = (double)p->seq_q, keys = (double)p->seq_kv, d = (double)p->diagonal;
+    double pairs = queries * keys;
+
+    if (p->window_right != CLATTN_UNLIMITED)
+        pairs = clamped_sum(queries, d + (double)p->window_right + 1.0, keys);
+    if (p->window_left != CLATTN_UNLIMITED)
+        pairs -= clamped_sum(queries, d - (double)p->window_left, keys);
+    pairs = fmin(pairs, p->most);
+    /* Packed sequences together have no more queries or keys than there are rows. */
+    double sequences = (double)p->batch;
+    if (p->total_q && queries > 0.0)
+        sequences = fmin(sequences, (double)p->total_q / queries);
+    if (p->total_kv && keys > 0.0)
+        sequences = fmin(sequences, (double)p->total_kv / keys);
+    return sequences * (double)p->heads * pairs;
+}
+
 double ca_attention_flops(const clattn_problem *problem)
 {
     const clattn_problem p = ca_problem_normal(problem);
-    const double queries = (double)p.seq_q, keys = (double)p.seq_kv;
-    const double d = (double)ca_problem_diagonal(&p);
-    double pairs = queries * keys;
-
-    if (p.window_right != CLATTN_UNLIMITED)
-        pairs = clamped_sum(queries, d + (double)p.window_right + 1.0, keys);
-    if (p.window_left != CLATTN_UNLIMITED)
-        pairs -= clamped_sum(queries, d - (double)p.window_left, keys);
-    if (p.topk)
-        pairs = fmin(pairs, queries * (double)p.topk);
-    if (p.block_q)
-        pairs = fmin(pairs, (double)p.max_blocks * (double)p.block_q * (double)p.block_kv);
-    /* Packed sequences together have no more queries or keys than there are rows. */
-    double sequences = (double)p.batch;
-    if (p.total_q && queries > 0.0)
-        sequences = fmin(sequences, (double)p.total_q / queries);
-    if (p.total_kv && keys > 0.0)
-        sequences = fmin(sequences, (double)p.total_kv / keys);
+    const struct ca_visible visible = {
+        .batch = p.batch,
+        .heads = p.heads,
+        .seq_q = p.seq_q,
+        .seq_kv = p.seq_kv,
+        .total_q = p.total_q,
+        .total_kv = p.total_kv,
+        .window_left = p.window_left,
+        .window_right = p.window_right,
+        .diagonal = ca_problem_diagonal(&p),
+        .most = p.topk      ? (double)p.seq_q * (double)p.topk
+                : p.block_q ? (double)p.max_blocks * (double)p.block_q * (double)p.block_kv
+                            : INFINITY};
     const size_t per_pair =
         p.operation == CLATTN_BACKWARD ? 6 * p.dim_qk + 4 * p.dim_v : 2 * p.dim_qk + 2 * p.dim_v;
-    return (double)per_pair * sequences * (double)p.heads * pairs;
+
+    return (double)per_pair * ca_visible_pairs(&visible);
 }

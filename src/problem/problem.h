@@ -46,11 +46,16 @@ void ca_projection_join_axes(clattn_problem *p);
 /* Makes the scale and the window of a double backward explicit. */
 void ca_double_backward_normal(clattn_double_backward_problem *p);
 
-/* Returns the diagonal of a double backward that does not depend on lengths. */
-int64_t ca_double_backward_diagonal(const clattn_double_backward_problem *p);
+/* Returns the diagonal of some sizes that does not depend on lengths. */
+int64_t ca_diagonal(clattn_diagonal diagonal, int64_t offset, size_t seq_q, size_t seq_kv);
 
-/* Likewise of an indexer. */
-int64_t ca_indexer_diagonal(const clattn_indexer_problem *p);
+/* What decides how many pairs of queries and keys are visible; total_q and total_kv are 0 without a packed batch. */
+struct ca_visible {
+    size_t batch, heads, seq_q, seq_kv, total_q, total_kv;
+    int64_t window_left, window_right, diagonal;
+    double most; /* pairs that a head of a sequence lists; INFINITY without lists */
+};
+double ca_visible_pairs(const struct ca_visible *p);
 
 /* Returns whether each execution adds to what the results held before. */
 int ca_problem_accumulates(const clattn_problem *p);

@@ -51,17 +51,16 @@ struct ca_size_words ca_append_sizes(clattn_problem *p)
 
 struct append_shape ca_append_shape(const clattn_append_problem *p)
 {
-    struct append_shape a = {
-        CA_APPEND_OPERANDS(CA_SHAPE_STRIDES, ).batch = (cl_long)p->batch,
-        .heads = (cl_long)p->heads,
-        .kv_heads = (cl_long)p->kv_heads,
-        .tokens = (cl_long)p->tokens,
-        .capacity = (cl_long)p->capacity,
-        .dim_qk = (cl_long)p->dim_qk,
-        .dim_v = (cl_long)p->dim_v,
-        .pages = (cl_long)p->pages,
-        .rotary_length = (cl_long)p->rotary_length,
-    };
+    struct append_shape a = {.batch = (cl_long)p->batch,
+                             .heads = (cl_long)p->heads,
+                             .kv_heads = (cl_long)p->kv_heads,
+                             .tokens = (cl_long)p->tokens,
+                             .capacity = (cl_long)p->capacity,
+                             .dim_qk = (cl_long)p->dim_qk,
+                             .dim_v = (cl_long)p->dim_v,
+                             .pages = (cl_long)p->pages,
+                             .rotary_length = (cl_long)p->rotary_length,
+                             CA_APPEND_OPERANDS(CA_SHAPE_STRIDES, )};
 
     ca_append_rotation(p, &a.power_high, &a.power_low);
     return a;
@@ -145,19 +144,14 @@ clattn_status ca_append_check(const clattn_problem *problem, char *reason, size_
         {"page_size", p->page_size, 0},
         {"rotary_length", p->rotary_length, 0},
     };
-    clattn_status status;
+    clattn_status status = ca_check_members(choices, sizeof choices / sizeof *choices, sizes,
+                                            sizeof sizes / sizeof *sizes, reason, bytes);
 
-    if ((status = ca_check_choices(choices, sizeof choices / sizeof *choices, reason, bytes)) !=
-            CLATTN_SUCCESS ||
-        (status = ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes)) !=
-            CLATTN_SUCCESS ||
-        (status = ca_check_pages(p->pages, p->page_size, reason, bytes)) != CLATTN_SUCCESS)
-        return status;
-    if (p->heads % p->kv_heads != 0)
-        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
-                              "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,
-                              p->kv_heads);
-    return check_rotary(p, reason, bytes);
+    if (status == CLATTN_SUCCESS)
+        status = ca_check_pages(p->pages, p->page_size, reason, bytes);
+    if (status == CLATTN_SUCCESS)
+        status = ca_check_groups(p->heads, p->kv_heads, reason, bytes);
+    return status == CLATTN_SUCCESS ? check_rotary(p, reason, bytes) : status;
 }
 
 double ca_append_flops(const clattn_problem *problem)
@@ -169,14 +163,6 @@ double ca_append_flops(const clattn_problem *problem)
 }
 
 /* ---- classes --------------------------------------------------------------------------------- */
-
-/* Packed, (1, heads, rows, dim), or with a gap after each element. */
-static clattn_layout simple_layout(int unit, size_t heads, size_t rows, size_t dim)
-{
-    if (unit)
-        return (clattn_layout){{0}};
-    return (clattn_layout){{2 * heads * rows * dim, 2 * rows * dim, 2 * dim, 2}};
-}
 
 static int is_unit(const clattn_problem *p, unsigned argument)
 {
@@ -223,19 +209,16 @@ clattn_problem ca_append_representative(const clattn_problem *problem)
         const size_t pages = ca_append_table_pages(r);
         r->pages = r->page_size == 0 ? 0 : pages ? pages : 1;
         const size_t rows = ca_append_rows(r);
-        r->k = simple_layout(reads, r->kv_heads, r->tokens, r->dim_qk);
-        r->v = simple_layout(reads, r->kv_heads, r->tokens, r->dim_v);
-        r->q = simple_layout(reads, r->heads, r->tokens, r->dim_qk);
-        r->q_out = simple_layout(writes, r->heads, r->tokens, r->dim_qk);
-        r->k_cache = simple_layout(writes || p->k_format, r->kv_heads, rows, r->dim_qk);
-        r->v_cache = simple_layout(writes || p->v_format, r->kv_heads, rows, r->dim_v);
-        /* This is as in the classes of attention: dims of huge problems are limited. */
+        r->k = ca_class_layout_of(reads, r->kv_heads, r->tokens, r->dim_qk);
+        r->v = ca_class_layout_of(reads, r->kv_heads, r->tokens, r->dim_v);
+        r->q = ca_class_layout_of(reads, r->heads, r->tokens, r->dim_qk);
+        r->q_out = ca_class_layout_of(writes, r->heads, r->tokens, r->dim_qk);
+        r->k_cache = ca_class_layout_of(writes || p->k_format, r->kv_heads, rows, r->dim_qk);
+        r->v_cache = ca_class_layout_of(writes || p->v_format, r->kv_heads, rows, r->dim_v);
         if ((r->tokens == 1 && r->capacity == 1 && r->heads == 1) ||
             clattn_problem_check(&made, NULL, 0) == CLATTN_SUCCESS)
             return made;
-        size_t *largest = r->tokens > r->capacity ? &r->tokens : &r->capacity;
-        largest = *largest > r->heads ? largest : &r->heads;
-        *largest /= 2;
+        ca_halve_largest(&r->tokens, &r->capacity, &r->heads);
         r->kv_heads = r->kv_heads < r->heads ? r->kv_heads : r->heads;
     }
 }

@@ -40,17 +40,17 @@ struct ca_size_words ca_double_backward_sizes(clattn_problem *p)
 struct double_backward_shape ca_double_backward_shape(const clattn_double_backward_problem *p)
 {
     return (struct double_backward_shape){
-        CA_DOUBLE_BACKWARD_OPERANDS(CA_SHAPE_STRIDES, ).batch = (cl_long)p->batch,
+        .batch = (cl_long)p->batch,
         .heads = (cl_long)p->heads,
         .kv_heads = (cl_long)p->kv_heads,
         .seq_q = (cl_long)p->seq_q,
         .seq_kv = (cl_long)p->seq_kv,
-        .diagonal = ca_double_backward_diagonal(p),
+        .diagonal = ca_diagonal(p->diagonal, p->diagonal_offset, p->seq_q, p->seq_kv),
         .window_left = p->window_left,
         .window_right = p->window_right,
         .group = (cl_int)(p->heads / p->kv_heads),
         .scale = p->scale,
-    };
+        CA_DOUBLE_BACKWARD_OPERANDS(CA_SHAPE_STRIDES, )};
 }
 
 clattn_dtype ca_double_backward_dtype(const clattn_problem *p, unsigned argument)
@@ -74,19 +74,15 @@ clattn_status ca_double_backward_check(const clattn_problem *problem, char *reas
         {"no_ggq, no_ggk and no_ggv exclude each other all three: nothing would be derived",
          p->no_ggq && p->no_ggk && p->no_ggv},
     };
-    clattn_status status =
-        ca_check_choices(choices, sizeof choices / sizeof *choices, reason, bytes);
+    clattn_status status = ca_check_members(choices, sizeof choices / sizeof *choices, sizes,
+                                            sizeof sizes / sizeof *sizes, reason, bytes);
 
-    if (status == CLATTN_SUCCESS)
-        status = ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes);
     if (status == CLATTN_SUCCESS)
         status =
             ca_check_window(p->window_left, p->window_right,
                             p->diagonal == CLATTN_OFFSET ? p->diagonal_offset : 0, reason, bytes);
-    if (status == CLATTN_SUCCESS && p->heads % p->kv_heads != 0)
-        return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
-                              "heads (%zu) must be a multiple of kv_heads (%zu)", p->heads,
-                              p->kv_heads);
+    if (status == CLATTN_SUCCESS)
+        status = ca_check_groups(p->heads, p->kv_heads, reason, bytes);
     return status == CLATTN_SUCCESS
                ? ca_keep_rules(rules, sizeof rules / sizeof *rules, reason, bytes)
                : status;
@@ -100,44 +96,21 @@ void ca_double_backward_normal(clattn_double_backward_problem *p)
         p->window_right = 0;
 }
 
-int64_t ca_double_backward_diagonal(const clattn_double_backward_problem *p)
-{
-    return p->diagonal == CLATTN_BOTTOM_RIGHT ? (int64_t)p->seq_kv - (int64_t)p->seq_q
-           : p->diagonal == CLATTN_OFFSET     ? p->diagonal_offset
-                                              : 0;
-}
-
-/* The pairs of forward's problem with these sizes and masks. */
 double ca_double_backward_flops(const clattn_problem *problem)
 {
     const clattn_double_backward_problem *p = &problem->double_backward;
-    clattn_problem one;
-
-    clattn_problem_init(&one);
-    one.batch = p->batch;
-    one.heads = one.kv_heads = p->heads;
-    one.seq_q = p->seq_q;
-    one.seq_kv = p->seq_kv;
-    one.causal = p->causal;
-    one.diagonal = p->diagonal;
-    one.diagonal_offset = p->diagonal_offset;
-    one.window_left = p->window_left;
-    one.window_right = p->window_right;
-    const double pairs = ca_attention_flops(&one) / 4.0; /* which counts 2 for each of 2 dims */
+    const struct ca_visible visible = {
+        .batch = p->batch,
+        .heads = p->heads,
+        .seq_q = p->seq_q,
+        .seq_kv = p->seq_kv,
+        .window_left = p->window_left,
+        .window_right = p->causal ? 0 : p->window_right,
+        .diagonal = ca_diagonal(p->diagonal, p->diagonal_offset, p->seq_q, p->seq_kv),
+        .most = INFINITY};
+    const double pairs = ca_visible_pairs(&visible);
     /* Products of pairs: S, two of t, four of gq and gk; dP, u, gv and two of gdo. */
     return pairs * (14.0 * (double)p->dim_qk + 10.0 * (double)p->dim_v);
-}
-
-/* Packed, as one that is not given; if dim is not innermost, with a gap after each element. */
-static clattn_layout simple_layout(const clattn_layout *given, size_t heads, size_t rows,
-                                   size_t dim)
-{
-    const clattn_layout none = {{0}};
-    clattn_layout layout = {{0}};
-
-    if (memcmp(given, &none, sizeof none) != 0 && given->stride[3] != 1 && dim > 1)
-        layout = (clattn_layout){{2 * heads * rows * dim, 2 * rows * dim, 2 * dim, 2}};
-    return layout;
 }
 
 /* A side of a window, rounded. */
@@ -148,17 +121,17 @@ static int64_t rounded_step(int64_t step)
 
 static void set_layouts(clattn_double_backward_problem *r, const clattn_double_backward_problem *p)
 {
-    r->q = simple_layout(&p->q, r->heads, r->seq_q, r->dim_qk);
-    r->ggq = simple_layout(&p->ggq, r->heads, r->seq_q, r->dim_qk);
-    r->gq = simple_layout(&p->gq, r->heads, r->seq_q, r->dim_qk);
-    r->d_o = simple_layout(&p->d_o, r->heads, r->seq_q, r->dim_v);
-    r->gdo = simple_layout(&p->gdo, r->heads, r->seq_q, r->dim_v);
-    r->k = simple_layout(&p->k, r->kv_heads, r->seq_kv, r->dim_qk);
-    r->ggk = simple_layout(&p->ggk, r->kv_heads, r->seq_kv, r->dim_qk);
-    r->gk = simple_layout(&p->gk, r->kv_heads, r->seq_kv, r->dim_qk);
-    r->v = simple_layout(&p->v, r->kv_heads, r->seq_kv, r->dim_v);
-    r->ggv = simple_layout(&p->ggv, r->kv_heads, r->seq_kv, r->dim_v);
-    r->gv = simple_layout(&p->gv, r->kv_heads, r->seq_kv, r->dim_v);
+    r->q = ca_class_layout(&p->q, r->heads, r->seq_q, r->dim_qk);
+    r->ggq = ca_class_layout(&p->ggq, r->heads, r->seq_q, r->dim_qk);
+    r->gq = ca_class_layout(&p->gq, r->heads, r->seq_q, r->dim_qk);
+    r->d_o = ca_class_layout(&p->d_o, r->heads, r->seq_q, r->dim_v);
+    r->gdo = ca_class_layout(&p->gdo, r->heads, r->seq_q, r->dim_v);
+    r->k = ca_class_layout(&p->k, r->kv_heads, r->seq_kv, r->dim_qk);
+    r->ggk = ca_class_layout(&p->ggk, r->kv_heads, r->seq_kv, r->dim_qk);
+    r->gk = ca_class_layout(&p->gk, r->kv_heads, r->seq_kv, r->dim_qk);
+    r->v = ca_class_layout(&p->v, r->kv_heads, r->seq_kv, r->dim_v);
+    r->ggv = ca_class_layout(&p->ggv, r->kv_heads, r->seq_kv, r->dim_v);
+    r->gv = ca_class_layout(&p->gv, r->kv_heads, r->seq_kv, r->dim_v);
 }
 
 clattn_problem ca_double_backward_representative(const clattn_problem *problem)
@@ -188,12 +161,9 @@ clattn_problem ca_double_backward_representative(const clattn_problem *problem)
     for (;;) {
         r->kv_heads = r->heads / ca_smaller(ratio, r->heads);
         set_layouts(r, p);
-        /* Rounding up may take huge dims past the limits of indexing. */
         if ((r->heads == 1 && r->seq_q == 1 && r->seq_kv == 1) ||
             clattn_problem_check(&made, NULL, 0) == CLATTN_SUCCESS)
             return made;
-        size_t *largest = r->seq_q > r->seq_kv ? &r->seq_q : &r->seq_kv;
-        largest = *largest > r->heads ? largest : &r->heads;
-        *largest /= 2;
+        ca_halve_largest(&r->seq_q, &r->seq_kv, &r->heads);
     }
 }

@@ -8,6 +8,8 @@
 #include "problem/problem.h"
 #include "problem/text/problem_words.h"
 
+#include <math.h>
+
 /* Sizes in a representative. */
 enum { MOST_HEADS = 1024, MOST_ROWS = 1 << 20 };
 
@@ -42,15 +44,15 @@ struct ca_size_words ca_indexer_sizes(clattn_problem *p)
 struct indexer_shape ca_indexer_shape(const clattn_indexer_problem *p)
 {
     return (struct indexer_shape){
-        CA_INDEXER_OPERANDS(CA_SHAPE_STRIDES, ).batch = (cl_long)p->batch,
+        .batch = (cl_long)p->batch,
         .seq_q = (cl_long)p->seq_q,
         .seq_kv = (cl_long)p->seq_kv,
         .total_q = (cl_long)p->total_q,
         .total_kv = (cl_long)p->total_kv,
         .topk = (cl_long)p->topk,
         .pages = (cl_long)p->pages,
-        .diagonal = ca_indexer_diagonal(p),
-    };
+        .diagonal = ca_diagonal(p->diagonal, p->diagonal_offset, p->seq_q, p->seq_kv),
+        CA_INDEXER_OPERANDS(CA_SHAPE_STRIDES, )};
 }
 
 clattn_dtype ca_indexer_dtype(const clattn_problem *p, unsigned argument)
@@ -88,11 +90,9 @@ clattn_status ca_indexer_check(const clattn_problem *problem, char *reason, size
          p->gradients && p->scores},
         {"gradients with respect to keys in pages are not computed", p->gradients && p->page_size},
     };
-    clattn_status status =
-        ca_check_choices(choices, sizeof choices / sizeof *choices, reason, bytes);
+    clattn_status status = ca_check_members(choices, sizeof choices / sizeof *choices, sizes,
+                                            sizeof sizes / sizeof *sizes, reason, bytes);
 
-    if (status == CLATTN_SUCCESS)
-        status = ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes);
     if (status == CLATTN_SUCCESS)
         status = ca_check_pages(p->pages, p->page_size, reason, bytes);
     if (status == CLATTN_SUCCESS)
@@ -104,44 +104,26 @@ clattn_status ca_indexer_check(const clattn_problem *problem, char *reason, size
                : status;
 }
 
-int64_t ca_indexer_diagonal(const clattn_indexer_problem *p)
-{
-    return p->diagonal == CLATTN_BOTTOM_RIGHT ? (int64_t)p->seq_kv - (int64_t)p->seq_q
-           : p->diagonal == CLATTN_OFFSET     ? p->diagonal_offset
-                                              : 0;
-}
-
-/* Two for each value of a visible pair and head and, without gradients, as a forward problem of these sizes counts pairs. */
+/* Two for each value of a visible pair and head; three products of each entry and head with gradients. */
 double ca_indexer_flops(const clattn_problem *problem)
 {
     const clattn_indexer_problem *p = &problem->indexer;
-    clattn_problem one;
+    const struct ca_visible visible = {
+        .batch = p->batch,
+        .heads = p->heads,
+        .seq_q = p->seq_q,
+        .seq_kv = p->seq_kv,
+        .total_q = p->total_q,
+        .total_kv = p->total_kv,
+        .window_left = CLATTN_UNLIMITED,
+        .window_right = p->causal ? 0 : CLATTN_UNLIMITED,
+        .diagonal = ca_diagonal(p->diagonal, p->diagonal_offset, p->seq_q, p->seq_kv),
+        .most = INFINITY};
 
-    clattn_problem_init(&one);
-    one.batch = p->batch;
-    one.heads = one.kv_heads = p->heads;
-    one.seq_q = p->seq_q;
-    one.seq_kv = p->seq_kv;
-    one.causal = p->causal;
-    one.diagonal = p->diagonal;
-    one.diagonal_offset = p->diagonal_offset;
-    one.total_q = p->total_q;
-    one.total_kv = p->total_kv;
-    if (p->gradients) /* three products of each entry and head */
+    if (p->gradients)
         return 6.0 * (double)(p->total_q ? p->total_q : p->batch * p->seq_q) *
                (double)ca_smaller(p->topk, p->seq_kv) * (double)p->heads * (double)p->dim;
-    return ca_attention_flops(&one) / 4.0 * 2.0 *
-           (double)p->dim; /* it counts 2 for each of 2 dims */
-}
-
-/* Packed; if dim is not innermost, with a gap after each element. */
-static clattn_layout simple_layout(const clattn_layout *given, size_t rows, size_t dim)
-{
-    clattn_layout layout = {{0}};
-
-    if (given->stride[3] > 1 && dim > 1)
-        layout = (clattn_layout){{2 * rows * dim, 2 * rows * dim, 2 * dim, 2}};
-    return layout;
+    return ca_visible_pairs(&visible) * 2.0 * (double)p->dim;
 }
 
 clattn_problem ca_indexer_representative(const clattn_problem *problem)
@@ -170,16 +152,13 @@ clattn_problem ca_indexer_representative(const clattn_problem *problem)
         r->pages = r->page_size ? ca_divide_up(r->seq_kv, r->page_size) : 0;
         r->total_q = p->total_q ? r->seq_q : 0;
         r->total_kv = p->total_kv ? r->seq_kv : 0;
-        r->q = simple_layout(&p->q, r->heads * r->seq_q, r->dim);
-        r->k = simple_layout(&p->k, ca_indexer_rows(r), r->dim);
-        r->dq = r->gradients ? simple_layout(&p->dq, r->heads * r->seq_q, r->dim) : r->dq;
-        r->dk = r->gradients ? simple_layout(&p->dk, ca_indexer_rows(r), r->dim) : r->dk;
-        /* Rounding up may take huge dims past the limits of indexing. */
+        r->q = ca_class_layout(&p->q, r->heads, r->seq_q, r->dim);
+        r->k = ca_class_layout(&p->k, 1, ca_indexer_rows(r), r->dim);
+        r->dq = r->gradients ? ca_class_layout(&p->dq, r->heads, r->seq_q, r->dim) : r->dq;
+        r->dk = r->gradients ? ca_class_layout(&p->dk, 1, ca_indexer_rows(r), r->dim) : r->dk;
         if ((r->heads == 1 && r->seq_q <= 1 && r->seq_kv <= 1) ||
             clattn_problem_check(&made, NULL, 0) == CLATTN_SUCCESS)
             return made;
-        size_t *largest = r->seq_q > r->seq_kv ? &r->seq_q : &r->seq_kv;
-        largest = *largest > r->heads ? largest : &r->heads;
-        *largest /= 2;
+        ca_halve_largest(&r->seq_q, &r->seq_kv, &r->heads);
     }
 }

@@ -26,13 +26,12 @@ struct ca_size_words ca_merge_sizes(clattn_problem *p)
 
 struct merge_shape ca_merge_shape(const clattn_merge_problem *p)
 {
-    return (struct merge_shape){
-        CA_MERGE_OPERANDS(CA_SHAPE_STRIDES, ).states = (cl_long)p->states,
-        .batch = (cl_long)p->batch,
-        .heads = (cl_long)p->heads,
-        .seq_q = (cl_long)p->seq_q,
-        .dim = (cl_long)p->dim,
-    };
+    return (struct merge_shape){.states = (cl_long)p->states,
+                                .batch = (cl_long)p->batch,
+                                .heads = (cl_long)p->heads,
+                                .seq_q = (cl_long)p->seq_q,
+                                .dim = (cl_long)p->dim,
+                                CA_MERGE_OPERANDS(CA_SHAPE_STRIDES, )};
 }
 
 clattn_dtype ca_merge_dtype(const clattn_problem *p, unsigned argument)
@@ -43,15 +42,14 @@ clattn_dtype ca_merge_dtype(const clattn_problem *p, unsigned argument)
 clattn_status ca_merge_check(const clattn_problem *problem, char *reason, size_t bytes)
 {
     const clattn_merge_problem *p = &problem->merge;
-    const struct ca_choice dtype = {"dtype", (int)p->dtype, CA_NUM_DTYPES - 1};
+    const struct ca_choice choices[] = {{"dtype", (int)p->dtype, CA_NUM_DTYPES - 1}};
     const struct ca_size sizes[] = {
         {"states", p->states, 0}, {"batch", p->batch, 0}, {"heads", p->heads, 1},
         {"seq_q", p->seq_q, 0},   {"dim", p->dim, 1},
     };
-    clattn_status status = ca_check_choices(&dtype, 1, reason, bytes);
+    clattn_status status = ca_check_members(choices, sizeof choices / sizeof *choices, sizes,
+                                            sizeof sizes / sizeof *sizes, reason, bytes);
 
-    if (status == CLATTN_SUCCESS)
-        status = ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes);
     if (status == CLATTN_SUCCESS && p->batch > 0 && p->states > CA_MAX_SIZE / p->batch)
         return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes,
                               "states * batch, all states' batches, is over %zu", CA_MAX_SIZE);
@@ -64,16 +62,6 @@ double ca_merge_flops(const clattn_problem *problem)
 
     return 2.0 * (double)p->states * (double)p->batch * (double)p->heads * (double)p->seq_q *
            (double)p->dim;
-}
-
-/* Packed; if dim is not innermost, with a gap after each element. */
-static clattn_layout simple_layout(const clattn_layout *given, size_t rows, size_t dim)
-{
-    clattn_layout layout = {{0}};
-
-    if (given->stride[3] != 1 && dim > 1)
-        layout = (clattn_layout){{2 * rows * dim, 2 * rows * dim, 2 * dim, 2}};
-    return layout;
 }
 
 clattn_problem ca_merge_representative(const clattn_problem *problem)
@@ -91,8 +79,8 @@ clattn_problem ca_merge_representative(const clattn_problem *problem)
     r->states = ca_size_rounded(p->states, MOST_STATES);
     r->seq_q = ca_size_rounded(rows < MOST_ROWS ? (size_t)rows : MOST_ROWS, MOST_ROWS);
     for (;;) {
-        r->parts = simple_layout(&p->parts, r->seq_q, r->dim);
-        r->o = simple_layout(&p->o, r->seq_q, r->dim);
+        r->parts = ca_class_layout(&p->parts, 1, r->seq_q, r->dim);
+        r->o = ca_class_layout(&p->o, 1, r->seq_q, r->dim);
         /* Rounding up may take a huge dim past the limits of indexing. The loop ends: a single row
          * of all states is no longer than the problem's own. */
         if (r->seq_q == 1 || clattn_problem_check(&made, NULL, 0) == CLATTN_SUCCESS)

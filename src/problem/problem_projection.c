@@ -25,14 +25,13 @@ struct ca_size_words ca_projection_sizes(clattn_problem *p)
 
 struct projection_shape ca_projection_shape(const clattn_projection_problem *p)
 {
-    return (struct projection_shape){
-        CA_PROJECTION_OPERANDS(CA_SHAPE_STRIDES, ).batch = (cl_long)p->batch,
-        .rows = (cl_long)p->rows,
-        .x_heads = (cl_long)p->x_heads,
-        .x_dim = (cl_long)p->x_dim,
-        .y_heads = (cl_long)p->y_heads,
-        .y_dim = (cl_long)p->y_dim,
-    };
+    return (struct projection_shape){.batch = (cl_long)p->batch,
+                                     .rows = (cl_long)p->rows,
+                                     .x_heads = (cl_long)p->x_heads,
+                                     .x_dim = (cl_long)p->x_dim,
+                                     .y_heads = (cl_long)p->y_heads,
+                                     .y_dim = (cl_long)p->y_dim,
+                                     CA_PROJECTION_OPERANDS(CA_SHAPE_STRIDES, )};
 }
 
 clattn_dtype ca_projection_dtype(const clattn_problem *p, unsigned argument)
@@ -98,11 +97,9 @@ clattn_status ca_projection_check(const clattn_problem *problem, char *reason, s
         {"batch", p->batch, 0}, {"x_heads", p->x_heads, 1}, {"y_heads", p->y_heads, 1},
         {"rows", p->rows, 0},   {"x_dim", p->x_dim, 1},     {"y_dim", p->y_dim, 1},
     };
-    clattn_status status =
-        ca_check_choices(choices, sizeof choices / sizeof *choices, reason, bytes);
+    clattn_status status = ca_check_members(choices, sizeof choices / sizeof *choices, sizes,
+                                            sizeof sizes / sizeof *sizes, reason, bytes);
 
-    if (status == CLATTN_SUCCESS)
-        status = ca_check_sizes(sizes, sizeof sizes / sizeof *sizes, reason, bytes);
     if (status == CLATTN_SUCCESS && p->x_heads > CA_MAX_SIZE / p->x_dim)
         return ca_status_with(CLATTN_INVALID_PROBLEM, reason, bytes, "x_heads * x_dim is over %zu",
                               CA_MAX_SIZE);

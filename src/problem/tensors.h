@@ -4,13 +4,8 @@
 #ifndef CA_TENSORS_H
 #define CA_TENSORS_H
 
-#include "cl/common/double_backward_arguments.h"
-#include "cl/common/indexer_arguments.h"
-#include "cl/common/projection_arguments.h"
-#include "cl/elementwise/append_arguments.h"
-#include "cl/elementwise/merge_arguments.h"
 #include "problem/formats.h"
-#include "problem/operations.def"
+#include "problem/operands.h"
 #include "problem/tensors.def"
 
 #include <clattn/problem.h>

@@ -107,8 +107,9 @@ static void look(const struct ca_trust_case *c, size_t index, struct query *q)
     q->b = index / p->seq_q / p->heads;
     q->queries = length(c, CA_DOUBLE_BACKWARD_Q_LENGTHS, q->b, p->seq_q);
     q->keys = length(c, CA_DOUBLE_BACKWARD_KV_LENGTHS, q->b, p->seq_kv);
-    q->diagonal = p->diagonal == CLATTN_BOTTOM_RIGHT ? (int64_t)q->keys - (int64_t)q->queries
-                                                     : ca_double_backward_diagonal(p);
+    q->diagonal = p->diagonal == CLATTN_BOTTOM_RIGHT
+                      ? (int64_t)q->keys - (int64_t)q->queries
+                      : ca_diagonal(p->diagonal, p->diagonal_offset, p->seq_q, p->seq_kv);
     q->mean_t = q->mean_g = q->mean_all = 0.0;
     memset(q->wide, 0, sizeof q->wide);
     for (size_t j = 0; j < p->seq_kv; j++) {

@@ -37,7 +37,13 @@ static void set_entry(struct ca_trust_case *c, unsigned argument, size_t n, size
 static struct batch batch_of(const struct ca_trust_case *c, size_t b)
 {
     const clattn_indexer_problem *p = &c->problem.indexer;
-    struct batch s = {b, b * p->seq_q, p->seq_q, p->seq_q, 0, p->seq_kv, ca_indexer_diagonal(p)};
+    struct batch s = {b,
+                      b * p->seq_q,
+                      p->seq_q,
+                      p->seq_q,
+                      0,
+                      p->seq_kv,
+                      ca_diagonal(p->diagonal, p->diagonal_offset, p->seq_q, p->seq_kv)};
 
     if (p->total_q) {
         s.first_row = (size_t)entry(c, CA_INDEXER_Q_STARTS, b);

@@ -76,9 +76,9 @@ static void adapt_to_blocks(const struct ca_problem *p, const int wide, size_t *
 
 static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const int wide = dev->vector_width_float >= 16;
+    const int wide = ca_vector_lanes(dev) == 16;
 
-    values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    values[SIMD_WIDTH_INDEX] = ca_vector_lanes(dev);
     block_registers(p->normal.seq_kv <= values[SIMD_WIDTH_INDEX] ? 1
                     : p->normal.seq_kv < 192                     ? 2
                     : wide                                       ? 4

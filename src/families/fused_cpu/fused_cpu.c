@@ -156,7 +156,7 @@ static int rows_share_sets(const clattn_layout *rows, const size_t dim)
 
 static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const int wide = dev->vector_width_float >= 16;
+    const int wide = ca_vector_lanes(dev) == 16;
     const int band = p->normal.window_left != CLATTN_UNLIMITED &&
                      p->normal.window_right != CLATTN_UNLIMITED &&
                      p->normal.window_left + p->normal.window_right < 1024;
@@ -166,7 +166,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     const int copies = stage_kv || !reads_in_place(p);
     size_t best = 1;
 
-    values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    values[SIMD_WIDTH_INDEX] = ca_vector_lanes(dev);
     for (size_t mv = 2; mv <= (wide ? 4 : 3); mv++)
         if (cost(p, dev, values[SIMD_WIDTH_INDEX], mv) <
             cost(p, dev, values[SIMD_WIDTH_INDEX], best))

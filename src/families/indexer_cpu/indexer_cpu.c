@@ -82,9 +82,9 @@ static void share(const struct ca_problem *p, const clattn_device_info *dev, siz
 
 static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const int wide = dev->vector_width_float >= 16;
+    const int wide = ca_vector_lanes(dev) == 16;
 
-    values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    values[SIMD_WIDTH_INDEX] = ca_vector_lanes(dev);
     values[REGISTER_VECTORS_INDEX] = 3;
     values[REGISTER_ROWS_INDEX] = wide ? 8 : 4;
     share(p, dev, values);

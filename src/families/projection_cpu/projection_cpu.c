@@ -43,10 +43,10 @@ static const char *unsupported(const struct ca_problem *p, const clattn_device_i
 static void block_registers(const struct ca_problem *p, const clattn_device_info *dev,
                             size_t *values)
 {
-    const int wide = dev->vector_width_float >= 16;
+    const int wide = ca_vector_lanes(dev) == 16;
     const size_t rows = p->normal.projection.x.stride[3] == 1 ? ca_projection_rows(p) : 6;
 
-    values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    values[SIMD_WIDTH_INDEX] = ca_vector_lanes(dev);
     values[REGISTER_VECTORS_INDEX] = wide ? 4 : 2;
     values[REGISTER_ROWS_INDEX] = rows > 4 ? 6 : rows > 2 ? 4 : rows > 1 ? 2 : 1;
 }

@@ -54,9 +54,9 @@ static const char *unsupported(const struct ca_problem *p, const clattn_device_i
 static void block_registers(const struct ca_problem *p, const clattn_device_info *dev,
                             size_t *values)
 {
-    const int wide = dev->vector_width_float >= 16;
+    const int wide = ca_vector_lanes(dev) == 16;
 
-    values[SIMD_WIDTH_INDEX] = wide ? 16 : dev->vector_width_float >= 8 ? 8 : 4;
+    values[SIMD_WIDTH_INDEX] = ca_vector_lanes(dev);
     const size_t vectors = ca_divide_up(p->normal.dim_v, values[SIMD_WIDTH_INDEX]);
     values[REGISTER_VECTORS_INDEX] = !wide                                  ? 2
                                      : vectors % 4 == 0 || vectors % 4 == 3 ? 4
