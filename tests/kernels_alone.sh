@@ -62,10 +62,10 @@ merge_rows/merge_rows|merge_rows|merge f32 h2 q64 d64 n4 sinks
 double_backward/double_backward|double_backward|bwd2 f16 h4/2 q64 k64 d64 causal=tl klen
 weight_sums/weight_sums|weight_sums|fwd f16 h4/2 q9 k64 d40 page=16 pages=9 klen mask=qk lse keysums scores=mean
 weight_sums/weight_sums|weight_sums plain|fwd f32 h4/2 q9 k64 d64 kcache=q8_0 causal=br sinks lse keysums scores=mean
-indexer_cpu/indexer_cpu|indexer_cpu UNIT=vector|indexer f16 h4 q64 k512 d64 causal=br klen topk=16 scores
-indexer_cpu/indexer_cpu|indexer_cpu UNIT=amx|indexer bf16 h4 q1 k512 d64 page=16 topk=16
+indexer/indexer_cpu|indexer UNIT=vector|indexer f16 h4 q64 k512 d64 causal=br klen topk=16 scores
+indexer/indexer_cpu|indexer UNIT=amx|indexer bf16 h4 q1 k512 d64 page=16 topk=16
 indexer_gradients/indexer_gradients|indexer_gradients|indexer bf16 h4 q64 k512 d64 causal=br klen topk=16 gradients
-indexer_gpu/indexer_gpu|indexer_gpu|indexer f16 h4 q64 k512 d64 causal=br klen topk=16 scores
+indexer/indexer_item|indexer UNIT=item|indexer f16 h4 q64 k512 d64 causal=br klen topk=16 scores
 chosen_keys/chosen_keys|chosen_keys|fwd f16 b2 h8/2 q1 k640 d64 page=16 pages=99 klen topk=20 topkheads
 chosen_keys/chosen_keys|chosen_keys group|bwd f32 b2 h4/2 q9 k64 d16 causal=br mask=qk totalq=12 totalkv=99 topk=20
 append_tokens/append_tokens|append_tokens|append f16 h4/2 q1 k64 d64 klen kcache=q8_0 rope=halves:64:10000

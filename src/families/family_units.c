@@ -15,11 +15,6 @@ const char *ca_bf16_pairs_refusal(const struct ca_problem *p)
     return NULL;
 }
 
-const char *ca_indexer_refusal(const struct ca_problem *p)
-{
-    return p->normal.indexer.gradients ? "gradients of indexers have a family of their own" : NULL;
-}
-
 static const char *emulate(int has_unit)
 {
     return has_unit ? " -DEMULATE=0" : " -DEMULATE=1";

@@ -18,8 +18,8 @@ extern const char *const ca_source_fused_gpu_item[];
 extern const char *const ca_source_fused_gpu_mma[];
 extern const char *const ca_source_fused_gpu_warpgroup[];
 extern const char *const ca_source_indexer_cpu[];
-extern const char *const ca_source_indexer_gpu[];
 extern const char *const ca_source_indexer_gradients[];
+extern const char *const ca_source_indexer_item[];
 extern const char *const ca_source_merge_rows[];
 extern const char *const ca_source_naive[];
 extern const char *const ca_source_projection_cpu[];
@@ -41,13 +41,10 @@ extern const struct ca_family ca_fused_cpu_vector, ca_fused_cpu_pairs, ca_fused_
     ca_backward_gpu_warpgroup, ca_projection_cpu_vector, ca_projection_cpu_pairs,
     ca_projection_cpu_amx, ca_projection_gpu_item, ca_projection_gpu_mma,
     ca_projection_gpu_warpgroup, ca_split_cpu_vector, ca_split_cpu_pairs, ca_split_cpu_amx,
-    ca_split_gpu_item, ca_split_gpu_mma;
+    ca_split_gpu_item, ca_split_gpu_mma, ca_indexer_item;
 
 /* NULL if products of p can be computed from pairs of bf16 (cl/bf16/pairs.h), with tiles of AMX or without; else why not. */
 const char *ca_bf16_pairs_refusal(const struct ca_problem *p);
-
-/* NULL if p is an indexer without gradients, else why not. */
-const char *ca_indexer_refusal(const struct ca_problem *p);
 
 /* These implement ca_family.options: EMULATE, which is no tunable, since the device decides. */
 const char *ca_bf16_pairs_options(const size_t *values, const clattn_device_info *dev);

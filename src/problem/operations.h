@@ -7,21 +7,33 @@
 
 #include <clattn/problem.h>
 
-struct ca_size_words;
+/* The members of a problem that the words of all operations stand for, by these words: "f16 b2 h8/2 q1 k9 d64/32
+ * n4". NULL where the operation has none: then h and d are one number each. */
+struct ca_size_words {
+    clattn_dtype *dtype;
+    size_t *b, *h, *second_h, *q, *k, *d, *second_d, *n, *page_size, *pages;
+};
+
+/* The words of an operation that give layouts, without their "=", in the order of texts; the last is NULL. */
+struct ca_layout_word {
+    unsigned argument;
+    const char *word;
+};
 
 /*
  * dtype           as ca_problem_dtype()
  * check           values and options of the operation's members
  * flops           of a problem that passed the check
  * representative  as ca_problem_representative(), of a normal problem
- * sizes           as ca_size_words()
+ * sizes, layouts  as ca_size_words() and ca_layout_words()
  */
 #define OPERATION(ID, name, ...)                                                                   \
     clattn_dtype ca_##name##_dtype(const clattn_problem *p, unsigned argument);                    \
     clattn_status ca_##name##_check(const clattn_problem *p, char *reason, size_t reason_bytes);   \
     double ca_##name##_flops(const clattn_problem *p);                                             \
     clattn_problem ca_##name##_representative(const clattn_problem *p);                            \
-    struct ca_size_words ca_##name##_sizes(clattn_problem *p);
+    struct ca_size_words ca_##name##_sizes(clattn_problem *p);                                     \
+    extern const struct ca_layout_word ca_##name##_layouts[];
 CA_OPERATIONS(OPERATION)
 #undef OPERATION
 

@@ -46,8 +46,20 @@ struct ca_size_words ca_append_sizes(clattn_problem *p)
                                   .q = &p->append.tokens,
                                   .k = &p->append.capacity,
                                   .d = &p->append.dim_qk,
-                                  .second_d = &p->append.dim_v};
+                                  .second_d = &p->append.dim_v,
+                                  .page_size = &p->append.page_size,
+                                  .pages = &p->append.pages};
 }
+
+const struct ca_layout_word ca_append_layouts[] = {
+    {CA_APPEND_Q, "q"},
+    {CA_APPEND_K, "k"},
+    {CA_APPEND_V, "v"},
+    {CA_APPEND_Q_OUT, "o"},
+    {CA_APPEND_K_CACHE, "dk"},
+    {CA_APPEND_V_CACHE, "dv"},
+    {0, NULL},
+};
 
 struct append_shape ca_append_shape(const clattn_append_problem *p)
 {

@@ -37,6 +37,15 @@ struct ca_size_words ca_double_backward_sizes(clattn_problem *p)
                                   .second_d = &p->double_backward.dim_v};
 }
 
+const struct ca_layout_word ca_double_backward_layouts[] = {
+    {CA_DOUBLE_BACKWARD_Q, "q"},     {CA_DOUBLE_BACKWARD_K, "k"},
+    {CA_DOUBLE_BACKWARD_V, "v"},     {CA_DOUBLE_BACKWARD_GDO, "o"},
+    {CA_DOUBLE_BACKWARD_DO, "do"},   {CA_DOUBLE_BACKWARD_GQ, "dq"},
+    {CA_DOUBLE_BACKWARD_GK, "dk"},   {CA_DOUBLE_BACKWARD_GV, "dv"},
+    {CA_DOUBLE_BACKWARD_GGQ, "ggq"}, {CA_DOUBLE_BACKWARD_GGK, "ggk"},
+    {CA_DOUBLE_BACKWARD_GGV, "ggv"}, {0, NULL},
+};
+
 struct double_backward_shape ca_double_backward_shape(const clattn_double_backward_problem *p)
 {
     return (struct double_backward_shape){

@@ -38,8 +38,15 @@ struct ca_size_words ca_indexer_sizes(clattn_problem *p)
                                   .h = &p->indexer.heads,
                                   .q = &p->indexer.seq_q,
                                   .k = &p->indexer.seq_kv,
-                                  .d = &p->indexer.dim};
+                                  .d = &p->indexer.dim,
+                                  .page_size = &p->indexer.page_size,
+                                  .pages = &p->indexer.pages};
 }
+
+const struct ca_layout_word ca_indexer_layouts[] = {
+    {CA_INDEXER_Q, "q"},   {CA_INDEXER_K, "k"},   {CA_INDEXER_W, "w"}, {CA_INDEXER_DQ, "dq"},
+    {CA_INDEXER_DK, "dk"}, {CA_INDEXER_DW, "dw"}, {0, NULL},
+};
 
 struct indexer_shape ca_indexer_shape(const clattn_indexer_problem *p)
 {

@@ -24,6 +24,12 @@ struct ca_size_words ca_merge_sizes(clattn_problem *p)
                                   .n = &p->merge.states};
 }
 
+const struct ca_layout_word ca_merge_layouts[] = {
+    {CA_MERGE_PARTS, "parts"},
+    {CA_MERGE_O, "o"},
+    {0, NULL},
+};
+
 struct merge_shape ca_merge_shape(const clattn_merge_problem *p)
 {
     return (struct merge_shape){.states = (cl_long)p->states,

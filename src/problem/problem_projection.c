@@ -23,6 +23,12 @@ struct ca_size_words ca_projection_sizes(clattn_problem *p)
                                   .second_d = &p->projection.y_dim};
 }
 
+const struct ca_layout_word ca_projection_layouts[] = {
+    {CA_PROJECTION_X, "x"},
+    {CA_PROJECTION_Y, "y"},
+    {0, NULL},
+};
+
 struct projection_shape ca_projection_shape(const clattn_projection_problem *p)
 {
     return (struct projection_shape){.batch = (cl_long)p->batch,

@@ -112,7 +112,7 @@ static void put_double_backward_options(struct ca_writer *writer, const clattn_p
     PUT_DEFINES(writer, defines);
 }
 
-/* Options of an indexer (see src/families/indexer_cpu/indexer_cpu.cl). */
+/* Options of an indexer (see src/families/indexer/indexer_cpu.cl). */
 static void put_indexer_options(struct ca_writer *writer, const clattn_problem *problem)
 {
     const clattn_indexer_problem *p = &problem->indexer;

@@ -18,23 +18,23 @@ static const struct {
     const char *problem, *family, *tunables;
 } bases[] = {
     {"indexer f32 h3 q1 k1 d19 topk=1 causal=br qlen klen scores", NULL, ""},
-    {"indexer f32 h9 q1 k1 d8 topk=1 causal=3 page=5", "indexer_cpu",
+    {"indexer f32 h9 q1 k1 d8 topk=1 causal=3 page=5", "indexer",
      "UNIT=vector SIMD_WIDTH=8 REGISTER_VECTORS=2 REGISTER_ROWS=4 BLOCK_PANELS=2 QUERIES=4 "
      "SPLITS=4 GROUPS=2"},
     {"indexer f16 h2 q1 k1 d40 topk=1 totalq=1 totalkv=1 causal=br scores", NULL, ""},
-    {"indexer bf16 h5 q1 k1 d33 topk=1 klen page=16 scores", "indexer_cpu",
+    {"indexer bf16 h5 q1 k1 d33 topk=1 klen page=16 scores", "indexer",
      "UNIT=pairs SIMD_WIDTH=16 REGISTER_VECTORS=3 REGISTER_ROWS=8 BLOCK_PANELS=1 QUERIES=2 "
      "SPLITS=1 GROUPS=1"},
-    {"indexer bf16 h17 q1 k1 d34 topk=1 totalq=1 qlen klen causal=br", "indexer_cpu",
+    {"indexer bf16 h17 q1 k1 d34 topk=1 totalq=1 qlen klen causal=br", "indexer",
      "UNIT=amx SIMD_WIDTH=16 REGISTER_VECTORS=2 REGISTER_ROWS=16 BLOCK_PANELS=2 QUERIES=8 SPLITS=2 "
      "GROUPS=4"},
-    {"indexer f16 h1 q1 k1 d64 topk=1 totalkv=1 klen causal=tl", "indexer_cpu",
+    {"indexer f16 h1 q1 k1 d64 topk=1 totalkv=1 klen causal=tl", "indexer",
      "UNIT=vector SIMD_WIDTH=16 REGISTER_VECTORS=4 REGISTER_ROWS=6 BLOCK_PANELS=4 QUERIES=1 "
      "SPLITS=8 GROUPS=8"},
-    {"indexer f32 h9 q1 k1 d70 topk=1 causal=br qlen klen page=7 scores", "indexer_gpu",
-     "ITEMS=32 KEYS=2 SPLITS=1 GROUPS=2"},
-    {"indexer f16 h3 q1 k1 d20 topk=1 totalq=1 totalkv=1", "indexer_gpu",
-     "ITEMS=64 KEYS=1 SPLITS=4 GROUPS=4"},
+    {"indexer f32 h9 q1 k1 d70 topk=1 causal=br qlen klen page=7 scores", "indexer",
+     "UNIT=item ITEMS=32 KEYS=2 SPLITS=1 GROUPS=2"},
+    {"indexer f16 h3 q1 k1 d20 topk=1 totalq=1 totalkv=1", "indexer",
+     "UNIT=item ITEMS=64 KEYS=1 SPLITS=4 GROUPS=4"},
     {"indexer f32 h3 q1 k1 d19 topk=1 causal=br qlen klen gradients", "indexer_gradients",
      "SIMD_WIDTH=4 ITEMS=32 RANGES=64"},
     {"indexer bf16 h35 q1 k1 d40 topk=1 totalq=1 totalkv=1 klen gradients", "indexer_gradients",
@@ -182,7 +182,7 @@ DeviceTest(indexer, same_bits)
 {
     struct trial t = {.problem = fixture_problem("indexer f16 b2 h4 q19 k900 d32 topk=30 causal=br "
                                                  "scores"),
-                      .family = "indexer_cpu",
+                      .family = "indexer",
                       .seed = 8};
     static const char *const groups[] = {"UNIT=vector GROUPS=1", "UNIT=vector GROUPS=8"};
     unsigned char *first = NULL;

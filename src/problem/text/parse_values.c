@@ -125,20 +125,20 @@ int ca_parse_step(const char **text, int64_t *step)
     return 1;
 }
 
-int ca_parse_diagonal(const char *text, clattn_problem *p)
+int ca_parse_diagonal(const char *text, clattn_diagonal *diagonal, int64_t *offset)
 {
     const int negative = *text == '-';
     size_t value;
 
     if (strcmp(text, "tl") == 0 || strcmp(text, "br") == 0) {
-        p->diagonal = *text == 't' ? CLATTN_TOP_LEFT : CLATTN_BOTTOM_RIGHT;
+        *diagonal = *text == 't' ? CLATTN_TOP_LEFT : CLATTN_BOTTOM_RIGHT;
         return 1;
     }
     text += negative;
     if (!ca_parse_size(&text, &value) || *text != '\0' || value > CA_MAX_SIZE)
         return 0;
-    p->diagonal = CLATTN_OFFSET;
-    p->diagonal_offset = negative ? -(int64_t)value : (int64_t)value;
+    *diagonal = CLATTN_OFFSET;
+    *offset = negative ? -(int64_t)value : (int64_t)value;
     return 1;
 }
 

@@ -35,7 +35,7 @@ int ca_parse_spanning(const char *text, const clattn_problem *p, size_t columns,
 int ca_parse_step(const char **text, int64_t *step);
 
 /* "tl", "br" or an offset. */
-int ca_parse_diagonal(const char *text, clattn_problem *p);
+int ca_parse_diagonal(const char *text, clattn_diagonal *diagonal, int64_t *offset);
 
 /* "pairs:N:X" or "halves:N:tables:M". */
 int ca_parse_rope(const char *text, clattn_append_problem *p);

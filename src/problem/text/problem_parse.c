@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
+#include "base/sizes.h"
 #include "problem/function_source.h"
 #include "problem/layout.h"
 #include "problem/problem.h"
@@ -15,26 +16,24 @@ static const char blanks[] = " \t\r\n";
 /* The words, and the operations that have them. A key that ends in '=' is followed by a value, one that ends in a
  * letter and is marked as a number by digits; others stand alone. Layouts need all the sizes: a second pass. An
  * operation is a name of ca_operation_names, a dtype one of ca_dtype_names. */
+#define OPERATION(ID, ...) ID = 1 << CLATTN_##ID,
 enum {
-    ATTENTION = 1,
-    PROJECTION = 2,
-    MERGE = 4,
-    APPEND = 8,
-    DOUBLE_BACKWARD = 16,
-    INDEXER = 32,
-    ALL = 63
+    CA_OWN_OPERATIONS(OPERATION) ATTENTION = 1 << CLATTN_FORWARD | 1 << CLATTN_BACKWARD,
+    LAYOUT_WORDS = 0, /* those whose layout words have it */
+    ALL = -1
 };
+#undef OPERATION
 #define KEYS(KEY)                                                                                  \
     KEY(OPERATION, "an operation", ALL)                                                            \
     KEY(DTYPE, "a dtype", ALL)                                                                     \
-    KEY(Q_LAYOUT, "q=", ATTENTION | APPEND | DOUBLE_BACKWARD | INDEXER)                            \
-    KEY(K_LAYOUT, "k=", ATTENTION | APPEND | DOUBLE_BACKWARD | INDEXER)                            \
-    KEY(V_LAYOUT, "v=", ATTENTION | APPEND | DOUBLE_BACKWARD)                                      \
-    KEY(O_LAYOUT, "o=", ATTENTION | MERGE | APPEND | DOUBLE_BACKWARD)                              \
-    KEY(DO_LAYOUT, "do=", ATTENTION | DOUBLE_BACKWARD)                                             \
-    KEY(DQ_LAYOUT, "dq=", ATTENTION | DOUBLE_BACKWARD | INDEXER)                                   \
-    KEY(DK_LAYOUT, "dk=", ATTENTION | APPEND | DOUBLE_BACKWARD | INDEXER)                          \
-    KEY(DV_LAYOUT, "dv=", ATTENTION | APPEND | DOUBLE_BACKWARD)                                    \
+    KEY(Q_LAYOUT, "q=", LAYOUT_WORDS)                                                              \
+    KEY(K_LAYOUT, "k=", LAYOUT_WORDS)                                                              \
+    KEY(V_LAYOUT, "v=", LAYOUT_WORDS)                                                              \
+    KEY(O_LAYOUT, "o=", LAYOUT_WORDS)                                                              \
+    KEY(DO_LAYOUT, "do=", LAYOUT_WORDS)                                                            \
+    KEY(DQ_LAYOUT, "dq=", LAYOUT_WORDS)                                                            \
+    KEY(DK_LAYOUT, "dk=", LAYOUT_WORDS)                                                            \
+    KEY(DV_LAYOUT, "dv=", LAYOUT_WORDS)                                                            \
     KEY(DROPOUT, "dropout=", ATTENTION)                                                            \
     KEY(SCALE, "scale=", ATTENTION | DOUBLE_BACKWARD)                                              \
     KEY(SOFTCAP, "softcap=", ATTENTION)                                                            \
@@ -47,14 +46,14 @@ enum {
     KEY(MASK_FUNCTION, "visible=", ATTENTION)                                                      \
     KEY(SCORES, "scores=", ATTENTION)                                                              \
     KEY(STATES, "n", MERGE)                                                                        \
-    KEY(PARTS_LAYOUT, "parts=", MERGE)                                                             \
-    KEY(GGQ_LAYOUT, "ggq=", DOUBLE_BACKWARD)                                                       \
-    KEY(GGK_LAYOUT, "ggk=", DOUBLE_BACKWARD)                                                       \
-    KEY(GGV_LAYOUT, "ggv=", DOUBLE_BACKWARD)                                                       \
-    KEY(X_LAYOUT, "x=", PROJECTION)                                                                \
-    KEY(DW_LAYOUT, "dw=", INDEXER)                                                                 \
-    KEY(W_LAYOUT, "w=", PROJECTION | INDEXER)                                                      \
-    KEY(Y_LAYOUT, "y=", PROJECTION)                                                                \
+    KEY(PARTS_LAYOUT, "parts=", LAYOUT_WORDS)                                                      \
+    KEY(GGQ_LAYOUT, "ggq=", LAYOUT_WORDS)                                                          \
+    KEY(GGK_LAYOUT, "ggk=", LAYOUT_WORDS)                                                          \
+    KEY(GGV_LAYOUT, "ggv=", LAYOUT_WORDS)                                                          \
+    KEY(X_LAYOUT, "x=", LAYOUT_WORDS)                                                              \
+    KEY(DW_LAYOUT, "dw=", LAYOUT_WORDS)                                                            \
+    KEY(W_LAYOUT, "w=", PROJECTION)                                                                \
+    KEY(Y_LAYOUT, "y=", LAYOUT_WORDS)                                                              \
     KEY(K_CACHE, "kcache=", ATTENTION | APPEND)                                                    \
     KEY(V_CACHE, "vcache=", ATTENTION | APPEND)                                                    \
     KEY(CACHE_DTYPE, "cache=", APPEND)                                                             \
@@ -85,7 +84,7 @@ enum word { KEYS(KEY) CA_FLAGS(FLAG) CA_SIZES(FLAG) W_COUNT };
 #define KEY(ID, key, of) [W_##ID] = {key, of},
 static const struct {
     const char *key;
-    unsigned of;
+    int of;
 } words_of_text[W_COUNT] = {KEYS(KEY) CA_FLAGS(FLAG) CA_SIZES(FLAG)};
 #undef KEY
 #undef FLAG
@@ -114,16 +113,22 @@ static int is_flag(enum word word)
     }
 }
 
+/* The tensor of the operation whose layout a word gives; CA_WORKSPACE if it gives none. */
+static unsigned laid_by(clattn_operation operation, enum word word)
+{
+    const char *key = words_of_text[word].key;
+    const size_t length = strlen(key) - 1;
+
+    for (const struct ca_layout_word *w = ca_layout_words(operation); w->word; w++)
+        if (key[length] == '=' && strlen(w->word) == length && strncmp(w->word, key, length) == 0)
+            return w->argument;
+    return CA_WORKSPACE;
+}
+
 /* Returns whether an operation has the word: attention's flags of lengths and sinks are words of others, too. */
 static int has_word(clattn_operation operation, enum word word)
 {
-    static const unsigned operations[CA_NUM_OPERATIONS] = {
-        [CLATTN_FORWARD] = ATTENTION,     [CLATTN_BACKWARD] = ATTENTION,
-        [CLATTN_PROJECTION] = PROJECTION, [CLATTN_MERGE] = MERGE,
-        [CLATTN_APPEND] = APPEND,         [CLATTN_DOUBLE_BACKWARD] = DOUBLE_BACKWARD,
-        [CLATTN_INDEXER] = INDEXER,
-    };
-    unsigned of = words_of_text[word].of;
+    int of = words_of_text[word].of;
 
     if (word == W_SINKS)
         of |= MERGE;
@@ -133,7 +138,7 @@ static int has_word(clattn_operation operation, enum word word)
         of |= INDEXER;
     if (word == W_KV_LENGTHS || word == W_K_SCALES || word == W_V_SCALES)
         of |= APPEND;
-    return (of & operations[operation]) != 0;
+    return (of & 1 << operation) != 0 || laid_by(operation, word) != CA_WORKSPACE;
 }
 
 /* The word that text starts with, and the text after its key. */
@@ -167,8 +172,16 @@ static int parse_whole_size(const char *value, size_t *size)
     return ca_parse_size(&value, size) && *value == '\0';
 }
 
-static int parse_merge_word(enum word word, clattn_merge_problem *p)
+static int parse_projection_word(enum word word, const char *value, clattn_projection_problem *p)
 {
+    (void)value;
+    p->accumulate |= word == W_ACCUMULATE;
+    return 1;
+}
+
+static int parse_merge_word(enum word word, const char *value, clattn_merge_problem *p)
+{
+    (void)value;
     if (word == W_SINKS)
         p->sinks = 1;
     if (word == W_ACCUMULATE)
@@ -183,10 +196,6 @@ static int parse_append_word(enum word word, const char *value, clattn_append_pr
         return ca_parse_cache(value, &p->k_format);
     case W_V_CACHE:
         return ca_parse_cache(value, &p->v_format);
-    case W_PAGE_SIZE:
-        return parse_whole_size(value, &p->page_size) && p->page_size > 0;
-    case W_PAGES:
-        return parse_whole_size(value, &p->pages);
     case W_CACHE_DTYPE:
         return ca_parse_dtype(value, &p->cache_dtype);
     case W_KV_LENGTHS:
@@ -224,19 +233,13 @@ static int is_none(const char *value)
 static int parse_double_backward_word(enum word word, const char *value,
                                       clattn_double_backward_problem *p)
 {
-    clattn_problem of_attention = {.operation = CLATTN_FORWARD};
-
     switch (word) {
     case W_SCALE:
         return ca_parse_float(value, &p->scale);
     case W_CAUSAL:
     case W_DIAGONAL:
-        if (!ca_parse_diagonal(value, &of_attention))
-            return 0;
         p->causal = word == W_CAUSAL;
-        p->diagonal = of_attention.diagonal;
-        p->diagonal_offset = of_attention.diagonal_offset;
-        return 1;
+        return ca_parse_diagonal(value, &p->diagonal, &p->diagonal_offset);
     case W_WINDOW:
         return parse_window(value, &p->window_left, &p->window_right);
     case W_Q_LENGTHS:
@@ -259,13 +262,7 @@ static int parse_double_backward_word(enum word word, const char *value,
 
 static int parse_indexer_word(enum word word, const char *value, clattn_indexer_problem *p)
 {
-    clattn_problem of_attention = {.operation = CLATTN_FORWARD};
-
     switch (word) {
-    case W_PAGE_SIZE:
-        return parse_whole_size(value, &p->page_size) && p->page_size > 0;
-    case W_PAGES:
-        return parse_whole_size(value, &p->pages);
     case W_TOTAL_Q:
         return parse_whole_size(value, &p->total_q);
     case W_TOTAL_KV:
@@ -273,12 +270,8 @@ static int parse_indexer_word(enum word word, const char *value, clattn_indexer_
     case W_TOPK:
         return parse_whole_size(value, &p->topk);
     case W_CAUSAL:
-        if (!ca_parse_diagonal(value, &of_attention))
-            return 0;
         p->causal = 1;
-        p->diagonal = of_attention.diagonal;
-        p->diagonal_offset = of_attention.diagonal_offset;
-        return 1;
+        return ca_parse_diagonal(value, &p->diagonal, &p->diagonal_offset);
     case W_Q_LENGTHS:
         return p->q_lengths = 1;
     case W_KV_LENGTHS:
@@ -303,10 +296,6 @@ static int parse_attention_word(enum word word, const char *value, clattn_proble
         return ca_parse_cache(value, &p->v_cache);
     case W_BLOCKS:
         return ca_parse_blocks(value, p);
-    case W_PAGE_SIZE:
-        return parse_whole_size(value, &p->page_size) && p->page_size > 0;
-    case W_PAGES:
-        return parse_whole_size(value, &p->pages);
     case W_DROPOUT:
         return ca_parse_float(value, &p->dropout);
     case W_SCALE:
@@ -315,9 +304,9 @@ static int parse_attention_word(enum word word, const char *value, clattn_proble
         return ca_parse_float(value, &p->softcap);
     case W_CAUSAL:
         p->causal = 1;
-        return ca_parse_diagonal(value, p);
+        return ca_parse_diagonal(value, &p->diagonal, &p->diagonal_offset);
     case W_DIAGONAL:
-        return ca_parse_diagonal(value, p);
+        return ca_parse_diagonal(value, &p->diagonal, &p->diagonal_offset);
     case W_WINDOW:
         return parse_window(value, &p->window_left, &p->window_right);
     case W_SCORE_FUNCTION:
@@ -369,62 +358,22 @@ static int parse_word(enum word word, const char *value, clattn_problem *p)
         return parse_whole_size(value, words.n);
     case W_DIM:
         return ca_parse_pair(value, words.d, words.second_d);
+    case W_PAGE_SIZE:
+        return parse_whole_size(value, words.page_size) && *words.page_size > 0;
+    case W_PAGES:
+        return parse_whole_size(value, words.pages);
     default:
         break;
     }
     switch (p->operation) {
-    case CLATTN_PROJECTION:
-        p->projection.accumulate |= word == W_ACCUMULATE;
-        return 1;
-    case CLATTN_MERGE:
-        return parse_merge_word(word, &p->merge);
-    case CLATTN_APPEND:
-        return parse_append_word(word, value, &p->append);
-    case CLATTN_DOUBLE_BACKWARD:
-        return parse_double_backward_word(word, value, &p->double_backward);
-    case CLATTN_INDEXER:
-        return parse_indexer_word(word, value, &p->indexer);
+#define OPERATION(ID, name, ...)                                                                   \
+    case CLATTN_##ID:                                                                              \
+        return parse_##name##_word(word, value, &p->name);
+        CA_OWN_OPERATIONS(OPERATION)
+#undef OPERATION
     default:
         return parse_attention_word(word, value, p);
     }
-}
-
-/* The tensor of the operation whose layout a word gives; CA_WORKSPACE if it gives none. */
-static unsigned laid_by(clattn_operation operation, enum word word)
-{
-    static const struct {
-        enum word word;
-        int attention, projection, merge, append, double_backward, indexer; /* -1: none */
-    } words[] = {
-        {W_Q_LAYOUT, CA_Q, -1, -1, CA_APPEND_Q, CA_DOUBLE_BACKWARD_Q, CA_INDEXER_Q},
-        {W_K_LAYOUT, CA_K, -1, -1, CA_APPEND_K, CA_DOUBLE_BACKWARD_K, CA_INDEXER_K},
-        {W_V_LAYOUT, CA_V, -1, -1, CA_APPEND_V, CA_DOUBLE_BACKWARD_V, -1},
-        {W_O_LAYOUT, CA_O, -1, CA_MERGE_O, CA_APPEND_Q_OUT, CA_DOUBLE_BACKWARD_GDO, -1},
-        {W_DO_LAYOUT, CA_DO, -1, -1, -1, CA_DOUBLE_BACKWARD_DO, -1},
-        {W_DQ_LAYOUT, CA_DQ, -1, -1, -1, CA_DOUBLE_BACKWARD_GQ, CA_INDEXER_DQ},
-        {W_DK_LAYOUT, CA_DK, -1, -1, CA_APPEND_K_CACHE, CA_DOUBLE_BACKWARD_GK, CA_INDEXER_DK},
-        {W_DV_LAYOUT, CA_DV, -1, -1, CA_APPEND_V_CACHE, CA_DOUBLE_BACKWARD_GV, -1},
-        {W_X_LAYOUT, -1, CA_PROJECTION_X, -1, -1, -1, -1},
-        {W_Y_LAYOUT, -1, CA_PROJECTION_Y, -1, -1, -1, -1},
-        {W_PARTS_LAYOUT, -1, -1, CA_MERGE_PARTS, -1, -1, -1},
-        {W_GGQ_LAYOUT, -1, -1, -1, -1, CA_DOUBLE_BACKWARD_GGQ, -1},
-        {W_GGK_LAYOUT, -1, -1, -1, -1, CA_DOUBLE_BACKWARD_GGK, -1},
-        {W_GGV_LAYOUT, -1, -1, -1, -1, CA_DOUBLE_BACKWARD_GGV, -1},
-        {W_W_LAYOUT, -1, -1, -1, -1, -1, CA_INDEXER_W},
-        {W_DW_LAYOUT, -1, -1, -1, -1, -1, CA_INDEXER_DW},
-    };
-
-    for (size_t n = 0; n < sizeof words / sizeof *words; n++) {
-        const int argument = operation == CLATTN_PROJECTION        ? words[n].projection
-                             : operation == CLATTN_MERGE           ? words[n].merge
-                             : operation == CLATTN_APPEND          ? words[n].append
-                             : operation == CLATTN_DOUBLE_BACKWARD ? words[n].double_backward
-                             : operation == CLATTN_INDEXER         ? words[n].indexer
-                                                                   : words[n].attention;
-        if (words[n].word == word && argument >= 0)
-            return (unsigned)argument;
-    }
-    return CA_WORKSPACE;
 }
 
 /* The order of all tensors that have no word of their own among those seen. */
@@ -587,29 +536,14 @@ static size_t enough_pages(size_t batch, size_t table_pages)
 /* Derives values that are not given from the words that are. */
 static void complete(clattn_problem *p, const struct word_set *seen)
 {
-    clattn_append_problem *a = &p->append;
-    clattn_indexer_problem *x = &p->indexer;
+    const struct ca_size_words words = ca_size_words(p);
 
-    if (p->operation == CLATTN_INDEXER) {
-        if (!seen->has[W_SEQ_KV])
-            x->seq_kv = x->seq_q;
-        if (x->page_size && !seen->has[W_PAGES])
-            x->pages = enough_pages(x->batch, ca_indexer_table_pages(x));
-    }
-    if (p->operation == CLATTN_DOUBLE_BACKWARD && !seen->has[W_SEQ_KV])
-        p->double_backward.seq_kv = p->double_backward.seq_q;
-    if (ca_is_attention(p)) {
-        if (!seen->has[W_SEQ_KV])
-            p->seq_kv = p->seq_q;
-        if (p->page_size && !seen->has[W_PAGES])
-            p->pages = enough_pages(p->batch, ca_table_pages(p));
-    }
-    if (p->operation == CLATTN_APPEND) {
-        if (!seen->has[W_CACHE_DTYPE])
-            a->cache_dtype = a->dtype;
-        if (a->page_size && !seen->has[W_PAGES])
-            a->pages = enough_pages(a->batch, ca_append_table_pages(a));
-    }
+    if (words.k && !seen->has[W_SEQ_KV])
+        *words.k = *words.q;
+    if (words.pages && *words.page_size && !seen->has[W_PAGES])
+        *words.pages = enough_pages(*words.b, ca_divide_up(*words.k, *words.page_size));
+    if (p->operation == CLATTN_APPEND && !seen->has[W_CACHE_DTYPE])
+        p->append.cache_dtype = p->append.dtype;
 }
 
 /* The first operation among the words; forward if there is none. */

@@ -61,16 +61,18 @@ static void put_layout(struct ca_writer *w, const char *name, const clattn_layou
     put_strides(w, layout);
 }
 
-/* Prints the layouts of some tensors (CA_BIT()s), in this order, by their names. */
-static void put_layouts(struct ca_writer *w, const clattn_problem *p, uint64_t arguments)
+/* Prints the layouts of `count` of the operation's words, from the first on. */
+static void put_layouts(struct ca_writer *w, const clattn_problem *p, size_t first, size_t count)
 {
+    const struct ca_layout_word *words = ca_layout_words(p->operation) + first;
     struct ca_tensor tensors[CA_WORKSPACE];
     clattn_problem copy = *p;
 
     ca_problem_tensors(p, tensors);
-    for (unsigned n = 0; n < CA_WORKSPACE; n++)
-        if (arguments & CA_BIT(n))
-            put_layout(w, tensors[n].name, ca_tensor_layout(&copy, &tensors[n]), tensors[n].sizes);
+    for (size_t n = 0; n < count; n++) {
+        const struct ca_tensor *t = &tensors[words[n].argument];
+        put_layout(w, words[n].word, ca_tensor_layout(&copy, t), t->sizes);
+    }
 }
 
 static void put_spanning(struct ca_writer *w, const clattn_problem *p, size_t columns,
@@ -181,7 +183,7 @@ static void print_projection(struct ca_writer *w, const clattn_problem *problem)
     const size_t sizes[4] = {p->x_heads, p->x_dim, p->y_heads, p->y_dim};
     clattn_layout io, oi;
 
-    put_layouts(w, problem, CA_BIT(CA_PROJECTION_X) | CA_BIT(CA_PROJECTION_Y));
+    put_layouts(w, problem, 0, 2);
     ca_layout_pack("bhsd", sizes, &io);
     ca_layout_pack(CA_OUT_IN, sizes, &oi);
     if (memcmp(&p->w, &zero_layout, sizeof io) != 0 && memcmp(&p->w, &io, sizeof io) != 0) {
@@ -198,26 +200,18 @@ static void print_projection(struct ca_writer *w, const clattn_problem *problem)
 
 static void print_merge(struct ca_writer *w, const clattn_problem *p)
 {
-    put_layouts(w, p, CA_BIT(CA_MERGE_PARTS) | CA_BIT(CA_MERGE_O));
+    put_layouts(w, p, 0, 2);
     ca_put(w, "%s%s", p->merge.sinks ? " sinks" : "", p->merge.accumulate ? " accumulate" : "");
 }
 
 static void print_append(struct ca_writer *w, const clattn_problem *problem)
 {
     static const char *const queries[] = {"", " queries", " queries=inplace"};
-    static const struct {
-        unsigned argument;
-        const char *word;
-    } layouts[] = {{CA_APPEND_Q, "q"},     {CA_APPEND_K, "k"},        {CA_APPEND_V, "v"},
-                   {CA_APPEND_Q_OUT, "o"}, {CA_APPEND_K_CACHE, "dk"}, {CA_APPEND_V_CACHE, "dv"}};
     const clattn_append_problem *p = &problem->append;
     struct ca_tensor tensors[CA_WORKSPACE];
-    clattn_problem copy = *problem;
 
     ca_problem_tensors(problem, tensors);
-    for (size_t n = 0; n < sizeof layouts / sizeof *layouts; n++)
-        put_layout(w, layouts[n].word, ca_tensor_layout(&copy, &tensors[layouts[n].argument]),
-                   tensors[layouts[n].argument].sizes);
+    put_layouts(w, problem, 0, 6);
     if (p->cache_dtype != p->dtype)
         ca_put(w, " cache=%s", name_at(ca_dtype_names, CA_NUM_DTYPES, (int)p->cache_dtype));
     put_caches(w, p->k_format, p->v_format);
@@ -244,34 +238,14 @@ static void print_append(struct ca_writer *w, const clattn_problem *problem)
 static void print_double_backward(struct ca_writer *w, const clattn_problem *problem)
 {
     const clattn_double_backward_problem *p = &problem->double_backward;
-    const struct {
-        unsigned argument;
-        const char *word;
-        int none;
-    } layouts[] = {
-        {CA_DOUBLE_BACKWARD_Q, "q", 0},
-        {CA_DOUBLE_BACKWARD_K, "k", 0},
-        {CA_DOUBLE_BACKWARD_V, "v", 0},
-        {CA_DOUBLE_BACKWARD_GDO, "o", 0},
-        {CA_DOUBLE_BACKWARD_DO, "do", 0},
-        {CA_DOUBLE_BACKWARD_GQ, "dq", 0},
-        {CA_DOUBLE_BACKWARD_GK, "dk", 0},
-        {CA_DOUBLE_BACKWARD_GV, "dv", 0},
-        {CA_DOUBLE_BACKWARD_GGQ, "ggq", p->no_ggq},
-        {CA_DOUBLE_BACKWARD_GGK, "ggk", p->no_ggk},
-        {CA_DOUBLE_BACKWARD_GGV, "ggv", p->no_ggv},
-    };
-    struct ca_tensor tensors[CA_WORKSPACE];
-    clattn_problem copy = *problem;
+    const int none[] = {p->no_ggq, p->no_ggk, p->no_ggv};
 
-    ca_problem_tensors(problem, tensors);
-    for (size_t n = 0; n < sizeof layouts / sizeof *layouts; n++) {
-        const struct ca_tensor *t = &tensors[layouts[n].argument];
-        if (layouts[n].none)
-            ca_put(w, " %s=none", layouts[n].word);
+    put_layouts(w, problem, 0, 8);
+    for (size_t n = 0; n < 3; n++)
+        if (none[n])
+            ca_put(w, " %s=none", ca_double_backward_layouts[8 + n].word);
         else
-            put_layout(w, layouts[n].word, ca_tensor_layout(&copy, t), t->sizes);
-    }
+            put_layouts(w, problem, 8 + n, 1);
     if (!isnan(p->scale))
         put_float(w, "scale", p->scale);
     put_diagonal(w, p->causal, p->diagonal, p->diagonal_offset);
@@ -283,10 +257,7 @@ static void print_indexer(struct ca_writer *w, const clattn_problem *problem)
 {
     const clattn_indexer_problem *p = &problem->indexer;
 
-    put_layouts(w, problem, CA_BIT(CA_INDEXER_Q) | CA_BIT(CA_INDEXER_K) | CA_BIT(CA_INDEXER_W));
-    if (p->gradients)
-        put_layouts(w, problem,
-                    CA_BIT(CA_INDEXER_DQ) | CA_BIT(CA_INDEXER_DK) | CA_BIT(CA_INDEXER_DW));
+    put_layouts(w, problem, 0, p->gradients ? 6 : 3);
     put_pages(w, p->page_size, p->pages);
     if (p->causal)
         put_diagonal(w, p->causal, p->diagonal, p->diagonal_offset);
@@ -301,7 +272,7 @@ static void print_indexer(struct ca_writer *w, const clattn_problem *problem)
 
 static void print_attention(struct ca_writer *w, const clattn_problem *p)
 {
-    put_layouts(w, p, CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_O));
+    put_layouts(w, p, 0, 4);
     put_caches(w, p->k_cache, p->v_cache);
     put_pages(w, p->page_size, p->pages);
     if (!isnan(p->scale))
@@ -338,7 +309,7 @@ static void print_attention(struct ca_writer *w, const clattn_problem *p)
         ca_put(w, " visible=%s", p->mask_function->name);
     if (p->dropout != 0.0f)
         put_float(w, "dropout", p->dropout);
-    put_layouts(w, p, CA_BIT(CA_DO) | CA_BIT(CA_DQ) | CA_BIT(CA_DK) | CA_BIT(CA_DV));
+    put_layouts(w, p, 4, 4);
 #define FLAG(ID, member, word, OF, difference)                                                     \
     CA_IF_BACKWARD(OF, ca_put(w, "%s", p->member ? " " word : "");)
     CA_FLAGS(FLAG)

@@ -39,6 +39,22 @@ struct ca_size_words ca_size_words(clattn_problem *p)
     return of[p->operation](p);
 }
 
+const struct ca_layout_word *ca_layout_words(clattn_operation operation)
+{
+    static const struct ca_layout_word *const of[] = {
+#define OPERATION(ID, name, ...) [CLATTN_##ID] = ca_##name##_layouts,
+        CA_OPERATIONS(OPERATION)
+#undef OPERATION
+    };
+
+    return of[operation];
+}
+
+const struct ca_layout_word ca_attention_layouts[] = {
+    {CA_Q, "q"},   {CA_K, "k"},   {CA_V, "v"},   {CA_O, "o"}, {CA_DO, "do"},
+    {CA_DQ, "dq"}, {CA_DK, "dk"}, {CA_DV, "dv"}, {0, NULL},
+};
+
 struct ca_size_words ca_attention_sizes(clattn_problem *p)
 {
     return (struct ca_size_words){.dtype = &p->dtype,
@@ -48,7 +64,9 @@ struct ca_size_words ca_attention_sizes(clattn_problem *p)
                                   .q = &p->seq_q,
                                   .k = &p->seq_kv,
                                   .d = &p->dim_qk,
-                                  .second_d = &p->dim_v};
+                                  .second_d = &p->dim_v,
+                                  .page_size = &p->page_size,
+                                  .pages = &p->pages};
 }
 
 /* The layout of some of the axes, with these names. */

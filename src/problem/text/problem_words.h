@@ -19,13 +19,11 @@ extern const char *const ca_scores_names[CA_SCORES_NAMES];      /* indexed by cl
 extern const char *const ca_cache_names[CA_NUM_CACHES];         /* indexed by clattn_cache */
 extern const char *const ca_rotary_names[CA_ROTARY_NAMES];      /* indexed by clattn_rotary */
 
-/* The members of a problem that the words of all operations stand for, by these words: "f16 b2 h8/2 q1 k9 d64/32
- * n4". NULL where the operation has none: then h and d are one number each. */
-struct ca_size_words {
-    clattn_dtype *dtype;
-    size_t *b, *h, *second_h, *q, *k, *d, *second_d, *n;
-};
+/* Those of a problem. */
 struct ca_size_words ca_size_words(clattn_problem *p);
+
+/* Those of an operation. */
+const struct ca_layout_word *ca_layout_words(clattn_operation operation);
 
 /* The layout of a bias or mask that spans the axes (bit n: the n-th of batch, heads, seq_q,
  * the columns) and broadcasts along the others, and the letters of those axes, such as "bk". A bias has

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* indexer_gpu: each query's keys with the largest scores, for GPUs. Formula: "Indexer" in clattn/problem.h.
+/* indexer_item: each query's keys with the largest scores, for GPUs. Formula: "Indexer" in clattn/problem.h.
  *
  * Stages     indexer_choose  GROUPS groups of ITEMS items: a group takes every GROUPS-th task, a query and one of SPLITS
  *                            parts of the keys that it sees
@@ -11,12 +11,12 @@
  *            in the same order; the smallest rank that remains is found by bisection. No place is drawn by an atomic
  *            counter, so that lists are the same on every run.
  * Barriers   All items of a group reach every barrier: what loops depend on is the same in each.
- * Workspace  families/indexer_sizes.h
- * Tunables   src/families/indexer_gpu/indexer_gpu.def, all defined by the host; no fallbacks here. */
+ * Workspace  families/indexer/indexer_sizes.h
+ * Tunables   src/families/indexer/indexer_item.def, all defined by the host; no fallbacks here. */
 #if !defined(ITEMS) || !defined(KEYS) || !defined(SPLITS) || !defined(GROUPS)
-#error "indexer_gpu.cl must be built with all of its tunables defined"
+#error "indexer_item.cl must be built with all of its tunables defined"
 #endif
-#include "families/indexer_gpu/indexer_gpu_sizes.h"
+#include "families/indexer/indexer_item_sizes.h"
 #include "common/indexer.h"
 #include "gpu/local_barrier.h"
 

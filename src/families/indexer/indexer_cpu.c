@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Indexers on CPUs, with keys in SIMD lanes; src/families/indexer_cpu/indexer_cpu.cl says how. */
+/* Indexers on CPUs, with keys in SIMD lanes; src/families/indexer/indexer_cpu.cl says how. */
 #include "base/sizes.h"
 #include "families/family_units.h"
-#include "families/indexer_cpu/indexer_cpu_sizes.h"
+#include "families/indexer/indexer_cpu_sizes.h"
 #include "families/registry.h"
 
-#define TUNABLES_DEF "families/indexer_cpu/indexer_cpu.def"
+#define TUNABLES_DEF "families/indexer/indexer_cpu.def"
 #define TUNABLES_UNIT UNIT_VECTOR
 #include "families/expand.h"
 #undef TUNABLES_UNIT
@@ -30,21 +30,7 @@ static struct ca_ndrange merge_ndrange(const struct ca_problem *p, const size_t 
     return ca_single_items(values[SPLITS_INDEX] > 1 ? x->seq_q : 0, x->batch, 1);
 }
 
-static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    const clattn_indexer_problem *x = &p->normal.indexer;
-    const size_t rows = x->total_q ? x->total_q : x->batch * x->seq_q;
-
-    return (GROUPS_ROOM(x->topk, x->seq_kv) + ALL_PARTS_ROOM(x->topk, x->seq_kv, rows)) *
-           sizeof(cl_int);
-}
-
-static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_indexer_refusal(p);
-}
+#include "families/indexer/indexer_stages.h"
 
 static const char *unsupported_by_pairs(const struct ca_problem *p, const clattn_device_info *dev)
 {
@@ -103,32 +89,23 @@ static void adapt_amx(const struct ca_problem *p, const clattn_device_info *dev,
     share(p, dev, values);
 }
 
-#define INPUTS                                                                                     \
-    (CA_BIT(CA_INDEXER_Q) | CA_BIT(CA_INDEXER_K) | CA_BIT(CA_INDEXER_W) | LENGTHS |                \
-     CA_BIT(CA_INDEXER_PAGE_TABLE))
-#define LENGTHS                                                                                    \
-    (CA_BIT(CA_INDEXER_Q_LENGTHS) | CA_BIT(CA_INDEXER_KV_LENGTHS) | CA_BIT(CA_INDEXER_Q_STARTS) |  \
-     CA_BIT(CA_INDEXER_KV_STARTS))
-#define OUTPUTS (CA_BIT(CA_INDEXER_TOPK_INDICES) | CA_BIT(CA_INDEXER_SCORES) | CA_BIT(CA_WORKSPACE))
 #define INDEXER_MEMBERS                                                                            \
-    .operation = CLATTN_INDEXER, .source = ca_source_indexer_cpu,                                  \
-    CA_STAGES({"indexer_choose", INPUTS | OUTPUTS, choose_ndrange},                                \
-              {"indexer_merge", LENGTHS | OUTPUTS, merge_ndrange}),                                \
+    .operation = CLATTN_INDEXER, .source = ca_source_indexer_cpu, CA_STAGES(INDEXER_STAGES),       \
     .reject = reject, .workspace_bytes = workspace_bytes, .private_bytes = private_bytes
 
 static const struct ca_family vector = {
-    CA_UNIT_OF("indexer_cpu", "vector"), INDEXER_MEMBERS, CA_TUNABLES(tunables),
-    .unsupported = unsupported,          .adapt = adapt,  .preference = ca_vector_preference,
+    CA_UNIT_OF("indexer", "vector"), INDEXER_MEMBERS, CA_TUNABLES(tunables),
+    .unsupported = unsupported,      .adapt = adapt,  .preference = ca_vector_preference,
 };
 
 static const struct ca_family pairs = {
-    CA_UNIT_OF("indexer_cpu", "pairs"),     INDEXER_MEMBERS,      CA_TUNABLES(tunables_of_pairs),
+    CA_UNIT_OF("indexer", "pairs"),         INDEXER_MEMBERS,      CA_TUNABLES(tunables_of_pairs),
     .unsupported = unsupported_by_pairs,    .adapt = adapt_pairs, .options = ca_bf16_pairs_options,
     .preference = ca_bf16_pairs_preference,
 };
 
 static const struct ca_family amx = {
-    CA_UNIT_OF("indexer_cpu", "amx"),
+    CA_UNIT_OF("indexer", "amx"),
     INDEXER_MEMBERS,
     CA_TUNABLES(tunables_of_amx),
     .unsupported = unsupported_by_pairs,
@@ -138,4 +115,4 @@ static const struct ca_family amx = {
     .refused_by_system = ca_amx_refused_by_system,
 };
 
-const struct ca_family *const ca_indexer_cpu[] = {&vector, &pairs, &amx, NULL};
+const struct ca_family *const ca_indexer[] = {&vector, &pairs, &amx, &ca_indexer_item, NULL};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes of indexer_gpu.cl's arrays, for the kernels and, with the names of families/names.h, for the host. */
+/* Sizes of indexer_item.cl's arrays, for the kernels and, with the names of families/names.h, for the host. */
 #define BLOCK_KEYS (ITEMS * KEYS)
 #define LANES 1
 #define GROUP_ROWS 1
-#include "families/indexer_sizes.h"
+#include "families/indexer/indexer_sizes.h"
 
 /* A tile of q: heads, and columns of each. */
 #define HEAD_STEP 8

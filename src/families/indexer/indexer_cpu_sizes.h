@@ -6,7 +6,7 @@
 #define BLOCK_KEYS (BLOCK_PANELS * PANEL)
 #define LANES SIMD_WIDTH
 #define GROUP_ROWS QUERIES
-#include "families/indexer_sizes.h"
+#include "families/indexer/indexer_sizes.h"
 
 /* The operands of a packed row of q, or of a packed column of k: whole vectors. A row of q has another vector behind it, so
  * that rows lie in different sets of the cache. */

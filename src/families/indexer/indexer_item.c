@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Indexers on GPUs, a work-group a query; src/families/indexer_gpu/indexer_gpu.cl says how. */
+/* Indexers on GPUs, a work-group a query; src/families/indexer/indexer_item.cl says how. */
 #include "base/sizes.h"
 #include "families/family_units.h"
-#include "families/indexer_gpu/indexer_gpu_sizes.h"
+#include "families/indexer/indexer_item_sizes.h"
 #include "families/registry.h"
 
-#define TUNABLES_DEF "families/indexer_gpu/indexer_gpu.def"
+#define TUNABLES_DEF "families/indexer/indexer_item.def"
+#define TUNABLES_UNIT UNIT_ITEM
 #include "families/expand.h"
 
 static struct ca_ndrange choose_ndrange(const struct ca_problem *p, const size_t *values)
@@ -23,21 +24,7 @@ static struct ca_ndrange merge_ndrange(const struct ca_problem *p, const size_t 
                                {items, 1, 1}};
 }
 
-static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
-{
-#include "families/names.h"
-    const clattn_indexer_problem *x = &p->normal.indexer;
-    const size_t rows = x->total_q ? x->total_q : x->batch * x->seq_q;
-
-    return (GROUPS_ROOM(x->topk, x->seq_kv) + ALL_PARTS_ROOM(x->topk, x->seq_kv, rows)) *
-           sizeof(cl_int);
-}
-
-static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
-{
-    (void)dev;
-    return ca_indexer_refusal(p);
-}
+#include "families/indexer/indexer_stages.h"
 
 /* Several groups a unit hide each other's barriers. Where queries are few, groups share their keys. */
 static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
@@ -66,24 +53,9 @@ static int preference(const struct ca_problem *p, const clattn_device_info *dev)
     return dev->type & CL_DEVICE_TYPE_GPU ? 90 : CA_ONLY_IF_FORCED;
 }
 
-#define LENGTHS                                                                                    \
-    (CA_BIT(CA_INDEXER_Q_LENGTHS) | CA_BIT(CA_INDEXER_KV_LENGTHS) | CA_BIT(CA_INDEXER_Q_STARTS) |  \
-     CA_BIT(CA_INDEXER_KV_STARTS))
-#define OUTPUTS (CA_BIT(CA_INDEXER_TOPK_INDICES) | CA_BIT(CA_INDEXER_SCORES) | CA_BIT(CA_WORKSPACE))
-
-static const struct ca_family family = {
-    CA_FAMILY("indexer_gpu"),
-    .operation = CLATTN_INDEXER,
-    .source = ca_source_indexer_gpu,
-    OWN_MEMBERS,
-    CA_STAGES({"indexer_choose",
-               CA_BIT(CA_INDEXER_Q) | CA_BIT(CA_INDEXER_K) | CA_BIT(CA_INDEXER_W) | LENGTHS |
-                   CA_BIT(CA_INDEXER_PAGE_TABLE) | OUTPUTS,
-               choose_ndrange},
-              {"indexer_merge", LENGTHS | OUTPUTS, merge_ndrange}),
-    .workspace_bytes = workspace_bytes,
-    .local_bytes = local_bytes,
-    .preference = preference,
+const struct ca_family ca_indexer_item = {
+    CA_UNIT_OF("indexer", "item"),    .operation = CLATTN_INDEXER,
+    .source = ca_source_indexer_item, OWN_MEMBERS,
+    CA_STAGES(INDEXER_STAGES),        .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,       .preference = preference,
 };
-
-const struct ca_family *const ca_indexer_gpu[] = {&family, NULL};

@@ -14,7 +14,7 @@
  *            for each row of the lists, its parts' ranks and numbers (PARTS_ROOM)
  * Speed      never build it with fast-math options: the order of sums and the tests for NaN count.
  * Units      vector: floats. pairs and amx: products of bf16 pairs; the host also defines EMULATE.
- * Tunables   src/families/indexer_cpu/indexer_cpu.def, all defined by the host; no fallbacks here. */
+ * Tunables   src/families/indexer/indexer_cpu.def, all defined by the host; no fallbacks here. */
 #include "families/units.h"
 #if OPERAND_PAIRS && (!defined(EMULATE) || DTYPE != 2)
 #error "pairs are of bf16, and need EMULATE defined"
@@ -23,7 +23,7 @@
     !defined(BLOCK_PANELS) || !defined(QUERIES) || !defined(SPLITS) || !defined(GROUPS)
 #error "indexer_cpu.cl must be built with all of its tunables defined"
 #endif
-#include "families/indexer_cpu/indexer_cpu_sizes.h"
+#include "families/indexer/indexer_cpu_sizes.h"
 #define IN_PLACE 0
 #define STRIP_DEPTH 1
 #define STRIP_ROW Q_ROW
