@@ -99,10 +99,18 @@ static void quantize(clattn_cache cache, struct bounded *block)
 
     for (int n = 0; n < VALUE_BLOCK; n++)
         most = fmax(most, fabs(block[n].value) + block[n].bound);
-    for (int n = 0; n < VALUE_BLOCK; n++)
-        block[n].bound += most * 1.001 * value_block_error(cache) + fabs(block[n].value) * 0x1p-10 +
-                          (value_has_offset(cache) ? most * 0x1p-11 : 0.0) +
-                          (value_has_scale(cache) ? 0x1p-24 : 0x1p-10);
+    for (int n = 0; n < VALUE_BLOCK; n++) {
+        const double size = fabs(block[n].value) + block[n].bound;
+        const double error = value_block_error(cache);
+        if (value_has_scale(cache)) {
+            block[n].bound += most * 1.001 * error + fabs(block[n].value) * 0x1p-10 +
+                              (value_has_offset(cache) ? most * 0x1p-11 : 0.0) + 0x1p-24;
+        } else { /* rounded to a neighbour, or to the largest number */
+            const double least = value_block_least(cache);
+            block[n].bound += 1.001 * (size * error + 0.5 * least) +
+                              fmax(size - (value_block_largest(cache) - least), 0.0);
+        }
+    }
 }
 
 /* Token (b, i) of head h, with its columns as they are read back. */

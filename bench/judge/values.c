@@ -174,7 +174,7 @@ static const struct block_format {
     [CLATTN_CACHE_Q5_1] = {as_it_is, 5, 31.0, 1.0 / 31.0, true, false},
     [CLATTN_CACHE_E4M3] = {e4m3, 8, 448.0, 1.0 / 16.0, false, true},
     [CLATTN_CACHE_E5M2] = {e5m2, 8, 57344.0, 1.0 / 8.0, false, true},
-    [CLATTN_CACHE_INT8] = {signed_byte, 8, 128.0, 1.0, false, true},
+    [CLATTN_CACHE_INT8] = {signed_byte, 8, 128.0, 0.0, false, true},
 };
 
 bool value_in_blocks(clattn_cache cache)
@@ -209,6 +209,11 @@ double value_block_largest(clattn_cache cache)
 double value_block_error(clattn_cache cache)
 {
     return block_formats[cache].error;
+}
+
+double value_block_least(clattn_cache cache)
+{
+    return block_formats[cache].number(1);
 }
 
 double value_get_quantized(clattn_cache cache, const void *data, size_t n)

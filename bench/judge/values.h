@@ -13,7 +13,8 @@ double value_get(clattn_dtype dtype, const void *data, size_t n);
 
 /* Elements of a block of a quantized tensor, and whether a cache consists of such blocks. The
  * others are for such a cache: bytes of a block, and the largest magnitude of an element of scale 1,
- * whose offset, if there is one, is at most as large as its number. The error of quantizing is a part of the largest magnitude of a block. The last gives
+ * whose offset, if there is one, is at most as large as its number. The error of quantizing is a part of the largest
+ * magnitude of a block; without a scale a part of the element, and half of the least number besides. The last gives
  * element n, exactly but for the rounding to f32 of a sum with an offset. */
 #define VALUE_BLOCK 32
 bool value_in_blocks(clattn_cache cache);
@@ -22,6 +23,7 @@ bool value_has_offset(clattn_cache cache); /* a binary16 number after the scale 
 size_t value_block_bytes(clattn_cache cache);
 double value_block_largest(clattn_cache cache);
 double value_block_error(clattn_cache cache);
+double value_block_least(clattn_cache cache); /* the least positive number of a code */
 double value_get_quantized(clattn_cache cache, const void *data, size_t n);
 
 /* The dtype of a cache that is not in blocks, in a problem of the dtype. */

@@ -155,6 +155,7 @@ static void solve_row(const struct ca_trust_case *c, const struct append_row *r,
     const clattn_append_problem *p = &c->problem.append;
     const clattn_cache cache = ca_problem_cache(&c->problem, r->to);
     const clattn_dtype dtype = r->to == CA_APPEND_Q_OUT ? p->dtype : p->cache_dtype;
+    const struct ca_format *format = ca_format_of(cache);
 
     for (size_t d = 0; d < r->dim; d++) {
         double magnitude;
@@ -173,9 +174,11 @@ static void solve_row(const struct ca_trust_case *c, const struct append_row *r,
         for (size_t n = d; n < d + CA_BLOCK; n++)
             most = fmax(most, fabs(to[n].value));
         for (size_t n = d; n < d + CA_BLOCK;
-             n++) /* half a step, and half of the last digits of d and m */
-            to[n].bound += 1.01 * most * (ca_format_of(cache)->error + 0x1p-10) +
-                           (ca_format_of(cache)->scale < 0 ? 0x1p-10 : 0.0);
+             n++) /* half a step; of scales half of the last digit */
+            to[n].bound +=
+                format->scale < 0
+                    ? 1.01 * (fabs(to[n].value) * format->error + 0.5 * format->number(1))
+                    : 1.01 * most * (format->error + 0x1p-10);
     }
 }
 
@@ -245,6 +248,15 @@ static void solve(struct ca_trust_case *c, const struct ca_sample *judged)
     }
 }
 
+/* Numbers of int8 are far from 0 to the largest: rotated magnitudes are up to 4. */
+static void fill_scales(struct ca_trust_case *c, unsigned argument, clattn_cache cache,
+                        unsigned *state)
+{
+    const float unit = cache == CLATTN_CACHE_INT8 ? 4.0f / 127.0f : 0.5f;
+
+    ca_trust_fill_random(c, argument, CLATTN_F32, unit, 4.0f * unit, state);
+}
+
 static int make(struct ca_trust_case *c)
 {
     const clattn_append_problem *p = &c->problem.append;
@@ -257,8 +269,8 @@ static int make(struct ca_trust_case *c)
         if (n == CA_APPEND_Q || n == CA_APPEND_K || n == CA_APPEND_V ||
             (n == CA_APPEND_Q_OUT && p->queries == CLATTN_QUERIES_IN_PLACE))
             ca_trust_fill_random(c, n, p->dtype, -2.0f, 2.0f, &state);
-    ca_trust_fill_random(c, CA_APPEND_K_SCALES, CLATTN_F32, 0.5f, 2.0f, &state);
-    ca_trust_fill_random(c, CA_APPEND_V_SCALES, CLATTN_F32, 0.5f, 2.0f, &state);
+    fill_scales(c, CA_APPEND_K_SCALES, p->k_format, &state);
+    fill_scales(c, CA_APPEND_V_SCALES, p->v_format, &state);
     ca_trust_fill_random(c, CA_APPEND_COS, CLATTN_F32, -1.0f, 1.0f, &state);
     ca_trust_fill_random(c, CA_APPEND_SIN, CLATTN_F32, -1.0f, 1.0f, &state);
     fill_lists(c, c->hostile);

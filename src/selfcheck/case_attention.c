@@ -107,7 +107,16 @@ static size_t queries_in_use(const clattn_problem *p, size_t b)
     return p->seq_q - (p->q_lengths ? shorter(p, b) : 0);
 }
 
-/* A scale for each row of k and v: of a hidden one a NaN, or a huge one. */
+/* The largest number that a row draws: of all of int8, where rows have scales. */
+static float largest_number(const struct ca_trust_case *c, unsigned argument)
+{
+    const unsigned of = argument == CA_K ? CA_K_SCALES : CA_V_SCALES;
+
+    return ca_problem_cache(&c->problem, argument) == CLATTN_CACHE_INT8 && c->bytes[of] ? 127.0f
+                                                                                        : 1.0f;
+}
+
+/* A scale for each row of k and v, by which numbers are up to about 1: of a hidden one a NaN, or a huge one. */
 static void fill_scale(struct ca_trust_case *c, unsigned argument, const size_t at[3], int hidden,
                        unsigned *state)
 {
@@ -116,9 +125,10 @@ static void fill_scale(struct ca_trust_case *c, unsigned argument, const size_t 
     const clattn_layout *layout = argument == CA_K ? &p->k_scales_layout : &p->v_scales_layout;
 
     if ((argument == CA_K || argument == CA_V) && c->bytes[of])
-        ca_value_store(ca_trust_elements(c, of), CLATTN_F32,
-                       ca_trust_position(layout, at[0], at[1], at[2], 0),
-                       hidden ? hidden_value(at[2]) : 0.75f + 0.5f * ca_value_next(state));
+        ca_value_store(
+            ca_trust_elements(c, of), CLATTN_F32, ca_trust_position(layout, at[0], at[1], at[2], 0),
+            hidden ? hidden_value(at[2])
+                   : (0.75f + 0.5f * ca_value_next(state)) / largest_number(c, argument));
 }
 
 /* A row's elements from `place` on. */
@@ -130,7 +140,8 @@ static void fill_row(struct ca_trust_case *c, unsigned argument, const struct ca
     if (cache != CLATTN_CACHE_PLAIN) {
         for (size_t d = 0; d < t->sizes[3]; d += CA_BLOCK)
             ca_block_store(ca_trust_elements(c, argument), cache, (place + d) / CA_BLOCK,
-                           hidden ? hidden_value(s + d / CA_BLOCK) : 1.0f, state);
+                           hidden ? hidden_value(s + d / CA_BLOCK) : largest_number(c, argument),
+                           state);
         return;
     }
     for (size_t d = 0; d < t->sizes[3]; d++) {

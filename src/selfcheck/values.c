@@ -106,16 +106,15 @@ void ca_block_store(unsigned char *bytes, clattn_cache cache, size_t n, float mo
     unsigned char *block = bytes + n * format->bytes;
 
     if (format->scale < 0) {
-        unsigned below = 0; /* codes of numbers up to `most`, or of a NaN */
-        while (below < 127 && format->number(below) <= (double)most)
+        unsigned below = 0; /* codes of numbers up to `most`, which may be infinite or a NaN */
+        while (below < 128 && format->number(below) <= (double)most)
             below++;
+        const int is_number = below > 0 && (double)most <= format->largest;
         for (int d = 0; d < CA_BLOCK; d++) {
             const float drawn = ca_value_next(state);
-            const unsigned code = (unsigned)(fabsf(drawn) * (float)below) % 127u;
-            const float number = (float)format->number(code);
-            block[d] = (unsigned char)(below == 0 || below == 127 ? 127u
-                                       : drawn < 0.0f             ? format->code_of(-number)
-                                                                  : code);
+            const unsigned code = (unsigned)(fabsf(drawn) * (float)below) % (below + 1);
+            const unsigned negative = cache == CLATTN_CACHE_INT8 ? ~code : code | 128u;
+            block[d] = (unsigned char)(!is_number ? 127u : drawn < 0.0f ? negative : code);
         }
         return;
     }
