@@ -57,6 +57,19 @@ def test_options_have_their_names_in_c_as_text_and_in_python():
         assert set(re.findall(r"(\w+)=", python)) <= arguments, python
 
 
+def _stored_values(blocks, kind):
+    """What blocks of q8_0 or q5_1 hold, in double precision."""
+    blocks = blocks.reshape(*blocks.shape[:-1], -1, clattn.quantized_bytes(kind, 32))
+    scale, offset = (blocks[..., at:at + 2].copy().view(np.float16).astype(np.float64) for at in (0, 2))
+    if kind == "q8_0":
+        values = scale * blocks[..., 2:].view(np.int8)
+    else:
+        fifth = np.unpackbits(blocks[..., 4:8], axis=-1, bitorder="little")
+        codes = np.concatenate([blocks[..., 8:] & 15, blocks[..., 8:] >> 4], -1) + 16 * fifth
+        values = scale * codes + offset
+    return values.reshape(*blocks.shape[:-2], -1)
+
+
 def test_keys_are_evicted_from_a_cache_and_quantized():
     _, names = _run(PAGES / "serving.md")
     length, sums, weights = (names[name] for name in ("length", "sums", "weights"))
@@ -65,6 +78,11 @@ def test_keys_are_evicted_from_a_cache_and_quantized():
     exact = clattn.attention(names["q"], names["k"], names["v"])
     for name in ("o_of_floats", "o_of_parts"):  # the blocks after it
         assert np.abs(names[name] - exact).max() < 0.05, name
+    k, v = (np.concatenate([_stored_values(older, kind), names[name][:, :, -names["recent"]:]], 2)
+            for older, kind, name in zip(names["older"], names["kinds"], "kv"))  # a window of recent tokens is exact
+    weighed = np.exp(names["q"].reshape(1, 2, 4, 64) @ k.swapaxes(2, 3) / 8)
+    merged = (weighed / weighed.sum(-1, keepdims=True) @ v).reshape(exact.shape)
+    assert np.abs(names["o_of_parts"] - merged).max() < 1e-5
     assert (sums[..., length[0]:] == 0).all() and (weights[..., length[0]:] == 0).all() and (weights[..., :length[0]] > 0).all()
 
 
