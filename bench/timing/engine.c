@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/timing/engine.h"
 
-#include <clattn/append.h>
-#include <clattn/double_backward.h>
-#include <clattn/indexer.h>
-#include <clattn/merge.h>
-#include <clattn/multihead.h>
-#include <clattn/projection.h>
+#include <clattn/clattn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,17 +7,7 @@
 
 #include "base/log.h"
 
-#include <clattn/append.h>
-#include <clattn/attention.h>
-#include <clattn/double_backward.h>
-#include <clattn/indexer.h>
-#include <clattn/merge.h>
-#include <clattn/multihead.h>
-#include <clattn/projection.h>
-#include <clattn/quantize.h>
-#include <clattn/tensors.h>
-#include <clattn/tuning.h>
-#include <clattn/version.h>
+#include <clattn/clattn.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>

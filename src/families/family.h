@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "families/tunables.h"
+#include "problem/operations.h"
 #include "problem/problem.h"
 #include <clattn/context.h>
 #include <clattn/device.h>

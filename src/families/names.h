@@ -15,14 +15,9 @@ const size_t UNIT = values[UNIT_INDEX];
 #include TUNABLES_DEF
 #undef TUNABLE
 #undef REQUIRE
-const int DOUBLE_BACKWARD = p->normal.operation == CLATTN_DOUBLE_BACKWARD; /* has dims of its own */
-const int INDEXER = p->normal.operation == CLATTN_INDEXER;                 /* likewise */
-const size_t DIM_QK = DOUBLE_BACKWARD ? p->normal.double_backward.dim_qk
-                      : INDEXER       ? p->normal.indexer.dim
-                                      : p->normal.dim_qk;
-const size_t HEADS = p->normal.indexer.heads; /* only indexers use it */
-const size_t DIM_V = DOUBLE_BACKWARD ? p->normal.double_backward.dim_v : p->normal.dim_v;
-const size_t PAGE_SIZE = INDEXER ? p->normal.indexer.page_size : p->normal.page_size;
+const struct ca_size_words words = ca_size_words((clattn_problem *)(uintptr_t)&p->normal);
+const size_t DIM_QK = *words.d, DIM_V = words.second_d ? *words.second_d : *words.d;
+const size_t HEADS = *words.h, PAGE_SIZE = words.page_size ? *words.page_size : 0;
 const size_t K_CACHE = (size_t)ca_problem_cache(&p->normal, CA_K),
              V_CACHE = (size_t)ca_problem_cache(&p->normal, CA_V);
 const size_t BLOCK_VALUES = CA_BLOCK;

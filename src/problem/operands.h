@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lists of operands of the operations besides attention, and the structs of their kernels. */
+/* The lists of operands of the operations besides attention, and the structs of their kernels: of each of
+ * CA_OWN_OPERATIONS() (src/problem/operations.def). */
 #ifndef CA_OPERANDS_H
 #define CA_OPERANDS_H
 
@@ -8,6 +9,5 @@
 #include "cl/common/projection_arguments.h"
 #include "cl/elementwise/append_arguments.h"
 #include "cl/elementwise/merge_arguments.h"
-#include "problem/operations.def"
 
 #endif

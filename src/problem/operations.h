@@ -4,6 +4,7 @@
 #define CA_OPERATIONS_H
 
 #include "problem/operands.h"
+#include "problem/operations.def"
 
 #include <clattn/problem.h>
 
@@ -13,6 +14,7 @@ struct ca_size_words {
     clattn_dtype *dtype;
     size_t *b, *h, *second_h, *q, *k, *d, *second_d, *n, *page_size, *pages;
 };
+struct ca_size_words ca_size_words(clattn_problem *p);
 
 /* The words of an operation that give layouts, without their "=", in the order of texts; the last is NULL. */
 struct ca_layout_word {
@@ -88,15 +90,15 @@ clattn_status ca_check_window(int64_t left, int64_t right, int64_t offset, char 
                               size_t bytes);
 
 /* The value of an enum, from 0 to last. */
-struct ca_choice {
+struct ca_enum_value {
     const char *name;
     int value, last;
 };
-clattn_status ca_check_choices(const struct ca_choice *choices, size_t count, char *reason,
+clattn_status ca_check_choices(const struct ca_enum_value *choices, size_t count, char *reason,
                                size_t bytes);
 
 /* Checks both, the choices first. */
-clattn_status ca_check_members(const struct ca_choice *choices, size_t num_choices,
+clattn_status ca_check_members(const struct ca_enum_value *choices, size_t num_choices,
                                const struct ca_size *sizes, size_t num_sizes, char *reason,
                                size_t bytes);
 

@@ -125,7 +125,7 @@ clattn_status ca_check_sizes(const struct ca_size *sizes, size_t count, char *re
     return status;
 }
 
-clattn_status ca_check_choices(const struct ca_choice *choices, size_t count, char *reason,
+clattn_status ca_check_choices(const struct ca_enum_value *choices, size_t count, char *reason,
                                size_t bytes)
 {
     for (size_t n = 0; n < count; n++) {
@@ -137,7 +137,7 @@ clattn_status ca_check_choices(const struct ca_choice *choices, size_t count, ch
     return CLATTN_SUCCESS;
 }
 
-clattn_status ca_check_members(const struct ca_choice *choices, size_t num_choices,
+clattn_status ca_check_members(const struct ca_enum_value *choices, size_t num_choices,
                                const struct ca_size *sizes, size_t num_sizes, char *reason,
                                size_t bytes)
 {
@@ -181,7 +181,7 @@ static clattn_status check_sizes(const clattn_problem *p, char *reason, size_t b
 
 static clattn_status check_choices(const clattn_problem *p, char *reason, size_t bytes)
 {
-    const struct ca_choice choices[] = {
+    const struct ca_enum_value choices[] = {
         {"dtype", (int)p->dtype, CA_NUM_DTYPES - 1},
         {"bias_dtype", p->bias ? (int)p->bias_dtype : 0, CA_NUM_DTYPES - 1},
         {"diagonal", (int)p->diagonal, CLATTN_OFFSET},
@@ -499,8 +499,8 @@ static clattn_status check(const clattn_problem *problem, char *reason, size_t r
             CLATTN_INVALID_ARGUMENT, reason, reason_bytes,
             "problem->reserved[%zu] is not 0: it asks for what clattn %s does not know", used,
             CLATTN_VERSION_STRING);
-    const struct ca_choice operation = {"operation", (int)problem->operation,
-                                        CA_NUM_OPERATIONS - 1};
+    const struct ca_enum_value operation = {"operation", (int)problem->operation,
+                                            CA_NUM_OPERATIONS - 1};
     if ((status = ca_check_choices(&operation, 1, reason, reason_bytes)) != CLATTN_SUCCESS ||
         (status = check_others(problem, reason, reason_bytes)) != CLATTN_SUCCESS ||
         (status = of[problem->operation](problem, reason, reason_bytes)) != CLATTN_SUCCESS)

@@ -137,7 +137,7 @@ static clattn_status check_rotary(const clattn_append_problem *p, char *reason, 
 clattn_status ca_append_check(const clattn_problem *problem, char *reason, size_t bytes)
 {
     const clattn_append_problem *p = &problem->append;
-    const struct ca_choice choices[] = {
+    const struct ca_enum_value choices[] = {
         {"dtype", (int)p->dtype, CA_NUM_DTYPES - 1},
         {"cache_dtype", (int)p->cache_dtype, CA_NUM_DTYPES - 1},
         {"k_format", (int)p->k_format, CA_NUM_CACHES - 1},

@@ -71,8 +71,8 @@ clattn_dtype ca_double_backward_dtype(const clattn_problem *p, unsigned argument
 clattn_status ca_double_backward_check(const clattn_problem *problem, char *reason, size_t bytes)
 {
     const clattn_double_backward_problem *p = &problem->double_backward;
-    const struct ca_choice choices[] = {{"dtype", (int)p->dtype, CA_NUM_DTYPES - 1},
-                                        {"diagonal", (int)p->diagonal, CLATTN_OFFSET}};
+    const struct ca_enum_value choices[] = {{"dtype", (int)p->dtype, CA_NUM_DTYPES - 1},
+                                            {"diagonal", (int)p->diagonal, CLATTN_OFFSET}};
     const struct ca_size sizes[] = {
         {"batch", p->batch, 0}, {"heads", p->heads, 1},   {"kv_heads", p->kv_heads, 1},
         {"seq_q", p->seq_q, 0}, {"seq_kv", p->seq_kv, 0}, {"dim_qk", p->dim_qk, 1},

@@ -73,8 +73,8 @@ clattn_dtype ca_indexer_dtype(const clattn_problem *p, unsigned argument)
 clattn_status ca_indexer_check(const clattn_problem *problem, char *reason, size_t bytes)
 {
     const clattn_indexer_problem *p = &problem->indexer;
-    const struct ca_choice choices[] = {{"dtype", (int)p->dtype, CA_NUM_DTYPES - 1},
-                                        {"diagonal", (int)p->diagonal, CLATTN_OFFSET}};
+    const struct ca_enum_value choices[] = {{"dtype", (int)p->dtype, CA_NUM_DTYPES - 1},
+                                            {"diagonal", (int)p->diagonal, CLATTN_OFFSET}};
     const struct ca_size sizes[] = {
         {"batch", p->batch, 0},     {"heads", p->heads, 1},       {"seq_q", p->seq_q, 0},
         {"seq_kv", p->seq_kv, 0},   {"dim", p->dim, 1},           {"topk", p->topk, 1},

@@ -48,7 +48,7 @@ clattn_dtype ca_merge_dtype(const clattn_problem *p, unsigned argument)
 clattn_status ca_merge_check(const clattn_problem *problem, char *reason, size_t bytes)
 {
     const clattn_merge_problem *p = &problem->merge;
-    const struct ca_choice choices[] = {{"dtype", (int)p->dtype, CA_NUM_DTYPES - 1}};
+    const struct ca_enum_value choices[] = {{"dtype", (int)p->dtype, CA_NUM_DTYPES - 1}};
     const struct ca_size sizes[] = {
         {"states", p->states, 0}, {"batch", p->batch, 0}, {"heads", p->heads, 1},
         {"seq_q", p->seq_q, 0},   {"dim", p->dim, 1},

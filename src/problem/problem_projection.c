@@ -95,7 +95,7 @@ void ca_projection_join_axes(clattn_problem *problem)
 clattn_status ca_projection_check(const clattn_problem *problem, char *reason, size_t bytes)
 {
     const clattn_projection_problem *p = &problem->projection;
-    const struct ca_choice choices[] = {
+    const struct ca_enum_value choices[] = {
         {"dtype", (int)p->dtype, CA_NUM_DTYPES - 1},
         {"bias_dtype", p->bias ? (int)p->bias_dtype : 0, CA_NUM_DTYPES - 1},
     };

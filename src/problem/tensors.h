@@ -6,6 +6,7 @@
 
 #include "problem/formats.h"
 #include "problem/operands.h"
+#include "problem/operations.def"
 #include "problem/tensors.def"
 
 #include <clattn/problem.h>

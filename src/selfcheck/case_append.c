@@ -20,17 +20,9 @@ struct append_row {
     int skipped;
 };
 
-static cl_int number_at(const struct ca_trust_case *c, unsigned argument, size_t n)
-{
-    cl_int number;
-
-    memcpy(&number, ca_trust_elements(c, argument) + 4 * n, sizeof number);
-    return number;
-}
-
 static int64_t cached(const struct ca_trust_case *c, size_t b)
 {
-    return c->problem.append.kv_lengths ? number_at(c, CA_APPEND_KV_LENGTHS, b) : 0;
+    return c->problem.append.kv_lengths ? ca_trust_number(c, CA_APPEND_KV_LENGTHS, b) : 0;
 }
 
 static const clattn_layout *layout_of(const clattn_append_problem *p, unsigned argument)
@@ -50,13 +42,13 @@ static int64_t slot_of(const struct ca_trust_case *c, size_t b, size_t i)
     const int64_t key = cached(c, b) + (int64_t)i, rows = (int64_t)ca_append_rows(p);
 
     if (p->slots)
-        return number_at(c, CA_APPEND_SLOTS, b * p->tokens + i);
+        return ca_trust_number(c, CA_APPEND_SLOTS, b * p->tokens + i);
     if (key < 0 || key >= (int64_t)p->capacity)
         return -1;
     if (!p->page_size)
         return (int64_t)b * rows + key;
-    const int64_t page =
-        number_at(c, CA_APPEND_PAGE_TABLE, b * ca_append_table_pages(p) + (size_t)(key / rows));
+    const int64_t page = ca_trust_number(c, CA_APPEND_PAGE_TABLE,
+                                         b * ca_append_table_pages(p) + (size_t)(key / rows));
     return page < 0 ? -1 : page * rows + key % rows;
 }
 
@@ -113,7 +105,7 @@ static double turned(const struct ca_trust_case *c, const struct append_row *r, 
     const int second = pairs ? d % 2 != 0 : d >= half;
     const double y = input(c, r, pairs ? d ^ 1 : second ? d - half : d + half);
     const int64_t position = p->positions
-                                 ? number_at(c, CA_APPEND_POSITIONS, r->b * p->tokens + r->i)
+                                 ? ca_trust_number(c, CA_APPEND_POSITIONS, r->b * p->tokens + r->i)
                                  : cached(c, r->b) + (int64_t)r->i;
     double cosine, sine;
     if (p->rotary_length) {
@@ -194,12 +186,6 @@ static size_t longest(const clattn_append_problem *p)
     return p->dim_qk > p->dim_v ? p->dim_qk : p->dim_v;
 }
 
-static void put(struct ca_trust_case *c, unsigned argument, size_t n, cl_int number)
-{
-    if (c->bytes[argument])
-        memcpy(c->bytes[argument] + CA_TRUST_GUARD + 4 * n, &number, sizeof number);
-}
-
 /* Slots and positions for all tokens, and what is cached. Every place is one token's alone. */
 static void fill_lists(struct ca_trust_case *c, int hostile)
 {
@@ -209,21 +195,23 @@ static void fill_lists(struct ca_trust_case *c, int hostile)
     const size_t room = p->capacity > p->tokens ? p->capacity - p->tokens : 0;
 
     for (size_t b = 0; b < p->batch; b++)
-        put(c, CA_APPEND_KV_LENGTHS, b,
-            hostile ? (cl_int[]){-2, (cl_int)p->capacity - 3}[b % 2] : (cl_int)room);
+        ca_trust_set_number(c, CA_APPEND_KV_LENGTHS, b,
+                            hostile ? (cl_int[]){-2, (cl_int)p->capacity - 3}[b % 2]
+                                    : (cl_int)room);
     for (size_t n = 0; n < entries; n++) {
         /* A page each, from the last on; those that remain have none. */
         cl_int page = n < p->pages ? (cl_int)(p->pages - 1 - n) : -1;
         if (hostile && n % 3 == 2)
             page = (cl_int[]){-1, INT32_MIN, INT32_MAX, (cl_int)p->pages}[n / 3 % 4];
-        put(c, CA_APPEND_PAGE_TABLE, n, page);
+        ca_trust_set_number(c, CA_APPEND_PAGE_TABLE, n, page);
     }
     for (size_t n = 0; n < tokens; n++) {
         cl_int slot = (cl_int)(places > n ? places - 1 - n : places);
         if (hostile && n % 5 == 2)
             slot = (cl_int[]){-1, INT32_MIN, INT32_MAX, (cl_int)places}[n / 5 % 4];
-        put(c, CA_APPEND_SLOTS, n, slot);
-        put(c, CA_APPEND_POSITIONS, n, hostile ? (cl_int)(n * n * 7) - 9 : (cl_int)n);
+        ca_trust_set_number(c, CA_APPEND_SLOTS, n, slot);
+        ca_trust_set_number(c, CA_APPEND_POSITIONS, n,
+                            hostile ? (cl_int)(n * n * 7) - 9 : (cl_int)n);
     }
 }
 

@@ -32,11 +32,9 @@ struct query {
 
 static size_t length(const struct ca_trust_case *c, unsigned argument, size_t b, size_t most)
 {
-    cl_int number;
-
     if (!c->bytes[argument])
         return most;
-    memcpy(&number, ca_trust_elements(c, argument) + 4 * b, sizeof number);
+    const cl_int number = ca_trust_number(c, argument, b);
     return number < 0 ? 0 : ca_smaller((size_t)number, most);
 }
 
@@ -277,14 +275,6 @@ static void set_length(struct ca_trust_case *c, unsigned argument, size_t b, siz
 /* The case is ragged, strides keep its axes apart, and a batch's last rows are not in use. */
 enum { BATCH = 2, GROUP = 2, KV_HEADS = 2, QUERIES = 21, KEYS = 37 };
 
-static clattn_layout keep_unit(const clattn_layout *real, size_t heads, size_t rows, size_t dim)
-{
-    const size_t sizes[4] = {BATCH, heads, rows, dim};
-
-    return ca_trust_gapped((const int[]){0, 1, 2, 3}, sizes, real->stride[3] == 1 ? 1 : 2,
-                           CA_TRUST_GAP);
-}
-
 static clattn_problem shrink(const clattn_problem *real)
 {
     clattn_problem made = *real;
@@ -304,17 +294,17 @@ static clattn_problem shrink(const clattn_problem *real)
         p->diagonal_offset = p->diagonal_offset < -3  ? -3
                              : p->diagonal_offset > 9 ? 9
                                                       : p->diagonal_offset;
-    p->q = keep_unit(&p->q, p->heads, QUERIES, p->dim_qk);
-    p->ggq = keep_unit(&p->ggq, p->heads, QUERIES, p->dim_qk);
-    p->gq = keep_unit(&p->gq, p->heads, QUERIES, p->dim_qk);
-    p->d_o = keep_unit(&p->d_o, p->heads, QUERIES, p->dim_v);
-    p->gdo = keep_unit(&p->gdo, p->heads, QUERIES, p->dim_v);
-    p->k = keep_unit(&p->k, KV_HEADS, KEYS, p->dim_qk);
-    p->ggk = keep_unit(&p->ggk, KV_HEADS, KEYS, p->dim_qk);
-    p->gk = keep_unit(&p->gk, KV_HEADS, KEYS, p->dim_qk);
-    p->v = keep_unit(&p->v, KV_HEADS, KEYS, p->dim_v);
-    p->ggv = keep_unit(&p->ggv, KV_HEADS, KEYS, p->dim_v);
-    p->gv = keep_unit(&p->gv, KV_HEADS, KEYS, p->dim_v);
+    p->q = ca_trust_keep_unit(&p->q, BATCH, p->heads, QUERIES, p->dim_qk);
+    p->ggq = ca_trust_keep_unit(&p->ggq, BATCH, p->heads, QUERIES, p->dim_qk);
+    p->gq = ca_trust_keep_unit(&p->gq, BATCH, p->heads, QUERIES, p->dim_qk);
+    p->d_o = ca_trust_keep_unit(&p->d_o, BATCH, p->heads, QUERIES, p->dim_v);
+    p->gdo = ca_trust_keep_unit(&p->gdo, BATCH, p->heads, QUERIES, p->dim_v);
+    p->k = ca_trust_keep_unit(&p->k, BATCH, KV_HEADS, KEYS, p->dim_qk);
+    p->ggk = ca_trust_keep_unit(&p->ggk, BATCH, KV_HEADS, KEYS, p->dim_qk);
+    p->gk = ca_trust_keep_unit(&p->gk, BATCH, KV_HEADS, KEYS, p->dim_qk);
+    p->v = ca_trust_keep_unit(&p->v, BATCH, KV_HEADS, KEYS, p->dim_v);
+    p->ggv = ca_trust_keep_unit(&p->ggv, BATCH, KV_HEADS, KEYS, p->dim_v);
+    p->gv = ca_trust_keep_unit(&p->gv, BATCH, KV_HEADS, KEYS, p->dim_v);
     return made;
 }
 

@@ -19,21 +19,6 @@ struct batch {
     int64_t diagonal;
 };
 
-static int64_t entry(const struct ca_trust_case *c, unsigned argument, size_t n)
-{
-    cl_int number;
-
-    memcpy(&number, ca_trust_elements(c, argument) + 4 * n, sizeof number);
-    return number;
-}
-
-static void set_entry(struct ca_trust_case *c, unsigned argument, size_t n, size_t value)
-{
-    const cl_int number = (cl_int)value;
-
-    memcpy(c->bytes[argument] + CA_TRUST_GUARD + 4 * n, &number, sizeof number);
-}
-
 static struct batch batch_of(const struct ca_trust_case *c, size_t b)
 {
     const clattn_indexer_problem *p = &c->problem.indexer;
@@ -46,17 +31,17 @@ static struct batch batch_of(const struct ca_trust_case *c, size_t b)
                       ca_diagonal(p->diagonal, p->diagonal_offset, p->seq_q, p->seq_kv)};
 
     if (p->total_q) {
-        s.first_row = (size_t)entry(c, CA_INDEXER_Q_STARTS, b);
-        s.rows = s.queries = (size_t)entry(c, CA_INDEXER_Q_STARTS, b + 1) - s.first_row;
+        s.first_row = (size_t)ca_trust_number(c, CA_INDEXER_Q_STARTS, b);
+        s.rows = s.queries = (size_t)ca_trust_number(c, CA_INDEXER_Q_STARTS, b + 1) - s.first_row;
     }
     if (p->total_kv) {
-        s.first_key = (size_t)entry(c, CA_INDEXER_KV_STARTS, b);
-        s.keys = (size_t)entry(c, CA_INDEXER_KV_STARTS, b + 1) - s.first_key;
+        s.first_key = (size_t)ca_trust_number(c, CA_INDEXER_KV_STARTS, b);
+        s.keys = (size_t)ca_trust_number(c, CA_INDEXER_KV_STARTS, b + 1) - s.first_key;
     }
     if (p->q_lengths)
-        s.queries = ca_smaller((size_t)entry(c, CA_INDEXER_Q_LENGTHS, b), s.queries);
+        s.queries = ca_smaller((size_t)ca_trust_number(c, CA_INDEXER_Q_LENGTHS, b), s.queries);
     if (p->kv_lengths)
-        s.keys = ca_smaller((size_t)entry(c, CA_INDEXER_KV_LENGTHS, b), s.keys);
+        s.keys = ca_smaller((size_t)ca_trust_number(c, CA_INDEXER_KV_LENGTHS, b), s.keys);
     if (p->diagonal == CLATTN_BOTTOM_RIGHT)
         s.diagonal = (int64_t)s.keys - (int64_t)s.queries;
     return s;
@@ -81,8 +66,8 @@ static int find_key(const struct ca_trust_case *c, const struct batch *s, size_t
     *row = s->first_key + j;
     if (!p->page_size)
         return 1;
-    const int64_t page =
-        entry(c, CA_INDEXER_PAGE_TABLE, s->b * ca_indexer_table_pages(p) + j / p->page_size);
+    const int64_t page = ca_trust_number(c, CA_INDEXER_PAGE_TABLE,
+                                         s->b * ca_indexer_table_pages(p) + j / p->page_size);
     *block = (size_t)page;
     *row = j % p->page_size;
     return page >= 0 && (size_t)page < p->pages;
@@ -182,7 +167,7 @@ static int find_entry(const struct ca_trust_case *c, const struct batch *s, size
 {
     const clattn_indexer_problem *p = &c->problem.indexer;
     const size_t place = (s->first_row + i) * p->topk + n;
-    const int64_t j = entry(c, CA_INDEXER_CHOSEN, place);
+    const int64_t j = ca_trust_number(c, CA_INDEXER_CHOSEN, place);
 
     if (j < 0 || (size_t)j >= seen_by(p, s, i) || !find_key(c, s, (size_t)j, block, row))
         return 0;
@@ -309,7 +294,7 @@ static void fill_list(struct ca_trust_case *c, const struct batch *s, size_t i, 
         const size_t place = (s->first_row + i) * p->topk + n;
         const size_t at = n > 0 && n % 7 == 0 ? n - 1 : n;
         const size_t j = n % 5 == 3 || seen == 0 ? p->seq_kv : (at * 13 + i) % seen;
-        set_entry(c, CA_INDEXER_CHOSEN, place, j);
+        ca_trust_set_number(c, CA_INDEXER_CHOSEN, place, j);
         ca_value_store(c->bytes[CA_INDEXER_DSCORES] + CA_TRUST_GUARD, CLATTN_F32, place,
                        j < seen ? small(state, 1.4f) : NAN);
     }
@@ -345,13 +330,6 @@ static void fill(struct ca_trust_case *c, int hostile)
 enum { BATCH = 2, QUERIES = 5, KEYS = 611, FEWEST_KEYS = 67, TOPK = 9 };
 #define MOST_PRODUCTS 0x1p25
 
-static clattn_layout keep_unit(const clattn_layout *real, size_t blocks, size_t heads, size_t rows,
-                               size_t dim)
-{
-    return ca_trust_gapped((const int[]){0, 1, 2, 3}, (size_t[]){blocks, heads, rows, dim},
-                           real->stride[3] == 1 || dim == 1 ? 1 : 2, CA_TRUST_GAP);
-}
-
 static clattn_problem shrink(const clattn_problem *real)
 {
     clattn_problem made = *real;
@@ -371,17 +349,17 @@ static clattn_problem shrink(const clattn_problem *real)
     p->total_kv = p->total_kv ? BATCH * p->seq_kv - 3 : 0;
     if (p->page_size) /* more than are named */
         p->pages = BATCH * ca_indexer_table_pages(p) + 1;
-    p->q = keep_unit(&p->q, p->total_q ? 1 : BATCH, p->heads, p->total_q ? p->total_q : QUERIES,
-                     p->dim);
-    p->k = keep_unit(&p->k, ca_indexer_blocks(p), 1, ca_indexer_rows(p), p->dim);
+    p->q = ca_trust_keep_unit(&p->q, p->total_q ? 1 : BATCH, p->heads,
+                              p->total_q ? p->total_q : QUERIES, p->dim);
+    p->k = ca_trust_keep_unit(&p->k, ca_indexer_blocks(p), 1, ca_indexer_rows(p), p->dim);
     p->w = ca_trust_gapped(
         (const int[]){0, 2, 1, 3},
         (size_t[]){p->total_q ? 1 : BATCH, p->heads, p->total_q ? p->total_q : QUERIES, 1}, 1,
         CA_TRUST_GAP);
     if (p->gradients) {
-        p->dq = keep_unit(&p->dq, p->total_q ? 1 : BATCH, p->heads,
-                          p->total_q ? p->total_q : QUERIES, p->dim);
-        p->dk = keep_unit(&p->dk, ca_indexer_blocks(p), 1, ca_indexer_rows(p), p->dim);
+        p->dq = ca_trust_keep_unit(&p->dq, p->total_q ? 1 : BATCH, p->heads,
+                                   p->total_q ? p->total_q : QUERIES, p->dim);
+        p->dk = ca_trust_keep_unit(&p->dk, ca_indexer_blocks(p), 1, ca_indexer_rows(p), p->dim);
         p->dw = p->w;
     }
     return made;
@@ -395,18 +373,21 @@ static void place(struct ca_trust_case *c, int hostile)
 
     for (size_t b = 0; b <= p->batch; b++) {
         if (p->total_q)
-            set_entry(c, CA_INDEXER_Q_STARTS, b, ca_smaller(b * p->seq_q, p->total_q));
+            ca_trust_set_number(c, CA_INDEXER_Q_STARTS, b,
+                                (int64_t)ca_smaller(b * p->seq_q, p->total_q));
         if (p->total_kv)
-            set_entry(c, CA_INDEXER_KV_STARTS, b, ca_smaller(b * p->seq_kv, p->total_kv));
+            ca_trust_set_number(c, CA_INDEXER_KV_STARTS, b,
+                                (int64_t)ca_smaller(b * p->seq_kv, p->total_kv));
         if (b < p->batch && p->q_lengths)
-            set_entry(c, CA_INDEXER_Q_LENGTHS, b, p->seq_q - b % 2 * (p->seq_q / 3));
+            ca_trust_set_number(c, CA_INDEXER_Q_LENGTHS, b, p->seq_q - b % 2 * (p->seq_q / 3));
         if (b < p->batch && p->kv_lengths)
-            set_entry(c, CA_INDEXER_KV_LENGTHS, b, p->seq_kv - b % 3 * (p->seq_kv / 5));
+            ca_trust_set_number(c, CA_INDEXER_KV_LENGTHS, b, p->seq_kv - b % 3 * (p->seq_kv / 5));
     }
     for (size_t n = 0; n < p->batch * columns; n++)
-        set_entry(c, CA_INDEXER_PAGE_TABLE, n,
-                  hostile && n / columns == 1 && n % columns == 1 ? p->pages
-                                                                  : (p->pages - 1 - n % p->pages));
+        ca_trust_set_number(c, CA_INDEXER_PAGE_TABLE, n,
+                            hostile && n / columns == 1 && n % columns == 1
+                                ? p->pages
+                                : (p->pages - 1 - n % p->pages));
 }
 
 static int allocate(struct ca_trust_case *c, const struct ca_sample *rows)

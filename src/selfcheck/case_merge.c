@@ -109,12 +109,6 @@ static int solve(struct ca_trust_case *c, const struct ca_sample *rows)
  * */
 enum { BATCH = 2, HEADS = 3, ROWS = 19, STATES = 5, DIM = 533 };
 
-static clattn_layout keep_unit(const clattn_layout *real, const size_t sizes[4])
-{
-    return ca_trust_gapped((const int[]){0, 1, 2, 3}, sizes, real->stride[3] == 1 ? 1 : 2,
-                           CA_TRUST_GAP);
-}
-
 static clattn_problem shrink(const clattn_problem *real)
 {
     clattn_problem made = *real;
@@ -125,8 +119,8 @@ static clattn_problem shrink(const clattn_problem *real)
     p->seq_q = ROWS;
     p->states = STATES;
     p->dim = DIM;
-    p->parts = keep_unit(&real->merge.parts, (size_t[]){STATES * BATCH, HEADS, ROWS, DIM});
-    p->o = keep_unit(&real->merge.o, (size_t[]){BATCH, HEADS, ROWS, DIM});
+    p->parts = ca_trust_keep_unit(&real->merge.parts, STATES * BATCH, HEADS, ROWS, DIM);
+    p->o = ca_trust_keep_unit(&real->merge.o, BATCH, HEADS, ROWS, DIM);
     return made;
 }
 

@@ -53,3 +53,26 @@ clattn_layout ca_trust_gapped(const int order[4], const size_t sizes[4], size_t 
     }
     return layout;
 }
+
+clattn_layout ca_trust_keep_unit(const clattn_layout *real, size_t b, size_t h, size_t rows,
+                                 size_t dim)
+{
+    return ca_trust_gapped((const int[]){0, 1, 2, 3}, (size_t[]){b, h, rows, dim},
+                           real->stride[3] == 1 ? 1 : 2, CA_TRUST_GAP);
+}
+
+cl_int ca_trust_number(const struct ca_trust_case *c, unsigned argument, size_t n)
+{
+    cl_int number;
+
+    memcpy(&number, ca_trust_elements(c, argument) + n * sizeof number, sizeof number);
+    return number;
+}
+
+void ca_trust_set_number(struct ca_trust_case *c, unsigned argument, size_t n, int64_t number)
+{
+    const cl_int entry = (cl_int)number;
+
+    if (c->bytes[argument])
+        memcpy(c->bytes[argument] + CA_TRUST_GUARD + n * sizeof entry, &entry, sizeof entry);
+}

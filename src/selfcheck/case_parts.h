@@ -71,6 +71,15 @@ enum { CA_TRUST_GAP = 3 };
 clattn_layout ca_trust_gapped(const int order[4], const size_t sizes[4], size_t innermost,
                               size_t gap);
 
+/* The layout of a tensor of a hostile case, with gaps after each axis; elements of a row are neighbours where they are in
+ * the real one. */
+clattn_layout ca_trust_keep_unit(const clattn_layout *real, size_t b, size_t h, size_t rows,
+                                 size_t dim);
+
+/* Entry n of a tensor of ints; setting does nothing if there is no such tensor. */
+cl_int ca_trust_number(const struct ca_trust_case *c, unsigned argument, size_t n);
+void ca_trust_set_number(struct ca_trust_case *c, unsigned argument, size_t n, int64_t number);
+
 /* The hostile case of each operation, and the ordinary one of c->problem. 0 without memory; ca_trust_case_make() and
  * ca_trust_case_make_ordinary(), which call them, begin with a case of zeros and free it in that case. */
 #define OPERATION(ID, name, ...)                                                                   \

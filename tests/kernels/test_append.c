@@ -42,7 +42,7 @@ ParameterizedTest(size_t *number, append, random) {
 
     fixture_open(&f);
     for (int n = 0; n < 24; n++) {
-        struct trial t = {.problem = random_append(&r, &base), .seed = rng_next(&r)};
+        struct trial t = {.problem = random_of(&r, &base), .seed = rng_next(&r)};
         if (run_takes((uint64_t)n, 4))
             trial_pass(&f, &t);
     }

@@ -32,7 +32,7 @@ DeviceTest(double_backward, random)
         const clattn_problem base = fixture_problem(bases[numbers[b]]);
         struct rng r = rng_seed(numbers[b]);
         for (int n = 0; n < 12; n++) {
-            struct trial t = {.problem = random_double_backward(&r, &base), .seed = rng_next(&r)};
+            struct trial t = {.problem = random_of(&r, &base), .seed = rng_next(&r)};
             trial_pass(f, &t);
         }
     }

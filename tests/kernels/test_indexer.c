@@ -51,7 +51,7 @@ DeviceTest(indexer, random)
         const clattn_problem base = fixture_problem(bases[numbers[b]].problem);
         struct rng r = rng_seed(numbers[b]);
         for (int n = 0; n < 24; n++) {
-            struct trial t = {.problem = random_indexer(&r, &base),
+            struct trial t = {.problem = random_of(&r, &base),
                               .family = bases[numbers[b]].family,
                               .seed = rng_next(&r)};
             strcpy(t.tunables, bases[numbers[b]].tunables);

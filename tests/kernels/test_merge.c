@@ -74,7 +74,7 @@ ParameterizedTest(size_t *number, merge, random) {
 
     fixture_open(&f);
     for (int n = 0; n < 40; n++) {
-        struct trial t = {.problem = random_merge(&r, &base), .seed = rng_next(&r)};
+        struct trial t = {.problem = random_of(&r, &base), .seed = rng_next(&r)};
         if (!run_takes((uint64_t)n, 10))
             continue;
         if (n % 4 == 0) {

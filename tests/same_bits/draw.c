@@ -24,50 +24,18 @@ struct drawn {
 static struct drawn draw(struct rng *r, const struct ca_family *family,
                          const clattn_device_info *device)
 {
-    struct drawn drawn;
+    struct drawn drawn = {.tunables = ""};
 
     if (family->operation == CLATTN_PROJECTION) {
         const struct projection_kind kind = random_projection_kind(r, family, device);
         drawn.problem = random_projection_shape(r, &kind);
         snprintf(drawn.tunables, sizeof drawn.tunables, "%s", kind.tunables);
-    } else if (family->operation == CLATTN_APPEND) {
-        static const char *const bases[] = {"append f32 q1 k1 d8 cache=f16 klen slots",
-                                            "append f16 q1 k1 d8 kcache=q8_0 vcache=q4_0 klen "
-                                            "rope=halves:30:10000 queries"};
-        clattn_problem base;
-        clattn_problem_parse(bases[rng_below(r, 2)], &base, NULL, 0);
-        drawn.problem = random_append(r, &base);
-        drawn.tunables[0] = '\0';
-    } else if (family->operation == CLATTN_DOUBLE_BACKWARD) {
-        static const char *const bases[] = {"bwd2 f32 h4/2 q1 k1 d19/9 causal=br qlen klen",
-                                            "bwd2 f16 h2 q1 k1 d40/16 window=5,3 ggk=none",
-                                            "bwd2 bf16 q1 k1 d16/33 ggq=none"};
-        clattn_problem base;
-        clattn_problem_parse(bases[rng_below(r, 3)], &base, NULL, 0);
-        drawn.problem = random_double_backward(r, &base);
-        drawn.tunables[0] = '\0';
-    } else if (family->operation == CLATTN_INDEXER) {
-        static const char *const bases[] = {
-            "indexer f32 h3 q1 k1 d19 topk=1 causal=br qlen klen scores",
-            "indexer bf16 h16 q1 k1 d32 topk=1 page=16",
-            "indexer bf16 h5 q1 k1 d20 topk=1 causal=br gradients"};
-        const bool gradients = strstr(family->name, "gradients") != NULL;
-        clattn_problem base;
-        clattn_problem_parse(bases[gradients ? 2 : rng_below(r, 2)], &base, NULL, 0);
-        drawn.problem = random_indexer(r, &base);
-        drawn.tunables[0] = '\0';
-    } else if (family->operation == CLATTN_MERGE) {
-        clattn_problem base;
-        clattn_problem_parse("merge f32 q1 d8 n2", &base, NULL, 0);
-        base.merge.dtype = (clattn_dtype)rng_below(r, 3);
-        base.merge.accumulate = rng_one_in(r, 2);
-        base.merge.sinks = rng_one_in(r, 2);
-        drawn.problem = random_merge(r, &base);
-        drawn.tunables[0] = '\0';
-    } else {
+    } else if (family->operation <= CLATTN_BACKWARD) {
         const struct problem_kind kind = random_kind(r, family, device);
         drawn.problem = random_shape(r, &kind);
         snprintf(drawn.tunables, sizeof drawn.tunables, "%s", kind.tunables);
+    } else {
+        drawn.problem = random_of_operation(r, family->operation);
     }
     return drawn;
 }

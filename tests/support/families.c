@@ -16,16 +16,13 @@ static int takes_dtype(const struct ca_family *family, const clattn_dtype dtype)
     clattn_problem p;
 
     clattn_problem_init_operation(&p, family->operation);
-    if (family->operation == CLATTN_PROJECTION) {
-        p.projection.dtype = dtype;
-        p.projection.x_dim = p.projection.y_dim = 16;
-    } else if (family->operation == CLATTN_INDEXER) {
-        p.indexer.dtype = dtype;
+    const struct ca_size_words words = ca_size_words(&p);
+    *words.dtype = dtype;
+    *words.d = 16;
+    if (words.second_d)
+        *words.second_d = 16;
+    if (family->operation == CLATTN_INDEXER)
         p.indexer.gradients = strstr(family->name, "gradients") != NULL;
-    } else if (family->operation <= CLATTN_BACKWARD) {
-        p.dtype = dtype;
-        p.dim_qk = p.dim_v = 16;
-    }
     const struct ca_problem made = {p, p}; /* it has no sizes, so that it cannot be made normal */
     return ca_family_unsupported(family, &made, &dev) == NULL;
 }

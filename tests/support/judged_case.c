@@ -23,10 +23,12 @@ struct ca_trust_case judged_case(const char *text, const int hostile)
 
 void judged_write(struct ca_trust_case *c)
 {
+    struct ca_tensor tensors[CA_WORKSPACE];
+
+    ca_problem_tensors(&c->problem, tensors);
     for (size_t n = 0; n < c->num_answers; n++) {
         const struct ca_answer *a = &c->answers[n];
-        const bool lists =
-            c->problem.operation == CLATTN_INDEXER && a->argument == CA_INDEXER_TOPK_INDICES;
+        const bool lists = strcmp(tensors[a->argument].type, "int") == 0;
         for (size_t d = 0; lists && d < a->count; d++)
             ((cl_int *)(void *)(c->bytes[a->argument] + CA_TRUST_GUARD))[a->first + d * a->step] =
                 (cl_int)a->want[d].value;

@@ -5,7 +5,7 @@
 #include "problem/layout.h"
 #include "tests/trials/random_layout.h"
 
-clattn_problem random_merge(struct rng *r, const clattn_problem *base)
+static clattn_problem random_merge(struct rng *r, const clattn_problem *base)
 {
     clattn_problem made = *base;
     clattn_merge_problem *p = &made.merge;
@@ -20,7 +20,7 @@ clattn_problem random_merge(struct rng *r, const clattn_problem *base)
     return made;
 }
 
-clattn_problem random_append(struct rng *r, const clattn_problem *base)
+static clattn_problem random_append(struct rng *r, const clattn_problem *base)
 {
     const size_t least = base->append.rotary_dim ? base->append.rotary_dim : 1;
     clattn_problem made = *base;
@@ -69,7 +69,8 @@ static clattn_layout layout_of_units(struct rng *r, size_t heads, size_t rows, s
     return rng_one_in(r, 2) ? by_heads : by_rows;
 }
 
-clattn_problem random_double_backward(struct rng *r, const clattn_problem *base)
+/* Dims and heads of a group are base's, too, and so are innermost strides of 1. */
+static clattn_problem random_double_backward(struct rng *r, const clattn_problem *base)
 {
     clattn_problem made = *base;
     clattn_double_backward_problem *p = &made.double_backward;
@@ -86,7 +87,8 @@ clattn_problem random_double_backward(struct rng *r, const clattn_problem *base)
     return made;
 }
 
-clattn_problem random_indexer(struct rng *r, const clattn_problem *base)
+/* Heads and dims are base's, too. */
+static clattn_problem random_indexer(struct rng *r, const clattn_problem *base)
 {
     clattn_problem made = *base;
     clattn_indexer_problem *p = &made.indexer;
@@ -114,4 +116,41 @@ clattn_problem random_indexer(struct rng *r, const clattn_problem *base)
         p->dw = layout_of_units(r, p->heads, rows, 1);
     }
     return made;
+}
+
+enum { MOST_BASES = 3 };
+static const struct {
+    clattn_problem (*draw)(struct rng *r, const clattn_problem *base);
+    const char *bases[MOST_BASES];
+} operations[] = {
+    [CLATTN_MERGE] = {random_merge,
+                      {"merge f32 q1 d8 n2", "merge f16 q1 d8 n2 sinks accumulate",
+                       "merge bf16 q1 d8 n2 accumulate"}},
+    [CLATTN_APPEND] = {random_append,
+                       {"append f32 q1 k1 d8 cache=f16 klen slots",
+                        "append f16 q1 k1 d8 kcache=q8_0 vcache=q4_0 klen rope=halves:30:10000 "
+                        "queries",
+                        "append bf16 q1 k1 d8 kcache=e4m3 kscales page=16 pages=1 klen pos "
+                        "rope=pairs:8:500"}},
+    [CLATTN_DOUBLE_BACKWARD] = {random_double_backward,
+                                {"bwd2 f32 h4/2 q1 k1 d19/9 causal=br qlen klen",
+                                 "bwd2 f16 h2 q1 k1 d40/16 window=5,3 ggk=none",
+                                 "bwd2 bf16 q1 k1 d16/33 ggq=none"}},
+    [CLATTN_INDEXER] = {random_indexer,
+                        {"indexer f32 h3 q1 k1 d19 topk=1 causal=br qlen klen scores",
+                         "indexer bf16 h16 q1 k1 d32 topk=1 page=16",
+                         "indexer bf16 h5 q1 k1 d20 topk=1 causal=br gradients"}},
+};
+
+clattn_problem random_of(struct rng *r, const clattn_problem *base)
+{
+    return operations[base->operation].draw(r, base);
+}
+
+clattn_problem random_of_operation(struct rng *r, clattn_operation operation)
+{
+    clattn_problem base;
+
+    clattn_problem_parse(operations[operation].bases[rng_below(r, MOST_BASES)], &base, NULL, 0);
+    return random_of(r, &base);
 }

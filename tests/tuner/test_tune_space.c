@@ -106,9 +106,8 @@ static clattn_problem draw(struct rng *rng, size_t round)
 
     if (round % 4 != 3)
         return random_problem(rng);
-    const size_t choice = round / 4 % 4;
-    base = fixture_problem(bases[choice]);
-    return choice < 2 ? random_append(rng, &base) : random_merge(rng, &base);
+    base = fixture_problem(bases[round / 4 % 4]);
+    return random_of(rng, &base);
 }
 
 /* On devices of any kind the untuned candidate passes the check that all others must pass. */

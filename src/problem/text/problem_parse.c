@@ -390,6 +390,25 @@ static int parse_order(const char *value, const struct word_set *seen, clattn_pr
     return 1;
 }
 
+/* The layout of scales of k, or of v, which are then wanted. */
+static int parse_scales(const char *value, int of_v, const struct ca_tensor *tensors,
+                        clattn_problem *p)
+{
+    clattn_append_problem *a = &p->append;
+    const struct {
+        unsigned argument;
+        int *has;
+        clattn_layout *layout;
+    } scales[2][2] = {{{CA_K_SCALES, &p->k_scales, &p->k_scales_layout},
+                       {CA_V_SCALES, &p->v_scales, &p->v_scales_layout}},
+                      {{CA_APPEND_K_SCALES, &a->k_scaled, &a->k_scales},
+                       {CA_APPEND_V_SCALES, &a->v_scaled, &a->v_scales}}},
+      *of = &scales[p->operation == CLATTN_APPEND][of_v];
+
+    *of->has = 1;
+    return ca_parse_scales(value, tensors[of->argument].sizes, of->layout);
+}
+
 static int parse_layout_word(enum word word, const char *value, const struct word_set *seen,
                              clattn_problem *p)
 {
@@ -411,19 +430,8 @@ static int parse_layout_word(enum word word, const char *value, const struct wor
     case W_LAYOUT:
         return parse_order(value, seen, p);
     case W_K_SCALES_LAYOUT:
-        if (p->operation == CLATTN_APPEND) {
-            p->append.k_scaled = 1;
-            return ca_parse_scales(value, tensors[CA_APPEND_K_SCALES].sizes, &p->append.k_scales);
-        }
-        p->k_scales = 1;
-        return ca_parse_scales(value, tensors[CA_K_SCALES].sizes, &p->k_scales_layout);
     case W_V_SCALES_LAYOUT:
-        if (p->operation == CLATTN_APPEND) {
-            p->append.v_scaled = 1;
-            return ca_parse_scales(value, tensors[CA_APPEND_V_SCALES].sizes, &p->append.v_scales);
-        }
-        p->v_scales = 1;
-        return ca_parse_scales(value, tensors[CA_V_SCALES].sizes, &p->v_scales_layout);
+        return parse_scales(value, word == W_V_SCALES_LAYOUT, tensors, p);
     case W_W_LAYOUT:
         return ca_parse_weights(value, &p->projection);
     case W_MASK:

@@ -19,9 +19,6 @@ extern const char *const ca_scores_names[CA_SCORES_NAMES];      /* indexed by cl
 extern const char *const ca_cache_names[CA_NUM_CACHES];         /* indexed by clattn_cache */
 extern const char *const ca_rotary_names[CA_ROTARY_NAMES];      /* indexed by clattn_rotary */
 
-/* Those of a problem. */
-struct ca_size_words ca_size_words(clattn_problem *p);
-
 /* Those of an operation. */
 const struct ca_layout_word *ca_layout_words(clattn_operation operation);
 
