@@ -187,6 +187,11 @@ row "functions that repeat the sizes of arrays" "$(wc -l < "$work/repeated")"
 row "names of functions in several files of cl" "$(wc -l < "$work/twice")"
 row "files in circles of includes" "$(wc -l < "$work/circling")"
 row "folders in circles of includes" "$(wc -l < "$work/folders")"
+# Files that name an operation, besides those that are called after it.
+naming() {
+    grep -v "$1" "$work/sources" | xargs grep -li "$1" | wc -l | sed 's/^ *0$/-/; s/ //g'
+}
+row "files that name double backward, and indexers, besides their own" "$(naming double_backward), $(naming indexer)"
 row "files of the exercise format" "$(exercise format include src cl tuner bench tests bindings)"
 row "files of the exercise option: library, benchmark, tests" \
     "$(exercise option include src cl), $(exercise option bench), $(exercise option tests)"
