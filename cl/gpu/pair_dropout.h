@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout of single pairs, for values that are seldom computed. */
 #pragma once
-#if HAS_DROPOUT
 #include "common/dropout.h"
-#endif
 
 /* The dropout factor of a pair's weight. */
 static inline float dropout_factor(const struct arguments *args, const long b, const long h,
                                    const long i, const long j)
 {
-#if HAS_DROPOUT
-    float x[4];
-    dropout_factors(args, dropout_head(args, b, h), (uint)i, (uint)(j / 4), x);
+    float x[4] = {1.0f, 1.0f, 1.0f, 1.0f};
+
+    if (HAS_DROPOUT)
+        dropout_factors(args, dropout_head(args, b, h), (uint)i, (uint)(j / 4), x);
     return x[j % 4];
-#else
-    return 1.0f;
-#endif
 }

@@ -21,8 +21,8 @@ static inline struct row_end finish_row(const struct arguments *args, const long
 #if HAS_SINKS
     const float sink = args->sinks[h];
     row.highest = fmax(row_max, sink);
-    row.factor = EXP2((row_max - FINITE(row.highest)) * LOG2E);
-    row.total = row_sum * row.factor + EXP2((sink - FINITE(row.highest)) * LOG2E);
+    row.factor = power_of_two((row_max - finite_maximum(row.highest)) * LOG2E);
+    row.total = row_sum * row.factor + power_of_two((sink - finite_maximum(row.highest)) * LOG2E);
 #endif
     row.zero = !sees_any || row.total == 0.0f;
     row.factor /= row.total;

@@ -4,12 +4,11 @@
  * computes those of one row in four, and they exchange a bit for each weight through local memory.
  * The first key of a tile is a multiple of 4. */
 #pragma once
-#include "common/common.h"
 #include "gpu/local_barrier.h"
-
-#if HAS_DROPOUT
 #include "common/dropout.h"
 #include "gpu/thread_tile.h"
+
+#if HAS_DROPOUT
 
 enum { TILE_ROWS = THREADS_M * THREAD_M };
 

@@ -6,19 +6,14 @@
 
 /* A row's maximum, or any finite number while the row has no score above -inf: all weights are then
  * 0. */
-#define FINITE(maximum) ((maximum) == -INFINITY ? 0.0f : (maximum))
+static inline float finite_maximum(const float maximum)
+{
+    return maximum == -INFINITY ? 0.0f : maximum;
+}
 
-#define EXP_BUILTIN 0
-#define EXP_NATIVE 1
-#define EXP_SHARED 3
-#if EXP == EXP_BUILTIN
-#define EXP2(x) exp2(x)
-#elif (EXP == EXP_NATIVE || EXP == EXP_SHARED) && HAS_PTX
-#define EXP2(x) approximate_exp2(x)
-#elif EXP == EXP_NATIVE || EXP == EXP_SHARED
-#define EXP2(x) native_exp2(x)
-#else
-#define EXP2(x) polynomial_exp2(x)
+/* Values of EXP besides a polynomial, 2. */
+enum { EXP_BUILTIN = 0, EXP_NATIVE = 1, EXP_SHARED = 3 };
+
 /* Computes 2^x to 2 ulp for x <= 0; 0 below -126.5; NaN for NaN. It has no branch: compilers made
  * one of a choice at the end. */
 static inline float polynomial_exp2(const float x)
@@ -36,13 +31,30 @@ static inline float polynomial_exp2(const float x)
     y = MULTIPLY_ADD(y, f, 1.0f);
     return y * as_float(as_uint(shifted) << 23);
 }
-#endif
 
-/* The exponential of the n-th of a thread's weights (constant). With EXP_SHARED the unit of native_exp2 computes
+/* The same by the unit of native_exp2. */
+static inline float native_power(const float x)
+{
+#if HAS_PTX
+    return approximate_exp2(x);
+#else
+    return native_exp2(x);
+#endif
+}
+
+/* 2^x, as EXP says. */
+static inline float power_of_two(const float x)
+{
+    if (EXP == EXP_BUILTIN)
+        return exp2(x);
+    if ((EXP == EXP_NATIVE) | (EXP == EXP_SHARED))
+        return native_power(x);
+    return polynomial_exp2(x);
+}
+
+/* 2^x of the n-th of a thread's weights (constant). With EXP_SHARED the unit of native_exp2 computes
  * three of four, and multiply-adds the fourth to 44 u (u = 2^-24) of its value, as FlashAttention-4 does: that unit
  * takes as long for all as the tensor cores for products of 64 dims. */
-#if EXP == EXP_SHARED
-#define EXP2_OF(n, x) ((n) % 4 == 3 ? short_polynomial_exp2(x) : EXP2(x))
 static inline float short_polynomial_exp2(const float x)
 {
     const float least = x < -127.0f ? -127.0f : x; /* a NaN stays one */
@@ -55,6 +67,8 @@ static inline float short_polynomial_exp2(const float x)
     y = MULTIPLY_ADD(y, f, 9.99999261e-1f);
     return y * as_float(as_uint(shifted) << 23);
 }
-#else
-#define EXP2_OF(n, x) EXP2(x)
-#endif
+
+static inline float weight_power(const int n, const float x)
+{
+    return EXP == EXP_SHARED && n % 4 == 3 ? short_polynomial_exp2(x) : power_of_two(x);
+}

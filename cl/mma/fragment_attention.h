@@ -24,11 +24,12 @@
 #ifndef OWN_KEYS
 #define OWN_KEYS 0
 #endif
-#if OWN_KEYS
-#define BLOCK_ROWS BLOCK_M
-#else
-#define BLOCK_ROWS 0
-#define KEY_PLACE(tile, column) ((tile)*FRAGMENT_OTHERS + (column))
+#if !OWN_KEYS
+/* The key of a column of a tile. */
+INLINE int key_place(const int tile, const int column)
+{
+    return tile * FRAGMENT_OTHERS + column;
+}
 #endif
 
 enum {
@@ -40,7 +41,7 @@ enum {
     KEY_SUMS = KEY_TILES * TILE_SUMS,
     PART_SLABS = PART_KEYS / FRAGMENT_DEPTH,
     DIM_TILES = DIMS / SUB_GROUPS_N / FRAGMENT_OTHERS,
-    DIM_SUMS = OWN_KEYS ? DIM_V * BLOCK_ROWS / FRAGMENT_LANES : DIM_TILES * FRAGMENT_SUMS,
+    DIM_SUMS = OWN_KEYS ? DIM_V * BLOCK_M / FRAGMENT_LANES : DIM_TILES * FRAGMENT_SUMS,
     SUB_GROUP_DIMS = DIM_TILES * FRAGMENT_OTHERS,
     /* The dims of a sub-group that share the factor of a weight: those of a format block, or of a tile
      * where a sub-group's dims may begin within a block. */
@@ -71,51 +72,90 @@ INLINE float weight_scale_of(const float weight_exponent)
 
 /* Is 1 if scaling may wait until scores become weights: a positive scale keeps their order and
  * -inf. */
-#define SCALE_WAITS(scale)                                                                         \
-    (!HAS_SOFTCAP && !HAS_SCORE_FUNCTION && !HAS_BIAS && !HAS_ALIBI && (scale) > 0x1p-100f)
+INLINE bool scale_waits(const float scale)
+{
+    return (HAS_SOFTCAP | HAS_SCORE_FUNCTION | HAS_BIAS | HAS_ALIBI) == 0 && scale > 0x1p-100f;
+}
 
 /* This sub-group's number among the sub-groups that share its rows. */
-#if SUB_GROUPS_N > 1
-#define SUB_GROUP_N ((int)THIS_THREAD / FRAGMENT_LANES % SUB_GROUPS_N)
-#else
-#define SUB_GROUP_N 0
-#endif
+INLINE int sub_group_n(void)
+{
+    return SUB_GROUPS_N > 1 ? (int)THIS_THREAD / FRAGMENT_LANES % SUB_GROUPS_N : 0;
+}
 
-/* ROW(n): the row, in the block, of a lane's n-th query in a fragment; KEY(x), DIM(x): the key
- * or the dim of sum x. */
-#define ROW(n) (fragment_row + lane_query(lane, n))
-#define STEP(x) KEY_PLACE((x) / TILE_SUMS, sum_other(0, (x) % TILE_SUMS))
-#define FIRST_KEY (SUB_GROUP_N * KEY_TILES * FRAGMENT_OTHERS)
-#define LANE_KEY KEY_PLACE(0, sum_other(lane, 0))
-#define KEY(x) (FIRST_KEY + STEP(x) + LANE_KEY)
-#define FIRST_DIM (SUB_GROUP_N * DIM_TILES * FRAGMENT_OTHERS)
-#define DIM(x)                                                                                     \
-    (FIRST_DIM + (x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, (x) % FRAGMENT_SUMS) +       \
-     sum_other(lane, 0))
-/* 1 in exactly one of the lanes that share a query. */
-#define FIRST_OF_QUERY(lane) (((lane) & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0)
+/* The row, in the block, of a lane's n-th query in a fragment. */
+INLINE int row_of(const int fragment_row, const int lane, const int n)
+{
+    return fragment_row + lane_query(lane, n);
+}
 
-/* The score_tile of a lane's n-th query, and the query's row in it. */
-#if HAS_ROW_TILES
-#define QUERY_TILE(n) tiles[n]
-#define TILE_ROW(n) 0
-#else
-#define QUERY_TILE(n) tiles[0]
-#define TILE_ROW(n) ROW(n)
-#endif
+/* The sub-group's first key, and the key of sum x: the lane's first key, and so many on. */
+INLINE int group_key(void)
+{
+    return sub_group_n() * KEY_TILES * FRAGMENT_OTHERS;
+}
+
+INLINE int lane_key(const int lane)
+{
+    return key_place(0, sum_other(lane, 0));
+}
+
+INLINE int step_of(const int x)
+{
+    return key_place(x / TILE_SUMS, sum_other(0, x % TILE_SUMS));
+}
+
+INLINE int key_of(const int lane, const int x)
+{
+    return group_key() + step_of(x) + lane_key(lane);
+}
+
+/* The sub-group's first dim, and the dim of sum x. */
+INLINE int group_dim(void)
+{
+    return sub_group_n() * DIM_TILES * FRAGMENT_OTHERS;
+}
+
+INLINE int dim_of(const int lane, const int x)
+{
+    return group_dim() + x / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(0, x % FRAGMENT_SUMS) +
+           sum_other(lane, 0);
+}
+
+/* Is true in exactly one of the lanes that share a query. */
+INLINE bool first_of_query(const int lane)
+{
+    return (lane & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0;
+}
+
+/* The number of the score_tile of a lane's n-th query, and the query's row in it. */
+INLINE int tile_of_query(const int n)
+{
+    return HAS_ROW_TILES ? n : 0;
+}
+
+INLINE int row_in_tile(const int fragment_row, const int lane, const int n)
+{
+    return HAS_ROW_TILES ? 0 : row_of(fragment_row, lane, n);
+}
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
 /* Rows of planes are neighbours, padded to pieces of 16 bytes. */
-#if OPERAND_PARTS > 1
-#define FILL_STEP(step) 1
-#define FILL_DIM(dim) ROUND_UP(dim, 8)
-#define FILL_WIDTH(unit, dim) 8
-#else
-#define FILL_STEP(step) (step)
-#define FILL_DIM(dim) (dim)
-#define FILL_WIDTH(unit, dim) WIDTH(unit, dim)
-#endif
+INLINE long fill_step(const long step)
+{
+    return OPERAND_PARTS > 1 ? 1 : step;
+}
+
+INLINE int fill_dim(const int dim)
+{
+    return OPERAND_PARTS > 1 ? ROUND_UP(dim, 8) : dim;
+}
+
+INLINE int fill_width(const int unit, const int dim)
+{
+    return OPERAND_PARTS > 1 ? 8 : WIDTH(unit, dim);
+}
 
 /* These fill a tile of K with a part's columns (`dim` are left), or of V with a part's keys; if
  * `finite`, Infs and NaNs become 0. matrix: the first of these columns or keys; scales: of the tile's rows. They are macros:
@@ -128,7 +168,7 @@ INLINE float weight_scale_of(const float weight_exponent)
 #else
 #define FILL_KEYS(tile, factors, matrix, row_step, places, rows, dim, aligned, scales)             \
     fill_rows(tile, K_STRIDE, BLOCK_N, PART_COLUMNS, matrix, row_step, places,                     \
-              FILL_STEP(k_step(args)), rows, FILL_DIM(dim), FILL_WIDTH(UNIT_K, DIM_QK), aligned,   \
+              fill_step(k_step(args)), rows, fill_dim(dim), fill_width(UNIT_K, DIM_QK), aligned,   \
               false)
 #endif
 #if V_CACHE && PACKED_VALUES
@@ -141,12 +181,12 @@ INLINE float weight_scale_of(const float weight_exponent)
                         places, rows, DIM_V, finite, scales)
 #elif PACKED_VALUES
 #define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite, scales)        \
-    fill_packed(tile, PART_KEYS, DIMS, matrix, row_step, places, FILL_STEP(v_step(args)), rows,    \
-                FILL_DIM(DIM_V), FILL_WIDTH(UNIT_V, DIM_V), aligned, finite)
+    fill_packed(tile, PART_KEYS, DIMS, matrix, row_step, places, fill_step(v_step(args)), rows,    \
+                fill_dim(DIM_V), fill_width(UNIT_V, DIM_V), aligned, finite)
 #else
 #define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite, scales)        \
-    fill_rows(tile, V_STRIDE, PART_KEYS, DIMS, matrix, row_step, places, FILL_STEP(v_step(args)),  \
-              rows, FILL_DIM(DIM_V), FILL_WIDTH(UNIT_V, DIM_V), aligned, finite)
+    fill_rows(tile, V_STRIDE, PART_KEYS, DIMS, matrix, row_step, places, fill_step(v_step(args)),  \
+              rows, fill_dim(DIM_V), fill_width(UNIT_V, DIM_V), aligned, finite)
 #endif
 
 /* ---- scores ---------------------------------------------------------------------------------- */
@@ -202,54 +242,53 @@ INLINE void load_queries(const __local ushort *q_tile, const int d,
 #include "mma/fragment_softcap.h"
 #endif
 
+/* 1: the product with an ALiBi slope takes two instructions, rounded twice. */
+enum {
+    TWO_STEPS_OF_ALIBI = HAS_ALIBI & HAS_TILE_PRODUCTS & (DTYPE != DTYPE_F32) &
+                         (HAS_ALIBI_SYMMETRIC == 0) & (HAS_STRICT == 0)
+};
+
 /* Turns products into the scores of visible pairs, without a bias. This is score_of(), but the
  * distance of a row's first key is converted once: a conversion for each pair took half of the
  * time. */
 INLINE void score_products(const struct arguments *args, const struct score_tile *tiles,
                            const int fragment_row, float s[KEY_SUMS], const int lane)
 {
-    float scale[LANE_QUERIES];
+    float scale[LANE_QUERIES], distance[LANE_QUERIES];
 
     UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++)
-        scale[n] = QUERY_TILE(n).scale;
+    for (int n = 0; n < LANE_QUERIES; n++) {
+        scale[n] = tiles[tile_of_query(n)].scale;
+        distance[n] = (float)(tiles[tile_of_query(n)].distance +
+                              (key_of(lane, 0) - row_in_tile(fragment_row, lane, n)));
+    }
 #if HAS_SOFTCAP
     cap_products(args->shape->softcap, scale, s);
-#define CAPPED(x, scale) (x)
-#else
-#define CAPPED(x, scale) ((scale) * (x))
-#endif
-#if HAS_SCORE_FUNCTION
-#define SCORED(x)                                                                                  \
-    function_score(args, function_pair_in(QUERY_TILE(here), TILE_ROW(here), KEY(x)),               \
-                   CAPPED(s[x], scale[here]))
-#else
-#define SCORED(x) CAPPED(s[x], scale[here])
-#endif
-#if HAS_ALIBI
-    float distance[LANE_QUERIES];
-    UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++)
-        distance[n] = (float)(QUERY_TILE(n).distance + (KEY(0) - TILE_ROW(n)));
 #endif
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
         const int here = sum_query(x % TILE_SUMS);
-#if HAS_ALIBI && HAS_TILE_PRODUCTS && DTYPE != DTYPE_F32 && !HAS_ALIBI_SYMMETRIC &&                \
-    !HAS_STRICT /* two instructions */
-        const float slope = QUERY_TILE(here).slope;
-        const float begin = slope * distance[here];
-        s[x] = SCORED(x) + fma(slope, (float)STEP(x), begin);
-#elif HAS_ALIBI
-        s[x] = SCORED(x) + QUERY_TILE(here).slope * ALIBI_DISTANCE(distance[here] + (float)STEP(x));
-#else
-        s[x] = SCORED(x);
-#endif
+        const struct score_tile tile = tiles[tile_of_query(here)];
+        /* in one expression with what is added, so that compilers may contract both */
+#define SCORED                                                                                     \
+    (HAS_SCORE_FUNCTION                                                                            \
+         ? function_score(                                                                         \
+               args,                                                                               \
+               function_pair_in(tile, row_in_tile(fragment_row, lane, here), key_of(lane, x)),     \
+               HAS_SOFTCAP ? s[x] : scale[here] * s[x])                                            \
+     : HAS_SOFTCAP ? s[x]                                                                          \
+                   : scale[here] * s[x])
+        if (TWO_STEPS_OF_ALIBI)
+            s[x] = SCORED + fma(tile.slope, (float)step_of(x), tile.slope * distance[here]);
+        else if (HAS_ALIBI)
+            s[x] = SCORED + tile.slope * ALIBI_DISTANCE(distance[here] + (float)step_of(x));
+        else
+            s[x] = SCORED;
     }
 }
 
 /* Turns the products of a fragment of queries into scores, -inf for masked keys; a scale that waits
- * (SCALE_WAITS) is not applied. highest: the maximum of each row over all lanes that share it
+ * (scale_waits()) is not applied. highest: the maximum of each row over all lanes that share it
  * and over earlier tiles. seen becomes 1 for rows with a visible key. partial: some keys may be
  * masked. Window and lengths are given as steps [see_from, see_to) from the lane's first key: a
  * comparison with each key's own number would take a register each. */
@@ -263,7 +302,7 @@ INLINE void finish_scores(const struct arguments *args, const struct score_tile 
 
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
-        waits = waits && SCALE_WAITS(QUERY_TILE(n).scale);
+        waits = waits && scale_waits(tiles[tile_of_query(n)].scale);
     if (!waits)
         score_products(args, tiles, fragment_row, s, lane);
     if (partial) {
@@ -271,9 +310,9 @@ INLINE void finish_scores(const struct arguments *args, const struct score_tile 
         for (int x = 0; x < KEY_SUMS; x++) {
             const int here = sum_query(x % TILE_SUMS);
             struct score y = {s[x], 1.0f, 0.0f};
-            const bool sees =
-                hide(args, QUERY_TILE(here), STEP(x) >= see_from[here] && STEP(x) < see_to[here],
-                     TILE_ROW(here), KEY(x), &y);
+            const bool sees = hide(args, tiles[tile_of_query(here)],
+                                   step_of(x) >= see_from[here] && step_of(x) < see_to[here],
+                                   row_in_tile(fragment_row, lane, here), key_of(lane, x), &y);
             if (TRACKS_SEEN)
                 seen[here] = sees ? 1.0f : seen[here];
             s[x] = sees ? y.value : -INFINITY;
@@ -303,7 +342,7 @@ INLINE void finish_scores(const struct arguments *args, const struct score_tile 
  * of its highest score. */
 INLINE float exponent_of(const float score, const float scale, const float less)
 {
-    return fma(score, SCALE_WAITS(scale) ? scale * LOG2E : LOG2E, less);
+    return fma(score, scale_waits(scale) ? scale * LOG2E : LOG2E, less);
 }
 
 /* Applies to the rows' state the factors that were deferred to the last key: the scale, and the
@@ -313,7 +352,7 @@ INLINE void scale_rows(const float scale[LANE_QUERIES], struct fragment_state *s
 {
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        if (SCALE_WAITS(scale[n]))
+        if (scale_waits(scale[n]))
             state->row_max[n] *= scale[n];
         state->row_sum[n] *= 1.0f / weight_scale_of(weight_exponent);
     }
@@ -340,8 +379,9 @@ INLINE bool take_maxima(const float scale[LANE_QUERIES], const float highest[LAN
 
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        base[n] = exponent_of(FINITE(highest[n]), scale[n], -weight_exponent);
-        rescale[n] = EXP2(exponent_of(state->row_max[n], scale[n], -weight_exponent) - base[n]);
+        base[n] = exponent_of(finite_maximum(highest[n]), scale[n], -weight_exponent);
+        rescale[n] =
+            power_of_two(exponent_of(state->row_max[n], scale[n], -weight_exponent) - base[n]);
         state->row_max[n] = highest[n];
         state->row_sum[n] *= rescale[n];
         rescales = rescales || rescale[n] != 1.0f;
@@ -358,12 +398,12 @@ INLINE void weights_of_scores(const int fragment_row, const int lane,
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
         const int here = sum_query(x % TILE_SUMS);
-        s[x] = EXP2_OF(x, exponent_of(s[x], scale[here], -base[here]));
+        s[x] = weight_power(x, exponent_of(s[x], scale[here], -base[here]));
         state->row_sum[here] += s[x];
-#if HAS_DROPOUT && !PRODUCER /* with a producer these hold words for drop_rounded_weights() */
-        if (!is_kept(kept, BLOCK_M, ROW(here), KEY(x)))
+        /* with a producer these hold words for drop_rounded_weights() */
+        if ((HAS_DROPOUT & (PRODUCER == 0)) &&
+            !is_kept(kept, BLOCK_M, row_of(fragment_row, lane, here), key_of(lane, x)))
             s[x] = 0.0f;
-#endif
     }
 }
 
@@ -375,7 +415,9 @@ INLINE void store_weights(const int fragment_row, const int lane, const float p[
 {
     UNROLL
     for (int x = 0; x < KEY_SUMS; x += KEYS_OF_SUMS) {
-        __local float *const to = p_tile + ROW(sum_query(x % TILE_SUMS)) * P_STRIDE + KEY(x);
+        __local float *const to = p_tile +
+                                  row_of(fragment_row, lane, sum_query(x % TILE_SUMS)) * P_STRIDE +
+                                  key_of(lane, x);
 #if KEYS_OF_SUMS == 4
         *(__local float4 *)to = vload4(0, p + x);
 #elif KEYS_OF_SUMS == 2
@@ -398,15 +440,17 @@ INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SU
     for (int x = 0; x < KEY_SUMS; x += MAX(KEYS_OF_SUMS, 2)) {
         const uint word = take_pair(&p[x], &p[x + 1]);
         __local ushort *const rows = p_tile + part * TILE_ROWS * P_STRIDE;
-        __local ushort *const to = rows + ROW(sum_query(x % TILE_SUMS)) * P_STRIDE + KEY(x);
+        __local ushort *const to = rows +
+                                   row_of(fragment_row, lane, sum_query(x % TILE_SUMS)) * P_STRIDE +
+                                   key_of(lane, x);
 #if KEYS_OF_SUMS == 4
         *(__local uint2 *)to = (uint2)(word, take_pair(&p[x + 2], &p[x + 3]));
 #elif KEYS_OF_SUMS == 2
         *(__local uint *)to = word;
 #else
         *to = (ushort)word;
-        rows[ROW(sum_query((x + 1) % FRAGMENT_SUMS)) * P_STRIDE + KEY(x + 1)] =
-            (ushort)(word >> 16);
+        rows[row_of(fragment_row, lane, sum_query((x + 1) % FRAGMENT_SUMS)) * P_STRIDE +
+             key_of(lane, x + 1)] = (ushort)(word >> 16);
 #endif
     }
 }
@@ -451,7 +495,7 @@ INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], weights_of_tile p
 
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++)
-        scaled[x] = p[f][x] * v_factors[KEY(x)];
+        scaled[x] = p[f][x] * v_factors[key_of(lane, x)];
 #else
     float *const scaled = p[f];
 #endif

@@ -4,16 +4,13 @@
  *
  * Sizes      THREADS, the work-items of a group. */
 #pragma once
-#include "common/common.h"
+#include "common/dropout.h"
 
 /* Counters that a thread draws together, since each product waits for that of the round before; 2 need fewer
  * registers. */
 #ifndef DRAWN_AT_ONCE
 #define DRAWN_AT_ONCE 4
 #endif
-
-#if HAS_DROPOUT
-#include "common/dropout.h"
 
 /* Bit n of kept[four * queries + row] tells whether the row's weight for key 4 * four + n stays. */
 static inline void draw_kept_pairs(const struct arguments *args, const uint bh, const long i0,
@@ -116,4 +113,3 @@ INLINE bool is_kept(const __local uchar *kept, const int queries, const int row,
 {
     return kept[key / 4 * queries + row] >> key % 4 & 1;
 }
-#endif

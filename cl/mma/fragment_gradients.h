@@ -331,7 +331,7 @@ INLINE float weight_of_sum(const bool owns_keys, const struct arguments *args,
 #else
     const float base = minus_lse;
 #endif
-    return EXP2(
+    return power_of_two(
         fma(fma(product, HAS_SOFTCAP ? args->shape->softcap : tile.scale, base), LOG2E, power));
 }
 

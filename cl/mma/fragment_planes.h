@@ -41,7 +41,8 @@ INLINE void exact_scores(const struct arguments *args, const __global float *q,
 {
     ROLLED
     for (int here = 0; here < KEY_SUMS; here++) {
-        const int row = ROW(sum_query(here % FRAGMENT_SUMS)), key = KEY(here);
+        const int row = row_of(fragment_row, lane, sum_query(here % FRAGMENT_SUMS)),
+                  key = key_of(lane, here);
         uint bits = 0;
         UNROLL
         for (int x = 0; x < KEY_SUMS; x++)

@@ -32,7 +32,7 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
             for (int step = 0; step < SCALED_DEPTHS; step++) {
                 uint k_words[OTHERS_AT_ONCE * OTHER_WORDS];
                 load_keys(k_words,
-                          k_tile + (FIRST_KEY + n * FRAGMENT_OTHERS) * K_STRIDE +
+                          k_tile + (group_key() + n * FRAGMENT_OTHERS) * K_STRIDE +
                               (d + step) * FRAGMENT_DEPTH,
                           K_STRIDE, lane);
                 UNROLL
@@ -47,7 +47,7 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
             UNROLL
             for (int e = 0; e < OTHERS_AT_ONCE * FRAGMENT_SUMS; e++) {
                 const int x = n * FRAGMENT_SUMS + e;
-                const float factor = k_factors[d / SCALED_DEPTHS * BLOCK_N + KEY(x)];
+                const float factor = k_factors[d / SCALED_DEPTHS * BLOCK_N + key_of(lane, x)];
                 UNROLL
                 for (int f = 0; f < M_FRAGMENTS; f++)
                     s[f][x] = fma(products[f][e], factor, s[f][x]);
@@ -83,11 +83,12 @@ INLINE void load_value_operands(uint words[OTHERS_AT_ONCE * OTHER_WORDS],
     for (int w = 0; w < OTHER_WORDS; w += PACKED_RUN / 2)
         load_run(words + w,
                  v_tile + packed_at(DIMS, slab,
-                                    FIRST_DIM + n * FRAGMENT_OTHERS + other_column(lane),
+                                    group_dim() + n * FRAGMENT_OTHERS + other_column(lane),
                                     other_depth(lane, 2 * w)),
                  PACKED_RUN / 2);
 #else
-    load_values(words, v_tile + slab * FRAGMENT_DEPTH * V_STRIDE + FIRST_DIM + n * FRAGMENT_OTHERS,
+    load_values(words,
+                v_tile + slab * FRAGMENT_DEPTH * V_STRIDE + group_dim() + n * FRAGMENT_OTHERS,
                 V_STRIDE, lane);
 #endif
 }
@@ -106,7 +107,7 @@ INLINE void multiply_pv(const __local ushort *v_tile, const __local float *v_fac
             UNROLL
             for (int f = 0; f < M_FRAGMENTS && n * FRAGMENT_OTHERS % SCALED_DIMS == 0; f++)
                 get_weights(weights[f], p, f, slab,
-                            v_factors + (FIRST_DIM + n * FRAGMENT_OTHERS) / 32 * PART_KEYS, lane,
+                            v_factors + (group_dim() + n * FRAGMENT_OTHERS) / 32 * PART_KEYS, lane,
                             exchange);
             uint v_words[OTHERS_AT_ONCE * OTHER_WORDS];
             load_value_operands(v_words, v_tile, slab, n, lane);

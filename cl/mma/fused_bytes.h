@@ -18,7 +18,7 @@ INLINE void attend_bytes(const struct arguments *args, const struct query_block 
     struct keys keys = find_keys(args, block, block.begin), next;
     int number = 0; /* the tile's number modulo 2 */
 
-    LIST_FIRST_PLACES(block.b, keys, number);
+    list_first_places(args, block.b, keys.j0, keys.count, places);
     if (keys.j0 < block.end) {
         COPY_KEYS(t, keys, number);
         COPY_VALUES(t, keys, number);
@@ -28,20 +28,20 @@ INLINE void attend_bytes(const struct arguments *args, const struct query_block 
 
         copies_wait();
         LOCAL_BARRIER(); /* bytes are complete, K and V may be overwritten */
-        CONVERT_KEYS(K_TILE(0), k_factors, keys, block.b, block.h / args->shape->group);
-        CONVERT_VALUES(V_TILE(0), v_factors, keys, block.b, block.h / args->shape->group, finite,
-                       v_nonfinite);
+        CONVERT_KEYS(k_tile_at(q_tile, 0), k_factors, keys, block.b, block.h / args->shape->group);
+        CONVERT_VALUES(v_tile_at(q_tile, 0), v_factors, keys, block.b, block.h / args->shape->group,
+                       finite, v_nonfinite);
         next = find_keys(args, block, after_keys(keys));
-        LIST_PLACES(block.b, next, 1 - number);
+        list_places(args, block.b, next.j0, next.count, 1 - number, places);
         LOCAL_BARRIER(); /* K, V and the next addresses are complete, bytes may be overwritten */
         if (next.j0 < block.end) {
             COPY_KEYS(t, next, 1 - number);
             COPY_VALUES(t, next, 1 - number);
         }
         clear_products(s);
-        multiply_qk(q_rows, K_TILE(0), k_factors, q_words, s, lane, exchange);
+        multiply_qk(q_rows, k_tile_at(q_tile, 0), k_factors, q_words, s, lane, exchange);
         softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent, 0, lane,
                         exchange);
-        multiply_pv(V_TILE(0), v_factors, s, state, lane, exchange);
+        multiply_pv(v_tile_at(q_tile, 0), v_factors, s, state, lane, exchange);
     }
 }

@@ -17,6 +17,7 @@ INLINE void attend_overlapped(const struct arguments *args, const struct query_b
                               struct fragment_state state[M_FRAGMENTS], const int lane,
                               __local float *exchange)
 {
+    __local long *const places = 0; /* rows in pages do not overlap */
     struct keys keys = find_keys(args, block, block.begin);
     int number = 0; /* the number modulo 2 of the tile whose V is read next */
     float s[M_FRAGMENTS][KEY_SUMS];
@@ -31,7 +32,8 @@ INLINE void attend_overlapped(const struct arguments *args, const struct query_b
     STAGE_VALUES(keys, 0, finite, v_nonfinite);
     if (next.j0 < block.end)
         STAGE_KEYS(next, 1);
-    begin_qk(q_tile, warpgroup_rows(first_row), BLOCK_M, K_TILE(0), q_words, s, lane, exchange);
+    begin_qk(q_tile, warpgroup_rows(first_row), BLOCK_M, k_tile_at(q_tile, 0), q_words, s, lane,
+             exchange);
     finish_qk(q_words, s, 0);
     softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent_of(false), 0, lane,
                     exchange);
@@ -39,10 +41,10 @@ INLINE void attend_overlapped(const struct arguments *args, const struct query_b
     for (; next.j0 < block.end; number = 1 - number) {
         copies_wait();
         LOCAL_BARRIER(); /* V and the next K are complete, those before may be overwritten */
-        begin_qk(q_tile, warpgroup_rows(first_row), BLOCK_M, K_TILE(1 - number), q_words, s, lane,
-                 exchange);
-        begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(number), DIMS, state[0].out,
-                           lane, exchange);
+        begin_qk(q_tile, warpgroup_rows(first_row), BLOCK_M, k_tile_at(q_tile, 1 - number), q_words,
+                 s, lane, exchange);
+        begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, v_tile_at(q_tile, number), DIMS,
+                           state[0].out, lane, exchange);
         const struct keys after = find_keys(args, block, after_keys(next));
         if (after.j0 < block.end)
             STAGE_KEYS(after, number);
@@ -55,6 +57,6 @@ INLINE void attend_overlapped(const struct arguments *args, const struct query_b
     }
     copies_wait();
     LOCAL_BARRIER(); /* the last V is complete */
-    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(number), DIMS, state[0].out, lane,
-                     exchange);
+    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, v_tile_at(q_tile, number), DIMS,
+                     state[0].out, lane, exchange);
 }

@@ -54,10 +54,10 @@ INLINE __local ushort *plane_at(__local ushort *q_tile, const struct use u)
 }
 
 #define STAGE_K_PLANE(keys, plane, u)                                                              \
-    FILL_KEYS(plane_at(q_tile, u), 0, STAGED_K(t, plane, (keys).j0), K_ROW_STEP,                   \
+    FILL_KEYS(plane_at(q_tile, u), 0, STAGED_K(t, plane, (keys).j0), k_row_step(args),             \
               (const __local long *)0, (keys).count, DIM_QK, true, 0)
 #define STAGE_V_PLANE(keys, plane, u, finite, nonfinite)                                           \
-    if (FILL_VALUES(plane_at(q_tile, u), 0, STAGED_V(t, plane, (keys).j0), V_ROW_STEP,             \
+    if (FILL_VALUES(plane_at(q_tile, u), 0, STAGED_V(t, plane, (keys).j0), v_row_step(args),       \
                     (const __local long *)0, (keys).count, true, finite, 0))                       \
     atomic_or(nonfinite, 1)
 
@@ -132,7 +132,7 @@ INLINE void attend_planes(const struct arguments *args, const struct query_block
         plane_read(barriers, before, 0, lane);
         sums_here(s[0], KEY_SUMS);
         if (again)
-            EXACT_SCORES(keys, s);
+            take_exact_scores(args, &t, &keys, first_row, s, lane);
         softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent_of(false), 0,
                         lane, exchange);
         round_weights(weights, 0, s, lane, exchange);

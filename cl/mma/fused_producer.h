@@ -32,20 +32,22 @@ INLINE void give_first_turn(const int warpgroup)
         give_turn(0);
 }
 
-#if HAS_DROPOUT
+enum { DRAWN_KEYS = BLOCK_N / MAX(DRAWERS, 1) }; /* of a tile, by each drawer */
+
+/* The bits that drawer number n has drawn; null without dropout. */
 typedef __local uint4 *kept_rows;
-/* The bits that drawer number n has drawn: each draws its part of the keys. */
-#define KEPT_OF(u, n) (kept + ((u).place * DRAWERS + (n)) * BLOCK_M)
-#define DRAW_KEPT(keys, u, n)                                                                      \
-    draw_kept_words(args, dropout_head(args, block.b, block.h), block.i0,                          \
-                    (keys).j0 + (n) * (BLOCK_N / DRAWERS), BLOCK_M, BLOCK_N / DRAWERS,             \
-                    KEPT_OF(u, n))
-#define PRODUCE_KEPT(keys, u, n)                                                                   \
-    do {                                                                                           \
-        wait_for_place(barriers, u, 2);                                                            \
-        DRAW_KEPT(keys, u, n);                                                                     \
-        stored(barriers, u, 2);                                                                    \
-    } while (0)
+INLINE kept_rows kept_of(const kept_rows kept, const struct use u, const int n)
+{
+    return kept + (u.place * DRAWERS + n) * BLOCK_M;
+}
+
+INLINE void draw_kept(const struct arguments *args, const struct query_block *block,
+                      const struct keys *keys, const struct use u, const int n,
+                      const kept_rows kept)
+{
+    draw_kept_words(args, dropout_head(args, block->b, block->h), block->i0,
+                    keys->j0 + n * DRAWN_KEYS, BLOCK_M, DRAWN_KEYS, kept_of(kept, u, n));
+}
 
 /* Loads the lane's words of kept weights, for each of its rows. */
 INLINE void load_kept(const __local uint4 *kept, const int first_row, const int lane,
@@ -60,11 +62,18 @@ INLINE void load_kept(const __local uint4 *kept, const int first_row, const int 
             words[n] = words[n] << BLOCK_N / 32 | word[4 * BLOCK_M];
     }
 }
-#define LOAD_KEPT(keys, u)                                                                         \
-    do {                                                                                           \
-        STORES_HERE(u, 2, for (int n = 0; n < DRAWERS; n++) DRAW_KEPT(keys, u, n));                \
-        load_kept(KEPT_OF(u, 0), first_row, lane, kept_words);                                     \
-    } while (0)
+
+/* The same of a tile that others draw. */
+INLINE void load_drawn(const struct arguments *args, const struct query_block *block,
+                       const struct keys *keys, __local ulong *barriers, const struct use u,
+                       const kept_rows kept, const int first_row, const int lane,
+                       uint words[LANE_QUERIES])
+{
+    if (!HAS_DROPOUT)
+        return;
+    STORES_HERE(u, 2, for (int n = 0; n < DRAWERS; n++) draw_kept(args, block, keys, u, n, kept));
+    load_kept(kept_of(kept, u, 0), first_row, lane, words);
+}
 
 /* Zeroes rounded weights that dropout drops. */
 INLINE void drop_rounded_weights(tile_weights weights, const uint kept_words[LANE_QUERIES])
@@ -79,17 +88,16 @@ INLINE void drop_rounded_weights(tile_weights weights, const uint kept_words[LAN
             weights[slab * WEIGHT_PARTS + part][w] &= halves;
     }
 }
-#define DROP_WEIGHTS(u)                                                                            \
-    do {                                                                                           \
-        drop_rounded_weights(weights, kept_words);                                                 \
-        half_read(barriers, u, 2, lane);                                                           \
-    } while (0)
-#else
-typedef __local uchar *kept_rows;
-#define PRODUCE_KEPT(keys, u, n)
-#define LOAD_KEPT(keys, u)
-#define DROP_WEIGHTS(u)
-#endif
+
+/* The same with the bits of a tile, which may then be overwritten. */
+INLINE void drop_weights(__local ulong *barriers, const struct use u, tile_weights weights,
+                         const uint kept_words[LANE_QUERIES], const int lane)
+{
+    if (!HAS_DROPOUT)
+        return;
+    drop_rounded_weights(weights, kept_words);
+    half_read(barriers, u, 2, lane);
+}
 
 /* A warpgroup's queries in local memory. */
 INLINE __local ushort *own_queries(__local ushort *q_tile, const int first_row)
@@ -100,16 +108,26 @@ INLINE __local ushort *own_queries(__local ushort *q_tile, const int first_row)
 #if OPERAND_PARTS > 1
 #include "mma/fused_planes.h"
 #else
-#define KEYS_HERE(keys, u) HALF_HERE(u, 0, STAGE_KEYS(keys, (u).place))
-#define VALUES_HERE(keys, u) HALF_HERE(u, 1, STAGE_VALUES(keys, (u).place, finite, v_nonfinite))
-
 #if !EMULATE
+/* Draws part n of the keys of a tile. */
+INLINE void produce_kept(const struct arguments *args, const struct query_block *block,
+                         const struct keys *keys, __local ulong *barriers, const struct use u,
+                         const int n, const kept_rows kept)
+{
+    if (!HAS_DROPOUT)
+        return;
+    wait_for_place(barriers, u, 2);
+    draw_kept(args, block, keys, u, n, kept);
+    stored(barriers, u, 2);
+}
+
 /* The producer's whole work, in both passes if there are two. */
 INLINE void produce(const struct arguments *args, const struct query_block block,
                     const struct task t, __local ushort *q_tile, volatile __local int *not_finite,
                     volatile __local int *v_nonfinite, const kept_rows kept,
                     __local ulong *barriers)
 {
+    __local long *const places = 0; /* rows in pages have no producer */
     struct use u = {0, 0};
     bool again = false;
 
@@ -119,7 +137,7 @@ INLINE void produce(const struct arguments *args, const struct query_block block
             wait_for_place(barriers, u, 0);
             STAGE_KEYS(keys, u.place);
             copies_asked(barriers, u, 0, WIDTH(UNIT_K, DIM_QK) == 8 && t.k_aligned);
-            PRODUCE_KEPT(keys, u, 0);
+            produce_kept(args, &block, &keys, barriers, u, 0, kept);
             wait_for_place(barriers, u, 1);
             STAGE_VALUES(keys, u.place, again, v_nonfinite);
             copies_asked(barriers, u, 1, WIDTH(UNIT_V, DIM_V) == 8 && t.v_aligned && !again);
@@ -140,7 +158,7 @@ INLINE void draw(const struct arguments *args, const struct query_block block,
     do {
         for (struct keys keys = find_keys(args, block, block.begin); keys.j0 < block.end;
              keys = find_keys(args, block, after_keys(keys))) {
-            PRODUCE_KEPT(keys, u, 1);
+            produce_kept(args, &block, &keys, barriers, u, 1, kept);
             u = next_use(u);
         }
         GROUP_BARRIER(); /* not_finite is final */
@@ -226,6 +244,7 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
                             struct fragment_state state[M_FRAGMENTS], struct stream *stream,
                             const int lane, __local float *exchange)
 {
+    __local long *const places = 0; /* rows in pages have no producer */
     const __local ushort *const own_q = own_queries(q_tile, first_row);
     __local ulong *const barriers = stream->barriers;
     const int warpgroup = warpgroup_rows(first_row) / 64;
@@ -233,47 +252,45 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
     struct use now = stream->next;
     float s[M_FRAGMENTS][KEY_SUMS];
     tile_weights weights;
-#if HAS_DROPOUT
     uint kept_words[LANE_QUERIES];
-#endif
 
     if (keys.j0 >= block.end)
         return;
-    KEYS_HERE(keys, now);
-    begin_qk(own_q, 0, 64, K_TILE(now.place), q_words, s, lane, exchange);
+    HALF_HERE(now, 0, STAGE_KEYS(keys, now.place));
+    begin_qk(own_q, 0, 64, k_tile_at(q_tile, now.place), q_words, s, lane, exchange);
     finish_qk(q_words, s, 0);
     half_read(barriers, now, 0, lane);
-    LOAD_KEPT(keys, now);
+    load_drawn(args, &block, &keys, barriers, now, kept, first_row, lane, kept_words);
     softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent_of(false), 0, lane,
                     exchange);
     round_weights(weights, 0, s, lane, exchange);
-    DROP_WEIGHTS(now);
+    drop_weights(barriers, now, weights, kept_words, lane);
     for (;;) {
         const struct keys after = find_keys(args, block, after_keys(keys));
         const struct use then = next_use(now);
         if (after.j0 >= block.end)
             break;
         take_turn(warpgroup);
-        KEYS_HERE(after, then);
-        begin_qk(own_q, 0, 64, K_TILE(then.place), q_words, s, lane, exchange);
-        VALUES_HERE(keys, now);
-        begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS, state[0].out,
-                           lane, exchange);
+        HALF_HERE(then, 0, STAGE_KEYS(after, then.place));
+        begin_qk(own_q, 0, 64, k_tile_at(q_tile, then.place), q_words, s, lane, exchange);
+        HALF_HERE(now, 1, STAGE_VALUES(keys, now.place, finite, v_nonfinite));
+        begin_sums_of_tile(weights, WEIGHT_PARTS, PART_KEYS, v_tile_at(q_tile, now.place), DIMS,
+                           state[0].out, lane, exchange);
         give_turn(warpgroup + 1);
         finish_qk(q_words, s, 1);
         half_read(barriers, then, 0, lane);
-        LOAD_KEPT(after, then);
+        load_drawn(args, &block, &after, barriers, then, kept, first_row, lane, kept_words);
         softmax_of_tile(args, &block, &after, first_row, s, state, weight_exponent_of(false), 0,
                         lane, exchange);
         half_read(barriers, now, 1, lane);
         round_weights(weights, 0, s, lane, exchange);
-        DROP_WEIGHTS(then);
+        drop_weights(barriers, then, weights, kept_words, lane);
         keys = after;
         now = then;
     }
-    VALUES_HERE(keys, now);
-    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, V_TILE(now.place), DIMS, state[0].out, lane,
-                     exchange);
+    HALF_HERE(now, 1, STAGE_VALUES(keys, now.place, finite, v_nonfinite));
+    add_rows_of_tile(weights, WEIGHT_PARTS, PART_KEYS, v_tile_at(q_tile, now.place), DIMS,
+                     state[0].out, lane, exchange);
     half_read(barriers, now, 1, lane);
     stream->next = next_use(now);
 }

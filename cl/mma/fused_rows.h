@@ -6,21 +6,31 @@
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
-/* Where plane n of the task's q, k or v begins, and its rows' step. */
+/* The step of rows of q, k and v, or of their planes. */
+INLINE long q_row_step(const struct arguments *args)
+{
+    return OPERAND_PARTS > 1 ? PART_LINE(DIM_QK) : args->shape->q_stride[2];
+}
+
+INLINE long k_row_step(const struct arguments *args)
+{
+    return OPERAND_PARTS > 1 ? PART_LINE(DIM_QK) : args->shape->k_stride[2];
+}
+
+INLINE long v_row_step(const struct arguments *args)
+{
+    return OPERAND_PARTS > 1 ? PART_LINE(DIM_V) : args->shape->v_stride[2];
+}
+
+/* Where plane n of the task's q, k or v begins. */
 #if OPERAND_PARTS > 1
 #define STAGED_Q(t, n) ((t).parts.q + (n) * (t).parts.q_plane)
-#define STAGED_K(t, n, j0) ((t).parts.k + (n) * (t).parts.k_plane + (j0)*K_ROW_STEP)
-#define STAGED_V(t, n, j0) ((t).parts.v + (n) * (t).parts.v_plane + (j0)*V_ROW_STEP)
-#define Q_ROW_STEP PART_LINE(DIM_QK)
-#define K_ROW_STEP PART_LINE(DIM_QK)
-#define V_ROW_STEP PART_LINE(DIM_V)
+#define STAGED_K(t, n, j0) ((t).parts.k + (n) * (t).parts.k_plane + (j0)*k_row_step(args))
+#define STAGED_V(t, n, j0) ((t).parts.v + (n) * (t).parts.v_plane + (j0)*v_row_step(args))
 #else
 #define STAGED_Q(t, n) ((t).q)
-#define STAGED_K(t, n, j0) k_place((t).k, FROM_KEY(j0, args->shape->k_stride))
-#define STAGED_V(t, n, j0) v_place((t).v, FROM_KEY(j0, args->shape->v_stride))
-#define Q_ROW_STEP args->shape->q_stride[2]
-#define K_ROW_STEP args->shape->k_stride[2]
-#define V_ROW_STEP args->shape->v_stride[2]
+#define STAGED_K(t, n, j0) k_place((t).k, from_key(j0, args->shape->k_stride))
+#define STAGED_V(t, n, j0) v_place((t).v, from_key(j0, args->shape->v_stride))
 #endif
 
 /* Fills a tile of `rows` rows with queries from `first` of the task's block on. */
@@ -29,9 +39,9 @@ INLINE void fill_queries(const struct arguments *args, const struct task *t, con
 {
     for (int plane = 0; plane < OPERAND_PARTS; plane++)
         fill_rows(tile + plane * BLOCK_M * ROW_STRIDE, ROW_STRIDE, rows, COLUMNS,
-                  STAGED_Q(*t, plane) + first * Q_ROW_STEP, Q_ROW_STEP, 0, FILL_STEP(q_step(args)),
-                  t->block.queries - first, FILL_DIM(DIM_QK), FILL_WIDTH(UNIT_Q, DIM_QK),
-                  t->q_aligned, false);
+                  STAGED_Q(*t, plane) + first * q_row_step(args), q_row_step(args), 0,
+                  fill_step(q_step(args)), t->block.queries - first, fill_dim(DIM_QK),
+                  fill_width(UNIT_Q, DIM_QK), t->q_aligned, false);
 }
 
 /* Loads Q to local memory and, with Q_RESIDENT, on to registers. */
@@ -56,34 +66,43 @@ INLINE void load_all_queries(const struct arguments *args, const struct task *t,
 }
 
 /* The places of K and V of a tile; number: 0 for an even tile, 1 for an odd one. */
-#define K_TILE(number) (q_tile + K_AT + (STAGES > 1 ? (number)*STAGE_ELEMENTS : 0))
-#define V_TILE(number) (q_tile + V_AT + (STAGES > 1 ? (number)*STAGE_ELEMENTS : 0))
+INLINE __local ushort *k_tile_at(__local ushort *q_tile, const int number)
+{
+    return q_tile + K_AT + (STAGES > 1 ? number * STAGE_ELEMENTS : 0);
+}
+
+INLINE __local ushort *v_tile_at(__local ushort *q_tile, const int number)
+{
+    return q_tile + V_AT + (STAGES > 1 ? number * STAGE_ELEMENTS : 0);
+}
 
 /* Stages K and V of a tile of keys; number selects the list of rows in pages. */
 #define STAGE_KEYS(keys, number)                                                                   \
     for (int plane = 0; plane < OPERAND_PARTS; plane++)                                            \
-    FILL_KEYS(K_TILE(number) + plane * BLOCK_N * K_STRIDE, k_factors,                              \
-              STAGED_K(t, plane, (keys).j0), K_ROW_STEP, KV_PLACES(places, number, 0),             \
+    FILL_KEYS(k_tile_at(q_tile, number) + plane * BLOCK_N * K_STRIDE, k_factors,                   \
+              STAGED_K(t, plane, (keys).j0), k_row_step(args), places_of(places, number, 0),       \
               (keys).count, DIM_QK, t.k_aligned,                                                   \
               k_scales_from(args, t.block.b, t.block.h / args->shape->group, (keys).j0))
 #define STAGE_VALUES(keys, number, finite, nonfinite)                                              \
     for (int plane = 0; plane < OPERAND_PARTS; plane++)                                            \
         if (FILL_VALUES(                                                                           \
-                V_TILE(number) + plane * BLOCK_N * V_STRIDE, v_factors,                            \
-                STAGED_V(t, plane, (keys).j0), V_ROW_STEP, KV_PLACES(places, number, 1),           \
+                v_tile_at(q_tile, number) + plane * BLOCK_N * V_STRIDE, v_factors,                 \
+                STAGED_V(t, plane, (keys).j0), v_row_step(args), places_of(places, number, 1),     \
                 (keys).count, t.v_aligned, finite,                                                 \
                 v_scales_from(args, t.block.b, t.block.h / args->shape->group, (keys).j0)))        \
     atomic_or(nonfinite, 1)
 
 #if OPERAND_PARTS > 1
-/* Scores that are NaNs, computed as floats. */
-#define EXACT_SCORES(keys, s)                                                                      \
-    do {                                                                                           \
-        UNROLL                                                                                     \
-        for (int f = 0; f < M_FRAGMENTS; f++)                                                      \
-            exact_scores(args, t.q, t.k + (keys).j0 * args->shape->k_stride[2], block.queries,     \
-                         (keys).count, first_row + f * FRAGMENT_QUERIES, s[f], lane);              \
-    } while (0)
+/* Computes scores that are NaNs as floats. */
+INLINE void take_exact_scores(const struct arguments *args, const struct task *t,
+                              const struct keys *keys, const int first_row,
+                              float s[M_FRAGMENTS][KEY_SUMS], const int lane)
+{
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        exact_scores(args, t->q, t->k + keys->j0 * args->shape->k_stride[2], t->block.queries,
+                     keys->count, first_row + f * FRAGMENT_QUERIES, s[f], lane);
+}
 #endif
 
 /* ---- softmax --------------------------------------------------------------------------------- */
@@ -94,10 +113,14 @@ INLINE void find_window(const struct score_tile *tile, const int fragment_row, c
 {
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        see_from[n] = HAS_WINDOW_LEFT ? ROW(n) + tile->window_begin - sum_other(lane, 0) : -BLOCK_N;
-        see_to[n] = ROW(n) < tile->rows ? tile->keys - sum_other(lane, 0) : -BLOCK_N;
+        see_from[n] = HAS_WINDOW_LEFT
+                          ? row_of(fragment_row, lane, n) + tile->window_begin - sum_other(lane, 0)
+                          : -BLOCK_N;
+        see_to[n] =
+            row_of(fragment_row, lane, n) < tile->rows ? tile->keys - sum_other(lane, 0) : -BLOCK_N;
         if (HAS_WINDOW_RIGHT)
-            see_to[n] = min(see_to[n], ROW(n) + tile->window_end - sum_other(lane, 0));
+            see_to[n] = min(see_to[n],
+                            row_of(fragment_row, lane, n) + tile->window_end - sum_other(lane, 0));
     }
 }
 
@@ -130,9 +153,6 @@ INLINE void softmax_of_tile(const struct arguments *args, const struct query_blo
 
 /* ---- store ----------------------------------------------------------------------------------- */
 
-/* 1 if two neighbouring sums of a lane are neighbours in o, so that one store takes both. */
-#define STORES_PAIRS (KEYS_OF_SUMS % 2 == 0 && UNIT_O && O_DTYPE && DIM_V % 2 == 0)
-
 /* Stores the rows of a fragment, o and lse; row_sum is that of all lanes that share a row. */
 INLINE void store_fragment(const struct arguments *args, const struct query_block block,
                            const int fragment_row, const struct fragment_state *state,
@@ -143,7 +163,7 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
 
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        const int row = ROW(n);
+        const int row = row_of(fragment_row, lane, n);
         const long i = block.i0 + row;
         bool sees_any = first_key(args, block.e, i) < end_key(args, block.e, i);
 
@@ -154,7 +174,7 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
         factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / weight_scale_of(weight_exponent));
         if (HAS_DROPOUT)
             factor[n] *= args->shape->keep;
-        if (FIRST_OF_QUERY(lane)) {
+        if (first_of_query(lane)) {
             row_is_zero[row] = ended.zero;
             if (i < args->shape->seq_q)
                 store_lse(args, ended, block.bh, block.h, i);
@@ -162,7 +182,7 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
     }
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        const long i = block.i0 + ROW(n);
+        const long i = block.i0 + row_of(fragment_row, lane, n);
         __global o_storage *const rows =
             args->o + head_offset(args->shape->o_stride, block.b, block.h);
         __global o_storage *const to = rows + i * args->shape->o_stride[2];
@@ -170,17 +190,17 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
             continue;
         UNROLL
         for (int x = 0; x < DIM_SUMS; x++) {
-            if (sum_query(x % FRAGMENT_SUMS) != n || DIM(x) >= DIM_V)
+            if (sum_query(x % FRAGMENT_SUMS) != n || dim_of(lane, x) >= DIM_V)
                 continue;
-#if STORES_PAIRS
+#if KEYS_OF_SUMS % 2 == 0 && UNIT_O && O_DTYPE && DIM_V % 2 == 0 /* one store takes two sums */
             if (x % 2 == 0)
                 store_pair(factor[n] == 0.0f ? 0
                                              : pack_pair(state->out[x] * factor[n],
                                                          state->out[x + 1] * factor[n]),
-                           rows_aligned(rows, args->shape->o_stride[2], 2), to + DIM(x));
+                           rows_aligned(rows, args->shape->o_stride[2], 2), to + dim_of(lane, x));
 #else
             store1_of(O_DTYPE, factor[n] == 0.0f ? 0.0f : state->out[x] * factor[n], to,
-                      DIM(x) * o_step(args));
+                      dim_of(lane, x) * o_step(args));
 #endif
         }
     }

@@ -8,38 +8,41 @@
 #include "common/quantized.h"
 
 /* Addresses count elements, or bytes where quantized rows arrive as bytes. */
-#if BYTES
-#define LISTED_PLACE(cache, place) ((place) / BLOCK_VALUES * BLOCK_BYTES(cache))
-#else
-#define LISTED_PLACE(cache, place) (place)
-#endif
-#if PAGE_SIZE
-/* The part of the list with the addresses of a tile's rows in K or V; number: the tile's number
- * modulo 2. */
-#define KV_PLACES(all, number, is_v) ((all) + ((number)*2 + (is_v)) * BLOCK_N)
+INLINE long listed_place(const int cache, const long place)
+{
+    return BYTES ? place / BLOCK_VALUES * BLOCK_BYTES(cache) : place;
+}
+
+/* The part of the list with the addresses of a tile's rows in K or V, or null; number: the tile's number modulo 2. */
+INLINE __local long *places_of(__local long *places, const int number, const int is_v)
+{
+    return PAGE_SIZE ? places + (number * 2 + is_v) * BLOCK_N : 0;
+}
+
 /* The offset of key j from the tensor's first row; 0 if rows are listed. */
-#define FROM_KEY(j, stride) 0
+INLINE long from_key(const long j, const long *stride)
+{
+    return PAGE_SIZE ? 0 : j * stride[2];
+}
 
 /* Lists the addresses of count keys from key j0 of batch b on; they are read after the next
  * barrier. */
 INLINE void list_places(const struct arguments *args, const long b, const long j0, const int count,
-                        const int number, __local long *all)
+                        const int number, __local long *places)
 {
-    for (int n = get_local_id(0); n < count; n += THREADS) {
-        KV_PLACES(all, number, 0)
-        [n] = LISTED_PLACE(K_CACHE, key_row(args, b, j0 + n, args->shape->k_stride));
-        KV_PLACES(all, number, 1)
-        [n] = LISTED_PLACE(V_CACHE, key_row(args, b, j0 + n, args->shape->v_stride));
+    for (int n = get_local_id(0); PAGE_SIZE && n < count; n += THREADS) {
+        places_of(places, number, 0)[n] =
+            listed_place(K_CACHE, key_row(args, b, j0 + n, args->shape->k_stride));
+        places_of(places, number, 1)[n] =
+            listed_place(V_CACHE, key_row(args, b, j0 + n, args->shape->v_stride));
     }
 }
-#define LIST_PLACES(b, keys, number) list_places(args, b, (keys).j0, (keys).count, number, places)
+
 /* Lists the addresses of the first tile, and waits at a barrier. */
-#define LIST_FIRST_PLACES(b, keys, number)                                                         \
-    LIST_PLACES(b, keys, number);                                                                  \
-    LOCAL_BARRIER()
-#else
-#define LIST_PLACES(b, keys, number) ((void)0)
-#define LIST_FIRST_PLACES(b, keys, number) ((void)0)
-#define KV_PLACES(all, number, is_v) ((const __local long *)0)
-#define FROM_KEY(j, stride) ((j) * (stride)[2])
-#endif
+INLINE void list_first_places(const struct arguments *args, const long b, const long j0,
+                              const int count, __local long *places)
+{
+    list_places(args, b, j0, count, 0, places);
+    if (PAGE_SIZE)
+        LOCAL_BARRIER();
+}

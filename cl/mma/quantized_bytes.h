@@ -270,13 +270,13 @@ INLINE int convert_rows(const int cache, __local ushort *tile, const int stride,
  * MARK_ALIGNED(); number is the tile's number modulo 2. */
 #define COPY_KEYS(m, keys, number)                                                                 \
     copy_bytes(K_CACHE, k_bytes, K_ROW_BYTES, BLOCK_N,                                             \
-               k_place((m).k, FROM_KEY((keys).j0, args->shape->k_stride)),                         \
-               args->shape->k_stride[2], KV_PLACES(places, number, 0), (keys).count, K_ROW_BYTES,  \
+               k_place((m).k, from_key((keys).j0, args->shape->k_stride)),                         \
+               args->shape->k_stride[2], places_of(places, number, 0), (keys).count, K_ROW_BYTES,  \
                (m).k_aligned, THREADS, get_local_id(0))
 #define COPY_VALUES(m, keys, number)                                                               \
     copy_bytes(V_CACHE, v_bytes, V_ROW_BYTES, BLOCK_N,                                             \
-               v_place((m).v, FROM_KEY((keys).j0, args->shape->v_stride)),                         \
-               args->shape->v_stride[2], KV_PLACES(places, number, 1), (keys).count, V_ROW_BYTES,  \
+               v_place((m).v, from_key((keys).j0, args->shape->v_stride)),                         \
+               args->shape->v_stride[2], places_of(places, number, 1), (keys).count, V_ROW_BYTES,  \
                (m).v_aligned, THREADS, get_local_id(0))
 #define CONVERT_KEYS(tile, factors, keys, b, kv_head)                                              \
     convert_rows(K_CACHE, tile, K_STRIDE, BLOCK_N, PART_COLUMNS, factors, k_bytes, (keys).count,   \

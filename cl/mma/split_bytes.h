@@ -32,7 +32,7 @@ INLINE void attend_tiles_of_bytes(const struct arguments *args, const struct tas
         LOCAL_BARRIER(); /* the keys' bytes are complete, values may be overwritten */
         CONVERT_KEYS(l.k_tile, l.k_factors, keys, task.b, task.kv_head);
         next = find_tile_of_keys(args, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles);
-        LIST_PLACES(task.b, next, next.number);
+        list_places(args, task.b, next.j0, next.count, next.number, places);
         LOCAL_BARRIER(); /* K and the next places are complete, the keys' bytes may be overwritten */
         if (next.j0 < task.end)
             COPY_KEYS(m, next, next.number);

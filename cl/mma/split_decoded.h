@@ -18,7 +18,7 @@ enum {
     V_BLOCKS = DIM_V / BLOCK_VALUES,
     K_WORDS = ROW_WORDS(K_ROW_BYTES), /* of a row in local memory */
     V_WORDS = ROW_WORDS(V_ROW_BYTES),
-    ROW_EIGHTS = BLOCK_ROWS / FRAGMENT_OTHERS
+    ROW_EIGHTS = BLOCK_M / FRAGMENT_OTHERS
 };
 
 /* A sub-group's own local memory. */
@@ -32,13 +32,13 @@ struct own {
 /* Key number n, in the order of tiles. */
 INLINE int key_of_order(const int n)
 {
-    return KEY_PLACE(n / FRAGMENT_OTHERS, n % FRAGMENT_OTHERS);
+    return key_place(n / FRAGMENT_OTHERS, n % FRAGMENT_OTHERS);
 }
 
 /* The number of the sub-group's keys in a tile. */
 INLINE int own_count(const struct keys *keys)
 {
-    return clamp(keys->count - FIRST_KEY, 0, TILE_KEYS);
+    return clamp(keys->count - group_key(), 0, TILE_KEYS);
 }
 
 /* ---- load ------------------------------------------------------------------------------------ */
@@ -67,9 +67,9 @@ INLINE void list_own_places(const struct arguments *args, const long b, const st
                             __local long *places, const int lane)
 {
     for (int n = lane; n < own_count(keys); n += FRAGMENT_LANES) {
-        const long j = keys->j0 + FIRST_KEY + n;
-        places[n] = LISTED_PLACE(K_CACHE, key_row(args, b, j, args->shape->k_stride));
-        places[TILE_KEYS + n] = LISTED_PLACE(V_CACHE, key_row(args, b, j, args->shape->v_stride));
+        const long j = keys->j0 + group_key() + n;
+        places[n] = listed_place(K_CACHE, key_row(args, b, j, args->shape->k_stride));
+        places[TILE_KEYS + n] = listed_place(V_CACHE, key_row(args, b, j, args->shape->v_stride));
     }
     sub_group_barrier(); /* the places are complete */
 }
@@ -91,7 +91,7 @@ INLINE void copy_own(const int cache, __local uchar *to, const struct keys *keys
     if (!EMULATE && count == 0) /* PoCL 3.1 lets the first sub-group decide for all of them */
         return;
 #if PAGE_SIZE && PAGE_SIZE % 16 == 0
-    if (count == TILE_KEYS && (keys->j0 + FIRST_KEY) % RUN_ROWS == 0 && to_step == row_bytes &&
+    if (count == TILE_KEYS && (keys->j0 + group_key()) % RUN_ROWS == 0 && to_step == row_bytes &&
         row_step / BLOCK_VALUES * BLOCK_BYTES(cache) == row_bytes) {
         for (int n = 0; n < TILE_KEYS; n += RUN_ROWS)
             copy_bytes(cache, to + n * to_step, to_step, RUN_ROWS, matrix + places[n], row_step, 0,
@@ -105,11 +105,11 @@ INLINE void copy_own(const int cache, __local uchar *to, const struct keys *keys
 
 #define COPY_OWN_KEYS(keys)                                                                        \
     copy_own(K_CACHE, own.k_bytes, keys,                                                           \
-             k_place(m.k, FROM_KEY((keys)->j0 + FIRST_KEY, args->shape->k_stride)),                \
+             k_place(m.k, from_key((keys)->j0 + group_key(), args->shape->k_stride)),              \
              args->shape->k_stride[2], PAGE_SIZE ? own.places : 0, K_ROW_BYTES, m.k_aligned, lane)
 #define COPY_OWN_VALUES(keys)                                                                      \
     copy_own(V_CACHE, own.v_bytes, keys,                                                           \
-             v_place(m.v, FROM_KEY((keys)->j0 + FIRST_KEY, args->shape->v_stride)),                \
+             v_place(m.v, from_key((keys)->j0 + group_key(), args->shape->v_stride)),              \
              args->shape->v_stride[2], PAGE_SIZE ? own.places + TILE_KEYS : 0, V_ROW_BYTES,        \
              m.v_aligned, lane)
 
@@ -220,7 +220,7 @@ INLINE void multiply_own_keys(const struct own *own, const __local uint4 *q_oper
         UNROLL
         for (int tile = 0; tile < KEY_TILES; tile++) {
             const __local uint *const row = (const __local uint *)own->k_bytes +
-                                            KEY_PLACE(tile, other_column(lane)) * K_WORDS +
+                                            key_place(tile, other_column(lane)) * K_WORDS +
                                             two / 2 * (BLOCK_BYTES(K_CACHE) / 2);
             const float2 factor =
                 *(const __local float2 *)(factors + block * TILE_KEYS + tile * FRAGMENT_OTHERS +
@@ -270,7 +270,7 @@ INLINE int multiply_own_values(const struct own *own, const float p[KEY_SUMS], f
         UNROLL
         for (int n = 0; n < 4; n++)
             rows[n] =
-                own->v_bytes + KEY_PLACE(2 * slab + n / 2, sum_other(lane, n % 2)) * V_WORDS * 4;
+                own->v_bytes + key_place(2 * slab + n / 2, sum_other(lane, n % 2)) * V_WORDS * 4;
         UNROLL
         for (int block = 0; block < V_BLOCKS; block++) {
             uint weights[ROW_EIGHTS][WEIGHT_PARTS][OTHER_WORDS], values[2][QUERY_WORDS];
@@ -312,7 +312,7 @@ INLINE void columns_of_rows(float columns[ROW_EIGHTS][2], const float rows[LANE_
                             const int lane, __local float *exchange)
 {
 #if EMULATE
-    for (int r = 0; r < ROW_EIGHTS && FIRST_OF_QUERY(lane); r++)
+    for (int r = 0; r < ROW_EIGHTS && first_of_query(lane); r++)
         exchange[lane_query(lane, r)] = rows[r];
     LOCAL_BARRIER(); /* the numbers are complete */
     for (int x = 0; x < 2 * ROW_EIGHTS; x++)
@@ -388,7 +388,7 @@ INLINE void attend_own_keys(const struct arguments *args, const struct task task
         COPIES_WAIT_BUT_SETS(1);
         sub_group_barrier(); /* the keys' bytes are complete, factors may be overwritten */
         prepare_keys(own.k_bytes, (__local float *)own.factors, own_count(&keys),
-                     k_scales_from(args, task.b, task.kv_head, keys.j0 + FIRST_KEY), lane);
+                     k_scales_from(args, task.b, task.kv_head, keys.j0 + group_key()), lane);
         multiply_own_keys(&own, q_operands, s[0], lane, exchange);
         next = find_tile_of_keys(args, &task, keys.j0 + keys.count, 0, seen_tiles);
         sub_group_barrier(); /* the keys' bytes and factors may be overwritten */
@@ -411,7 +411,7 @@ INLINE void attend_own_keys(const struct arguments *args, const struct task task
         COPIES_WAIT_BUT_SETS(1);
         sub_group_barrier(); /* the values' bytes are complete */
         if (prepare_values(own.v_bytes, own.factors, own_count(&keys),
-                           v_scales_from(args, task.b, task.kv_head, keys.j0 + FIRST_KEY), again,
+                           v_scales_from(args, task.b, task.kv_head, keys.j0 + group_key()), again,
                            lane))
             atomic_or(v_nonfinite, 1);
         if (multiply_own_values(&own, s[0], state->out, again, lane, exchange))
@@ -449,14 +449,15 @@ INLINE void store_row_eights(const struct arguments *args, const struct task *ta
             highest[0][n] = fmax(highest[0][n], l->statistics[m * BLOCK_M + lane_query(lane, n)]);
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        state->rescale[n] = EXP2((state->row_max[n] - FINITE(highest[0][n])) * LOG2E);
+        state->rescale[n] =
+            power_of_two((state->row_max[n] - finite_maximum(highest[0][n])) * LOG2E);
         state->row_sum[n] *= state->rescale[n];
     }
     columns_of_rows(columns, state->rescale, lane, exchange);
     LOCAL_BARRIER(); /* nobody reads maxima any more */
     store_statistics(l, &state->row_sum, lane);
     for (int m = 0; m < SUB_GROUPS; m++) {
-        if (SUB_GROUP_N == m) {
+        if (sub_group_n() == m) {
             UNROLL
             for (int x = 0; x < DIM_SUMS; x++) {
                 __local float *const to = sums + row_of_sum(x, lane) * DIM_V + dim_of_sum(x, lane);
@@ -471,7 +472,7 @@ INLINE void store_row_eights(const struct arguments *args, const struct task *ta
         find_row(args, task, n / DIM_V, &h, &i);
         results[result_of(args, task, h, i) * DIM_V + n % DIM_V] = sums[n];
     }
-    if (SUB_GROUP_N == 0 && FIRST_OF_QUERY(lane)) {
+    if (sub_group_n() == 0 && first_of_query(lane)) {
         UNROLL
         for (int n = 0; n < LANE_QUERIES; n++) {
             long h, i;
@@ -501,9 +502,9 @@ split(PARAMETERS_split)
     const struct shared l = {
         .q_tile = (__local ushort *)pieces, .statistics = statistics, .q_places = q_places};
     __local uchar *const bytes =
-        (__local uchar *)pieces + SUB_GROUP_N * (TILE_K_BYTES + TILE_V_BYTES);
-    const struct own own = {bytes, bytes + TILE_K_BYTES, factors + SUB_GROUP_N * TILE_FACTORS,
-                            places + (PAGE_SIZE ? SUB_GROUP_N * 2 * TILE_KEYS : 0)};
+        (__local uchar *)pieces + sub_group_n() * (TILE_K_BYTES + TILE_V_BYTES);
+    const struct own own = {bytes, bytes + TILE_K_BYTES, factors + sub_group_n() * TILE_FACTORS,
+                            places + (PAGE_SIZE ? sub_group_n() * 2 * TILE_KEYS : 0)};
     const int lane = THIS_THREAD % FRAGMENT_LANES;
     LEAVE_IF_BEYOND(get_group_id(0) % ROW_BLOCKS(args) * BLOCK_M,
                     args->shape->group * args->shape->seq_q);

@@ -5,10 +5,8 @@
 #pragma once
 #include "cpu/backward_blocks.h"
 #include "cpu/load_gradients.h"
-#if HAS_DROPOUT
 #include "common/philox_lanes.h"
 #include "common/dropout.h"
-#endif
 
 /* Is 1 if weights and the gradients of scores are computed while the products are accumulators. The
  * accumulators then begin with -lse and -delta, and only masked pairs need more work. */

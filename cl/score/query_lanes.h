@@ -9,10 +9,8 @@
 #pragma once
 #include "score/query_functions.h"
 #include "score/query_tile.h"
-#if HAS_DROPOUT
 #include "common/philox_lanes.h"
 #include "common/dropout.h"
-#endif
 
 /* ---- the steps from products to scores ------------------------------------------------------ */
 

@@ -5,10 +5,8 @@
 #pragma once
 #include "score/key_lanes.h"
 #include "cpu/split_rows.h"
-#if HAS_DROPOUT
 #include "common/philox_lanes.h"
 #include "common/dropout.h"
-#endif
 
 /* The number of rows that have row_max and factors in one vector; if it is below SIMD_WIDTH, lane n
  * is row n % BLOCK_M. */

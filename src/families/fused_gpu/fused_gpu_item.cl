@@ -227,7 +227,7 @@ INLINE void update_row_max(const struct shared *l)
         for (int n = 0; n < THREADS_N; n++)
             new = fmax(new, partial_of(l->tiles + PARTIAL_AT, n, row));
         l->row_max[row] = new;
-        l->rescale[row] = EXP2((old - FINITE(new)) * LOG2E);
+        l->rescale[row] = power_of_two((old - finite_maximum(new)) * LOG2E);
     }
 }
 
@@ -239,14 +239,14 @@ INLINE void weigh(const struct arguments *args, const struct shared *l, float s[
 
 #pragma unroll
     for (int r = 0; r < THREAD_M; r++) {
-        const float base = FINITE(l->row_max[ROW(r)]), rescale = l->rescale[ROW(r)];
+        const float base = finite_maximum(l->row_max[ROW(r)]), rescale = l->rescale[ROW(r)];
         row_sum[r] *= rescale;
 #pragma unroll
         for (int n = 0; n < MAX_DIMS4; n++)
             out[r][n] *= rescale;
 #pragma unroll
         for (int c = 0; c < THREAD_N; c++) {
-            s[r][c] = EXP2((s[r][c] - base) * LOG2E);
+            s[r][c] = power_of_two((s[r][c] - base) * LOG2E);
             row_sum[r] += s[r][c];
 #if HAS_DROPOUT
             s[r][c] *= kept_factor(args, ROW(r), c, kept);

@@ -76,7 +76,7 @@
 #define MULTIPLY_QK(k_tile, s)                                                                     \
     multiply_qk_planes(q_rows, k_tile, s, lane, exchange);                                         \
     if (again)                                                                                     \
-    EXACT_SCORES(keys, s)
+    take_exact_scores(args, &t, &keys, first_row, s, lane)
 #define MULTIPLY_PV(v_tile, s) multiply_pv_planes(v_tile, s, state, lane, exchange)
 #else
 #define MULTIPLY_QK(k_tile, s) multiply_qk(q_rows, k_tile, k_factors, q_words, s, lane, exchange)
@@ -127,7 +127,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
 #else
         struct keys keys = find_keys(args, block, block.begin), next;
         int number = 0; /* the tile's number modulo 2 */
-        LIST_FIRST_PLACES(block.b, keys, number);
+        list_first_places(args, block.b, keys.j0, keys.count, places);
         if (HAS_COPIES && keys.j0 < block.end)
             STAGE_KEYS(keys, number);
 #if STAGES > 1
@@ -142,19 +142,18 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
             STAGE_BESIDE();
             /* scores */
             clear_products(s);
-            MULTIPLY_QK(K_TILE(number), s);
+            MULTIPLY_QK(k_tile_at(q_tile, number), s);
 #if STAGES == 1
-#if HAS_DROPOUT
-            draw_kept_pairs(args, dropout_head(args, block.b, block.h), block.i0, keys.j0, BLOCK_M,
-                            BLOCK_N, kept);
-#endif
+            if (HAS_DROPOUT)
+                draw_kept_pairs(args, dropout_head(args, block.b, block.h), block.i0, keys.j0,
+                                BLOCK_M, BLOCK_N, kept);
             next = find_keys(args, block, after_keys(keys));
-            LIST_PLACES(block.b, next, 1 - number);
-#if HAS_COPIES || HAS_DROPOUT
-            copies_wait();
-            /* V, dropout's bits and the next addresses are complete; K may be overwritten */
-            LOCAL_BARRIER();
-#endif
+            list_places(args, block.b, next.j0, next.count, 1 - number, places);
+            if (HAS_COPIES || HAS_DROPOUT) {
+                copies_wait();
+                /* V, dropout's bits and the next addresses are complete; K may be overwritten */
+                LOCAL_BARRIER();
+            }
             if (HAS_COPIES && next.j0 < block.end)
                 STAGE_KEYS(next, 1 - number);
 #endif
@@ -162,7 +161,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
             softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent, kept, lane,
                             exchange);
             /* values */
-            MULTIPLY_PV(V_TILE(number), s);
+            MULTIPLY_PV(v_tile_at(q_tile, number), s);
         }
 #endif
         if (!all_finite(state))

@@ -29,20 +29,6 @@
 /* A size of -1 says that a tile does not begin where the swizzle does. */
 typedef char tiles_are_swizzled[(V_AT | STAGE_ELEMENTS) * 2 % SWIZZLE_BYTES ? -1 : 1];
 
-/* What is staged while scores are computed: the next tile with two STAGES; V with one. */
-#if STAGES > 1
-#define STAGE_BESIDE()                                                                             \
-    do {                                                                                           \
-        next = find_keys(args, block, after_keys(keys));                                           \
-        if (next.j0 < block.end) {                                                                 \
-            STAGE_KEYS(next, 1 - number);                                                          \
-            STAGE_VALUES(next, 1 - number, again, &v_nonfinite);                                   \
-        }                                                                                          \
-    } while (0)
-#else
-#define STAGE_BESIDE() STAGE_VALUES(keys, number, again, &v_nonfinite)
-#endif
-
 #if PRODUCER
 #include "mma/fused_producer.h"
 #else
@@ -51,13 +37,6 @@ typedef char tiles_are_swizzled[(V_AT | STAGE_ELEMENTS) * 2 % SWIZZLE_BYTES ? -1
 #endif
 #if OVERLAP && !PRODUCER
 #include "mma/fused_overlap.h"
-#endif
-
-/* Declares what dropout keeps of a tile. */
-#if HAS_DROPOUT && PRODUCER
-#define DECLARE_TILE_KEPT() __local uint4 kept[TILE_KEPT_BYTES / KEPT_ROW_BYTES]
-#else
-#define DECLARE_TILE_KEPT() DECLARE_KEPT(TILE_KEPT_BYTES)
 #endif
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
@@ -74,7 +53,13 @@ fused_gpu_warpgroup(PARAMETERS_fused_gpu_warpgroup)
     STREAM;
     __local int row_is_zero[BLOCK_M], not_finite,
         v_nonfinite; /* not 0 once an output is Inf or NaN; once an Inf or NaN of V became 0 */
-    DECLARE_TILE_KEPT();
+#if PRODUCER && HAS_DROPOUT
+    __local uint4 kept[TILE_KEPT_BYTES / KEPT_ROW_BYTES];
+#elif PRODUCER
+    __local uint4 *const kept = 0;
+#else
+    DECLARE_KEPT(TILE_KEPT_BYTES);
+#endif
     DECLARE_EXCHANGE(SUB_GROUPS);
     const int lane = THIS_THREAD % FRAGMENT_LANES,
               first_row = THIS_THREAD / FRAGMENT_LANES * TILE_ROWS;
@@ -108,7 +93,7 @@ fused_gpu_warpgroup(PARAMETERS_fused_gpu_warpgroup)
 #else
         struct keys keys = find_keys(args, block, block.begin), next;
         int number = 0; /* the tile's number modulo 2 */
-        LIST_FIRST_PLACES(block.b, keys, number);
+        list_first_places(args, block.b, keys.j0, keys.count, places);
         if (HAS_COPIES && keys.j0 < block.end)
             STAGE_KEYS(keys, number);
 #if STAGES > 1
@@ -121,22 +106,28 @@ fused_gpu_warpgroup(PARAMETERS_fused_gpu_warpgroup)
             copies_wait();
             LOCAL_BARRIER(); /* copies are complete, old tiles may be overwritten */
             /* these products overlap with the requests for copies */
-            begin_qk(q_tile, warpgroup_rows(first_row), BLOCK_M, K_TILE(number), q_words, s, lane,
-                     exchange);
-            STAGE_BESIDE();
+            begin_qk(q_tile, warpgroup_rows(first_row), BLOCK_M, k_tile_at(q_tile, number), q_words,
+                     s, lane, exchange);
+            /* the next tile with two STAGES; V with one */
+#if STAGES > 1
+            next = find_keys(args, block, after_keys(keys));
+            if (next.j0 < block.end) {
+                STAGE_KEYS(next, 1 - number);
+                STAGE_VALUES(next, 1 - number, again, &v_nonfinite);
+            }
+#else
+            STAGE_VALUES(keys, number, again, &v_nonfinite);
+#endif
             /* scores */
             finish_qk(q_words, s, 0);
 #if STAGES == 1
-#if HAS_DROPOUT
-            draw_kept_pairs(args, dropout_head(args, block.b, block.h), block.i0, keys.j0, BLOCK_M,
-                            BLOCK_N, kept);
-#endif
+            if (HAS_DROPOUT)
+                draw_kept_pairs(args, dropout_head(args, block.b, block.h), block.i0, keys.j0,
+                                BLOCK_M, BLOCK_N, kept);
             next = find_keys(args, block, after_keys(keys));
-            LIST_PLACES(block.b, next, 1 - number);
-#if HAS_COPIES || HAS_DROPOUT
+            list_places(args, block.b, next.j0, next.count, 1 - number, places);
             copies_wait();
             LOCAL_BARRIER(); /* V, dropout's bits, next places complete; K may be overwritten */
-#endif
             if (HAS_COPIES && next.j0 < block.end)
                 STAGE_KEYS(next, 1 - number);
 #endif
@@ -144,7 +135,7 @@ fused_gpu_warpgroup(PARAMETERS_fused_gpu_warpgroup)
             softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent, kept, lane,
                             exchange);
             /* values */
-            multiply_pv(V_TILE(number), 0, s, state, lane, exchange);
+            multiply_pv(v_tile_at(q_tile, number), 0, s, state, lane, exchange);
         }
 #endif
         if (!all_finite(state))

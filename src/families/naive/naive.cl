@@ -19,11 +19,9 @@
 #include "common/sequence.h"
 #include "score/score.h"
 #include "common/quantized.h"
-#if HAS_DROPOUT
 #define RANDOM_LANES 4
 #include "common/philox_lanes.h"
 #include "common/dropout.h"
-#endif
 
 __kernel void naive(PARAMETERS_naive)
 {

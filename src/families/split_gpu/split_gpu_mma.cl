@@ -53,17 +53,24 @@
 #define LOAD_WIDTH 8
 #define HAS_ROW_TILES 1
 #define TRACKS_SEEN 0
+#define PRODUCER 0
 
 #include "gpu/tile_load.h"
 #if OWN_KEYS
-/* Column `column` of a tile has this key: with the words of a row, neighbours are four or twelve
- * banks apart, modulo 16. */
-#define WORDS_OF_ROW DIVIDE_UP(DIM_QK / BLOCK_VALUES * BLOCK_BYTES(K_CACHE), 4)
-#define KEY_SPACING                                                                                \
-    MIN(WORDS_OF_ROW % 2 ? 4 : WORDS_OF_ROW % 4 ? 2 : 1, TILE_KEYS / FRAGMENT_OTHERS)
-#define KEY_PLACE(tile, column)                                                                    \
-    ((tile) / KEY_SPACING * KEY_SPACING * FRAGMENT_OTHERS + (tile) % KEY_SPACING +                 \
-     KEY_SPACING * (column))
+enum {
+    WORDS_OF_ROW = DIVIDE_UP(DIM_QK / BLOCK_VALUES * BLOCK_BYTES(K_CACHE), 4),
+    KEY_SPACING = MIN(WORDS_OF_ROW % 2   ? 4
+                      : WORDS_OF_ROW % 4 ? 2
+                                         : 1,
+                      TILE_KEYS / FRAGMENT_OTHERS)
+};
+
+/* The key of a column of a tile: with the words of a row, neighbours are four or twelve banks apart, modulo 16. */
+INLINE int key_place(const int tile, const int column)
+{
+    return tile / KEY_SPACING * KEY_SPACING * FRAGMENT_OTHERS + tile % KEY_SPACING +
+           KEY_SPACING * column;
+}
 #endif
 #include "mma/key_places.h"
 #include "mma/fragment_attention.h"
@@ -211,16 +218,16 @@ INLINE void load_q(const struct arguments *args, const struct task *task, const 
 
 #define STAGE_KEYS(keys, part)                                                                     \
     FILL_KEYS(l.k_tile, l.k_factors,                                                               \
-              k_place(m.k, FROM_KEY((keys).j0, args->shape->k_stride) +                            \
+              k_place(m.k, from_key((keys).j0, args->shape->k_stride) +                            \
                                (part)*PART_COLUMNS * k_step(args)),                                \
-              args->shape->k_stride[2], KV_PLACES(places, (keys).number, 0), (keys).count,         \
+              args->shape->k_stride[2], places_of(places, (keys).number, 0), (keys).count,         \
               DIM_QK - (part)*PART_COLUMNS, m.k_aligned,                                           \
               k_scales_from(args, task.b, task.kv_head, (keys).j0))
 #define STAGE_VALUES(keys, part, finite)                                                           \
     if (FILL_VALUES(l.v_tile, l.v_factors,                                                         \
-                    v_place(m.v, FROM_KEY((keys).j0 + (part)*PART_KEYS, args->shape->v_stride)),   \
+                    v_place(m.v, from_key((keys).j0 + (part)*PART_KEYS, args->shape->v_stride)),   \
                     args->shape->v_stride[2],                                                      \
-                    PAGE_SIZE ? KV_PLACES(places, (keys).number, 1) + (part)*PART_KEYS : 0,        \
+                    PAGE_SIZE ? places_of(places, (keys).number, 1) + (part)*PART_KEYS : 0,        \
                     (keys).count - (part)*PART_KEYS, m.v_aligned, finite,                          \
                     v_scales_from(args, task.b, task.kv_head, (keys).j0 + (part)*PART_KEYS)))      \
     atomic_or(v_nonfinite, 1)
@@ -236,7 +243,7 @@ INLINE void find_scores(const struct arguments *args, const struct task *task,
                         float highest[M_FRAGMENTS][LANE_QUERIES], const int lane,
                         __local float *exchange)
 {
-    const int before = (int)(keys->j0 - task->begin), first = FIRST_KEY + LANE_KEY;
+    const int before = (int)(keys->j0 - task->begin), first = group_key() + lane_key(lane);
 
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
@@ -268,8 +275,9 @@ INLINE void store_statistics(const struct shared *l, float x[M_FRAGMENTS][LANE_Q
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
-    for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
-        l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] = x[f][n];
+    for (int n = 0; n < LANE_QUERIES && first_of_query(lane); n++)
+        l->statistics[sub_group_n() * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
+            x[f][n];
 }
 
 /* ---- softmax --------------------------------------------------------------------------------- */
@@ -301,7 +309,8 @@ INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
             highest[n] = -INFINITY;
             UNROLL
             for (int m = 0; m < SUB_GROUPS; m++)
-                highest[n] = fmax(highest[n], l->statistics[m * BLOCK_M + ROW(n)]);
+                highest[n] =
+                    fmax(highest[n], l->statistics[m * BLOCK_M + row_of(fragment_row, lane, n)]);
         }
         weigh(fragment_row, lane, scales, s[f], highest, &state[f], weight_exponent, 0);
         store_weights(fragment_row, lane, s[f], l->p_tile);
@@ -334,17 +343,18 @@ INLINE void store_fragment_results(const struct arguments *args, const struct ta
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
         long h, i;
-        find_row(args, task, ROW(n), &h, &i);
+        find_row(args, task, row_of(fragment_row, lane, n), &h, &i);
         to[n] = results + result_of(args, task, h, i) * DIM_V;
-        if (SUB_GROUP_N == 0 && FIRST_OF_QUERY(lane) && ROW(n) < task->rows)
-            vstore2((float2)(state->row_max[n], total_of(l, ROW(n))), result_of(args, task, h, i),
-                    STATISTICS(args, results));
+        if (sub_group_n() == 0 && first_of_query(lane) &&
+            row_of(fragment_row, lane, n) < task->rows)
+            vstore2((float2)(state->row_max[n], total_of(l, row_of(fragment_row, lane, n))),
+                    result_of(args, task, h, i), STATISTICS(args, results));
     }
     UNROLL
     for (int x = 0; x < DIM_SUMS; x++) {
         const int here = sum_query(x % FRAGMENT_SUMS);
-        if (ROW(here) < task->rows && DIM(x) < DIM_V)
-            to[here][DIM(x)] = state->out[x] * (1.0f / weight_scale_of(weight_exponent));
+        if (row_of(fragment_row, lane, here) < task->rows && dim_of(lane, x) < DIM_V)
+            to[here][dim_of(lane, x)] = state->out[x] * (1.0f / weight_scale_of(weight_exponent));
     }
 }
 
@@ -363,8 +373,8 @@ INLINE void store_results(const struct arguments *args, const struct task *task,
         query_sum(state[f].row_sum, lane, exchange);
         scale_rows(scales, &state[f], weight_exponent);
         UNROLL
-        for (int n = 0; n < LANE_QUERIES && FIRST_OF_QUERY(lane); n++)
-            l->statistics[SUB_GROUP_N * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
+        for (int n = 0; n < LANE_QUERIES && first_of_query(lane); n++)
+            l->statistics[sub_group_n() * BLOCK_M + f * FRAGMENT_QUERIES + lane_query(lane, n)] =
                 state[f].row_sum[n];
     }
     LOCAL_BARRIER(); /* the sums are complete */
@@ -445,7 +455,7 @@ INLINE void attend_tiles(const struct arguments *args, const struct task task,
                         exchange);
         }
         next = find_tile_of_keys(args, &task, keys.j0 + keys.count, 1 - keys.number, seen_tiles);
-        LIST_PLACES(task.b, next, next.number);
+        list_places(args, task.b, next.j0, next.count, next.number, places);
         find_scores(args, &task, &keys, rows, state, s, highest, lane, exchange);
         store_statistics(&l, highest, lane);
         copies_wait();
@@ -515,7 +525,7 @@ split(PARAMETERS_split)
         const float weight_exponent = weight_exponent_of(again);
         struct keys keys = find_tile_of_keys(args, &task, task.begin, 0, seen_tiles);
         clear_rows(state);
-        LIST_FIRST_PLACES(task.b, keys, keys.number);
+        list_first_places(args, task.b, keys.j0, keys.count, places);
 #if BYTES
         attend_tiles_of_bytes(args, task, m, l, keys, rows, seen_tiles, places, again, &v_nonfinite,
                               q_words, state, weight_exponent, lane, exchange);

@@ -28,11 +28,9 @@
 #error "unfused.cl must be built with all of its tunables defined"
 #endif
 
-#if HAS_DROPOUT
 #define RANDOM_LANES 4
 #include "common/philox_lanes.h"
 #include "common/dropout.h"
-#endif
 
 #include "families/unfused/unfused_sizes.h"
 #define VECTORS (THREAD_N / VECTOR_WIDTH) /* a thread's vectors in a row */

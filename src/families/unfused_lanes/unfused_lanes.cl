@@ -41,10 +41,8 @@
 #include "common/key_rows.h"
 #include "common/quantized.h"
 #include "score/score.h"
-#if HAS_DROPOUT
 #include "common/philox_lanes.h"
 #include "common/dropout.h"
-#endif
 
 #define V_REST (V_VECTORS - (V_PANELS - 1) * REGISTER_VECTORS) /* vectors in the last panel */
 #define HAS_RANGE (HAS_WINDOW || HAS_Q_LENGTHS || HAS_KV_LENGTHS || HAS_BLOCKS || HAS_MASK_KEYS)
