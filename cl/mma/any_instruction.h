@@ -3,23 +3,18 @@
 #pragma once
 #include "mma/fragment_options.h"
 
-#define INSTRUCTION_MMA_SYNC 1
-#define INSTRUCTION_WMMA 2
-#define INSTRUCTION_MFMA_32 3
-#define INSTRUCTION_MFMA_16 4
-#define INSTRUCTION_DPAS_8 5
-#define INSTRUCTION_DPAS_16 6
+enum { INSTRUCTION_MFMA_32 = 3, INSTRUCTION_DPAS_8 = 5 };
 
 #define LEAVE_FIRST_ASSEMBLY() /* fragment_wgmma.h */
 
-#if INSTRUCTION == INSTRUCTION_MMA_SYNC
+#if INSTRUCTION == 1 /* mma.sync */
 #include "mma/fragment_mma_sync.h"
-#elif INSTRUCTION == INSTRUCTION_WMMA
+#elif INSTRUCTION == 2 /* WMMA */
 #include "mma/fragment_wmma.h"
-#elif INSTRUCTION == INSTRUCTION_MFMA_32 || INSTRUCTION == INSTRUCTION_MFMA_16
+#elif INSTRUCTION == 3 || INSTRUCTION == 4 /* MFMA, 32 or 16 */
 #include "mma/fragment_mfma.h"
-#elif INSTRUCTION == INSTRUCTION_DPAS_8 || INSTRUCTION == INSTRUCTION_DPAS_16
+#elif INSTRUCTION == 5 || INSTRUCTION == 6 /* DPAS, 8 or 16 */
 #include "mma/fragment_dpas.h"
 #else
-#error "INSTRUCTION must be one of those above"
+#error "INSTRUCTION must be one of enum ca_instruction in src/families/fragments.h"
 #endif

@@ -27,14 +27,21 @@ INLINE uint this_thread_again(void)
 }
 
 /* The barriers of all threads, and of those that compute. */
+INLINE void group_barrier(void)
+{
 #if PRODUCER && !EMULATE
-#define GROUP_BARRIER() __asm volatile("bar.sync 0, %0;" : : "n"(THREADS) : "memory")
-#define COMPUTING_BARRIER() __asm volatile("bar.sync 1, %0;" : : "n"(COMPUTING) : "memory")
+    __asm volatile("bar.sync 0, %0;" : : "n"(THREADS) : "memory");
 #else
-#define GROUP_BARRIER() LOCAL_BARRIER()
-#define COMPUTING_BARRIER()                                                                        \
-    do {                                                                                           \
-        barrier(CLK_GLOBAL_MEM_FENCE);                                                             \
-        LOCAL_BARRIER();                                                                           \
-    } while (0)
+    LOCAL_BARRIER();
 #endif
+}
+
+INLINE void computing_barrier(void)
+{
+#if PRODUCER && !EMULATE
+    __asm volatile("bar.sync 1, %0;" : : "n"(COMPUTING) : "memory");
+#else
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    LOCAL_BARRIER();
+#endif
+}

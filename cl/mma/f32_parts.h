@@ -35,7 +35,7 @@ INLINE struct parts parts_at(__global float *workspace, const long bytes, const 
 }
 
 /* The pairs of parts of a product, in the order of their sums. */
-#define PART_PAIRS 6
+enum { PART_PAIRS = 6 };
 INLINE int first_part(const int pair)
 {
     return 0x001012 >> 4 * pair & 3; /* 2 1 0 1 0 0 */

@@ -235,12 +235,8 @@ static inline void query_sum(float *x, const int lane, __local float *exchange)
 /* The factor by which a strict weight's rounding error is scaled before it becomes the next part.
  * In f16 the error itself would often be subnormal and lose its bits; a weight of up to 2^15 leaves
  * up to 2^3. */
-#define SCALES_PARTS (DTYPE == DTYPE_F16 && !HAS_TILE_PRODUCTS)
-#if SCALES_PARTS
-#define PART_SCALE 4096.0f
-#else
-#define PART_SCALE 1.0f
-#endif
+enum { SCALES_PARTS = DTYPE == DTYPE_F16 ? !HAS_TILE_PRODUCTS : 0 };
+#define PART_SCALE (SCALES_PARTS ? 4096.0f : 1.0f)
 
 /* Rounds two weights to elements, and leaves the rounding errors times PART_SCALE in the weights.
  * */

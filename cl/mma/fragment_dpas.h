@@ -72,7 +72,7 @@ static inline int other_depth(const int lane, const int e)
 static inline void multiply_add(float *sum, const uint *query, const uint *other, const int lane,
                                 __local float *exchange)
 {
-#if INSTRUCTION == INSTRUCTION_DPAS_8
+#if INSTRUCTION == 5
     const int8 a = as_int8(vload8(0, query));
 #else
     const short8 a = as_short8(vload4(0, query));

@@ -601,7 +601,7 @@ INLINE void add_infinite_weights(const __local ushort *tile, const int dim, cons
 #endif
 
 /* Adds weights, rounded to elements, times streamed rows of dim elements to sums, in this sub-
- * group's dims. They are complete after SUMS_COMPLETE(). again: this is the second pass. */
+ * group's dims. They are complete after complete_sums(). again: this is the second pass. */
 INLINE void add_fragment_rows(const bool again, const __local ushort *tile, const int dim,
                               const int dim_group, float weights[STREAMED_SUMS], float *sums,
                               const int lane, __local float *exchange)
@@ -631,15 +631,13 @@ INLINE void add_fragment_rows(const bool again, const __local ushort *tile, cons
 #endif
 }
 
+INLINE void complete_sums(float *sums, const int count)
+{
 #if HAS_TILE_PRODUCTS
-#define SUMS_COMPLETE(sums, dim)                                                                   \
-    do {                                                                                           \
-        products_wait(0);                                                                          \
-        sums_here(sums, DIM_SUMS(dim));                                                            \
-    } while (0)
-#else
-#define SUMS_COMPLETE(sums, dim)
+    products_wait(0);
+    sums_here(sums, count);
 #endif
+}
 
 /* ---- results --------------------------------------------------------------------------------- */
 

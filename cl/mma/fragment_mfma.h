@@ -65,7 +65,7 @@ static inline void multiply_add(float *sum, const uint *query, const uint *other
 {
     const uint2 b = vload2(0, query), a = vload2(0, other);
 
-#if INSTRUCTION == INSTRUCTION_MFMA_32
+#if INSTRUCTION == 3
     const float16 c = vload16(0, sum);
 #if DTYPE == DTYPE_F16
     vstore16(__builtin_amdgcn_mfma_f32_32x32x8f16(as_half4(a), as_half4(b), c, 0, 0, 0), 0, sum);

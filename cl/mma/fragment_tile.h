@@ -222,33 +222,38 @@ static inline ushort4 load_elements(const __global element *p, const bool aligne
 #endif
 
 #if HAS_COPIES
-/* Is 1 if a thread that copies pieces of 16 bytes has the same columns in all of its rows, and
- * these are few and evenly spaced (constant). In a swizzled tile the spacing is a multiple of eight
- * rows, which keeps the piece's column. */
-#define COPIES_BY_COLUMN(stride, tile_rows, columns)                                               \
-    ((columns) % 8 == 0 && FILL_THREADS % COLUMN_THREADS(columns) == 0 &&                          \
-     (tile_rows) % (FILL_THREADS / COLUMN_THREADS(columns)) == 0 &&                                \
-     (tile_rows) / (FILL_THREADS / COLUMN_THREADS(columns)) <= MOST_COPIES &&                      \
-     (!SWIZZLED(stride) || FILL_THREADS / COLUMN_THREADS(columns) % 8 == 0) &&                     \
-     !(MISTAKES_IDLE_THREADS && (columns) % (8 * COLUMN_THREADS(columns))))
-/* Is 1 if threads without columns may be treated like the others: PoCL 3.1 left K's planes of 48
- * columns empty. */
-#define MISTAKES_IDLE_THREADS (EMULATE && DTYPE == DTYPE_F32)
 /* The number of threads for a row; 72 columns take 16 threads, 7 of which copy nothing. */
-#define COLUMN_THREADS(columns)                                                                    \
-    ((columns) > 512   ? (columns) / 8                                                             \
-     : (columns) > 256 ? 64                                                                        \
-     : (columns) > 128 ? 32                                                                        \
-     : (columns) > 64  ? 16                                                                        \
-     : (columns) > 32  ? 8                                                                         \
-                       : (columns) / 8)
+INLINE int column_threads(const int columns)
+{
+    return columns > 512   ? columns / 8
+           : columns > 256 ? 64
+           : columns > 128 ? 32
+           : columns > 64  ? 16
+           : columns > 32  ? 8
+           : columns > 8   ? columns / 8
+                           : 1;
+}
+
+/* Returns whether a thread that copies pieces of 16 bytes has the same columns in all of its rows, and
+ * these are few and evenly spaced (constant). In a swizzled tile the spacing is a multiple of eight
+ * rows, which keeps the piece's column. PoCL 3.1 mistakes threads without columns: it left K's planes of 48
+ * columns empty. */
+INLINE bool copies_by_column(const int stride, const int tile_rows, const int columns)
+{
+    const int threads = column_threads(columns), at_once = FILL_THREADS / threads;
+
+    if ((EMULATE ? DTYPE == DTYPE_F32 : false) && columns % (8 * threads) != 0)
+        return false;
+    return columns % 8 == 0 && FILL_THREADS % threads == 0 && tile_rows % at_once == 0 &&
+           tile_rows / at_once <= MOST_COPIES && (at_once % 8 == 0 || !is_swizzled(stride));
+}
 
 /* Like fill_rows(), by background copies, with few instructions for each. */
 INLINE void copy_rows(__local ushort *tile, const int stride, const int tile_rows,
                       const int columns, const __global element *matrix, const long row_step,
                       const __local long *places, const int rows, const int dim)
 {
-    const uint chunks = COLUMN_THREADS(columns), at_once = FILL_THREADS / chunks;
+    const uint chunks = column_threads(columns), at_once = FILL_THREADS / chunks;
     uint thread = FILL_THREAD;
 
     INDEX_HERE(thread);
@@ -284,7 +289,7 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
     uint first = FILL_THREAD;
 
 #if HAS_COPIES
-    if (COPIES_BY_COLUMN(stride, tile_rows, columns) && width == 8 && aligned && !finite) {
+    if (copies_by_column(stride, tile_rows, columns) && width == 8 && aligned && !finite) {
         copy_rows(tile, stride, tile_rows, columns, matrix, row_step, places, rows, dim);
         return 0;
     }
@@ -337,7 +342,6 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
 
 #if K_CACHE || V_CACHE
 #include "common/key_rows.h"
-#define MOST_POWER 0x1p5f
 
 static inline struct element_form element_form_of(const int format)
 {
@@ -349,7 +353,7 @@ static inline struct element_form element_form_of(const int format)
 static inline float power_of_scale(const int format, const float scale, const float least)
 {
     return clamp(as_float(as_uint(scale) & 0x7f800000u), least,
-                 layout_of(format).largest > 1024.0f ? 1.0f : MOST_POWER);
+                 layout_of(format).largest > 1024.0f ? 1.0f : 0x1p5f);
 }
 
 /* Decodes two codes, times a power of two, to elements without rounding. */
@@ -471,13 +475,16 @@ static inline void store_packed(__local ushort *tile, const int dims, const stru
                                 const int wide, const ushort4 x[4])
 {
     const int slab = to.slab, d = to.d, depth = to.depth;
-#define PACKED_FOUR(n) ((__local ushort4 *)(tile + packed_at(dims, slab, d + (n), depth)))
 
-    *PACKED_FOUR(0) = (ushort4)(x[0].x, x[1].x, x[2].x, x[3].x);
+    *(__local ushort4 *)(tile + packed_at(dims, slab, d, depth)) =
+        (ushort4)(x[0].x, x[1].x, x[2].x, x[3].x);
     if (wide == 4) {
-        *PACKED_FOUR(1) = (ushort4)(x[0].y, x[1].y, x[2].y, x[3].y);
-        *PACKED_FOUR(2) = (ushort4)(x[0].z, x[1].z, x[2].z, x[3].z);
-        *PACKED_FOUR(3) = (ushort4)(x[0].w, x[1].w, x[2].w, x[3].w);
+        *(__local ushort4 *)(tile + packed_at(dims, slab, d + 1, depth)) =
+            (ushort4)(x[0].y, x[1].y, x[2].y, x[3].y);
+        *(__local ushort4 *)(tile + packed_at(dims, slab, d + 2, depth)) =
+            (ushort4)(x[0].z, x[1].z, x[2].z, x[3].z);
+        *(__local ushort4 *)(tile + packed_at(dims, slab, d + 3, depth)) =
+            (ushort4)(x[0].w, x[1].w, x[2].w, x[3].w);
     }
 }
 

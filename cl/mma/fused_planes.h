@@ -85,7 +85,7 @@ INLINE void produce_planes(const struct arguments *args, const struct query_bloc
                 copies_asked(barriers, u, 0, !again);
             }
         }
-        GROUP_BARRIER(); /* not_finite is final */
+        group_barrier(); /* not_finite is final */
         again = !again && *not_finite;
     } while (again);
 }

@@ -143,7 +143,7 @@ INLINE void produce(const struct arguments *args, const struct query_block block
             copies_asked(barriers, u, 1, WIDTH(UNIT_V, DIM_V) == 8 && t.v_aligned && !again);
             u = next_use(u);
         }
-        GROUP_BARRIER(); /* not_finite is final */
+        group_barrier(); /* not_finite is final */
         again = !again && *not_finite;
     } while (again);
 }
@@ -161,7 +161,7 @@ INLINE void draw(const struct arguments *args, const struct query_block block,
             produce_kept(args, &block, &keys, barriers, u, 1, kept);
             u = next_use(u);
         }
-        GROUP_BARRIER(); /* not_finite is final */
+        group_barrier(); /* not_finite is final */
         again = !again && *not_finite;
     } while (again);
 }
@@ -207,7 +207,7 @@ INLINE void load_own_queries(const struct arguments *args, const struct task *t,
     }
     LOCAL_BARRIER(); /* the place of q may be overwritten */
 #else
-    COMPUTING_BARRIER(); /* q is complete */
+    computing_barrier(); /* q is complete */
 #endif
 }
 

@@ -25,32 +25,18 @@
 #define DECLARE_KEY_SUMS                                                                           \
     __local float4 passed[PAIRS * PAIR_FLOAT4];                                                    \
     const bool second = THIS_THREAD / FRAGMENT_LANES >= PAIRS; /* of a pair */                     \
+    const bool stores_k = second, stores_v = !second;                                              \
     const int pair = THIS_THREAD / FRAGMENT_LANES % PAIRS;                                         \
     float sums[M_FRAGMENTS][DIM_SUMS(DIM_QK)];                                                     \
     here.first_row = pair * M_FRAGMENTS * FRAGMENT_QUERIES
 #define K_SUMS(f) sums[f]
 #define V_SUMS(f) sums[f]
-#define STORES_K second
-#define STORES_V !second
-#define SUM_QUERIES()                                                                              \
-    sum_over_queries_in_pairs(args, t, here, second, pair, begin, end, tiles, statistics, kept,    \
-                              passed + pair * PAIR_FLOAT4, again, &streamed_nonfinite, sums, lane, \
-                              exchange)
 #else
-#define DECLARE_KEY_SUMS float sums_k[DIM_SUMS(DIM_QK)], sums_v[DIM_SUMS(DIM_V)]
+#define DECLARE_KEY_SUMS                                                                           \
+    float sums_k[DIM_SUMS(DIM_QK)], sums_v[DIM_SUMS(DIM_V)];                                       \
+    const bool stores_k = true, stores_v = true
 #define K_SUMS(f) sums_k
 #define V_SUMS(f) sums_v
-#define STORES_K true
-#define STORES_V true
-#if PRODUCER
-#define SUM_QUERIES()                                                                              \
-    sum_produced_queries(args, t, here, begin, end, tiles, statistics, again, &streamed_nonfinite, \
-                         sums_k, sums_v, kept, &stream, lane, exchange)
-#else
-#define SUM_QUERIES()                                                                              \
-    sum_over_queries(args, t, here, begin, end, rows, tiles, statistics, again,                    \
-                     &streamed_nonfinite, sums_k, sums_v, kept, lane, exchange)
-#endif
 #endif
 
 /* Stores the sums of the sub-group's fragment f, of `rows` keys. */
@@ -117,26 +103,36 @@ backward_keys(PARAMETERS_backward_keys)
             CLEAR(K_SUMS(f));
             CLEAR(V_SUMS(f));
         }
-        SUM_QUERIES();
+#if M_FRAGMENTS > 1
+        sum_over_queries_in_pairs(args, t, here, second, pair, begin, end, tiles, statistics, kept,
+                                  passed + pair * PAIR_FLOAT4, again, &streamed_nonfinite, sums,
+                                  lane, exchange);
+#elif PRODUCER
+        sum_produced_queries(args, t, here, begin, end, tiles, statistics, again,
+                             &streamed_nonfinite, sums_k, sums_v, kept, &stream, lane, exchange);
+#else
+        sum_over_queries(args, t, here, begin, end, rows, tiles, statistics, again,
+                         &streamed_nonfinite, sums_k, sums_v, kept, lane, exchange);
+#endif
         UNROLL
         for (int f = 0; f < M_FRAGMENTS; f++)
             finite =
                 finite && all_sums_finite(K_SUMS(f), DIM_QK) && all_sums_finite(V_SUMS(f), DIM_V);
         if (!finite)
             atomic_or(&not_finite, 1);
-        GROUP_BARRIER(); /* not_finite is final */
+        group_barrier(); /* not_finite is final */
         again = !again && not_finite;
     } while (again);
     if (PRODUCER)
         here = find_place(tiles, this_thread_again());
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++) {
-        if (STORES_K)
+        if (stores_k)
             store_dk(args, t, rows, &here, f, K_SUMS(f));
-        if (STORES_V)
+        if (stores_v)
             store_dv(args, t, rows, &here, f, V_SUMS(f));
     }
-    COMPUTING_BARRIER(); /* the results are complete */
+    computing_barrier(); /* the results are complete */
     t.h = first_head;
     if (streamed_nonfinite)
         add_nonfinite_queries(args, t, begin, end);
@@ -172,24 +168,12 @@ INLINE void add_nonfinite_keys(const struct arguments *args, const struct tile t
 #define FIND_OWN_STATISTICS()                                                                      \
     for (int n = THIS_THREAD; n < BLOCK_OWNED; n += THREADS)                                       \
     statistics[n] = statistic_of(args, t.b, t.h, t.i0 + n)
-#define SUM_KEYS()                                                                                 \
-    sum_over_keys_wide(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,   \
-                       sums_q, kept, lane, exchange)
 #else
 #define DECLARE_OWN_STATISTICS float4 statistics[LANE_QUERIES]
 #define FIND_OWN_STATISTICS()                                                                      \
     UNROLL                                                                                         \
     for (int n = 0; n < LANE_QUERIES; n++)                                                         \
     statistics[n] = statistic_of(args, t.b, t.h, t.i0 + owned_row(n, first_row, lane))
-#if PRODUCER
-#define SUM_KEYS()                                                                                 \
-    sum_produced_keys(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,    \
-                      sums_q[0], kept, &stream, lane, exchange)
-#else
-#define SUM_KEYS()                                                                                 \
-    sum_over_keys(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,        \
-                  slope_sums, bias_sums, sums_q[0], kept, lane, exchange)
-#endif
 #endif
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
@@ -234,13 +218,22 @@ backward_queries(PARAMETERS_backward_queries)
             CLEAR(sums_q[f]);
         CLEAR(slope_sums);
         CLEAR(bias_sums);
-        SUM_KEYS();
+#if M_FRAGMENTS > 1
+        sum_over_keys_wide(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,
+                           sums_q, kept, lane, exchange);
+#elif PRODUCER
+        sum_produced_keys(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,
+                          sums_q[0], kept, &stream, lane, exchange);
+#else
+        sum_over_keys(args, t, here, begin, end, statistics, tiles, again, &streamed_nonfinite,
+                      slope_sums, bias_sums, sums_q[0], kept, lane, exchange);
+#endif
         UNROLL
         for (int f = 0; f < M_FRAGMENTS; f++)
             finite = finite && all_sums_finite(sums_q[f], DIM_QK);
         if (!finite)
             atomic_or(&not_finite, 1);
-        GROUP_BARRIER(); /* not_finite is final */
+        group_barrier(); /* not_finite is final */
         again = !again && not_finite;
     } while (again);
     if (PRODUCER)
@@ -264,7 +257,7 @@ backward_queries(PARAMETERS_backward_queries)
                                  here.first_row + f * FRAGMENT_QUERIES, here.dim_group, here.lane,
                                  args->dq + row_offset(args->shape->dq_stride, t.b, t.h, t.i0),
                                  args->shape->dq_stride[2], dq_step(args));
-    COMPUTING_BARRIER(); /* the results are complete */
+    computing_barrier(); /* the results are complete */
     if (streamed_nonfinite)
         add_nonfinite_keys(args, t, begin, end);
     END_KERNEL();

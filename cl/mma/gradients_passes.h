@@ -54,15 +54,15 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
 #if STAGES > 1
         LOCAL_BARRIER(); /* the last head's tiles may be overwritten */
         if (t.i0 < end)
-            stage_query_tile(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), here, statistics[number],
-                             kept, number);
+            stage_query_tile(args, t, tile_queries(args, t), tile_gradients(args, t), here,
+                             statistics[number], kept, number);
 #endif
         while (t.i0 < end) {
             float p[STREAMED_SUMS], ds[STREAMED_SUMS];
 #if STAGES == 1
             LOCAL_BARRIER(); /* all have read the old contents */
-            stage_query_tile(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), here, statistics[0], kept,
-                             0);
+            stage_query_tile(args, t, tile_queries(args, t), tile_gradients(args, t), here,
+                             statistics[0], kept, 0);
 #endif
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
@@ -71,7 +71,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
                 queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
             if (next.i0 < end)
-                stage_query_tile(args, next, TILE_QUERIES(next), TILE_GRADIENTS(next),
+                stage_query_tile(args, next, tile_queries(args, next), tile_gradients(args, next),
                                  place_of_stage(here, tiles, 1 - number), statistics[1 - number],
                                  kept, 1 - number);
 #endif
@@ -100,8 +100,8 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
 #endif
             restage_barrier(again); /* streamed rows may be overwritten */
             if (restages(again)) {
-                stage_value_rows(TILE_QUERIES(t), again, here.qk, nonfinite);
-                stage_value_rows(TILE_GRADIENTS(t), again, here.v, nonfinite);
+                stage_value_rows(tile_queries(args, t), again, here.qk, nonfinite);
+                stage_value_rows(tile_gradients(args, t), again, here.v, nonfinite);
                 copies_wait();
             }
             restage_barrier(again); /* values are complete */
@@ -113,8 +113,8 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
                             false, p, ds, lane);
 #endif
             add_fragment_rows(again, here.qk, DIM_QK, here.dim_group, ds, sums_k, lane, exchange);
-            SUMS_COMPLETE(sums_v, DIM_V);
-            SUMS_COMPLETE(sums_k, DIM_QK);
+            complete_sums(sums_v, DIM_SUMS(DIM_V));
+            complete_sums(sums_k, DIM_SUMS(DIM_QK));
             t = next;
             if (STAGES > 1) {
                 number = 1 - number; /* that stage holds the next tile */
@@ -141,8 +141,8 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
 INLINE void stage_key_tile(const struct arguments *args, const struct tile t,
                            const struct place here, const kept_tile kept, const int number)
 {
-    STAGE_STREAMED(TILE_KEYS(t), here.qk, DIM_QK, UNIT_K);
-    STAGE_STREAMED(TILE_VALUES(t), here.v, DIM_V, UNIT_V);
+    STAGE_STREAMED(tile_keys(args, t), here.qk, DIM_QK, UNIT_K);
+    STAGE_STREAMED(tile_values(args, t), here.v, DIM_V, UNIT_V);
     draw_kept_tile(false, args, t, kept, number);
 }
 
@@ -197,12 +197,12 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
 #endif
         restage_barrier(again); /* streamed keys may be overwritten */
         if (restages(again)) {
-            stage_value_rows(TILE_KEYS(t), again, here.qk, nonfinite);
+            stage_value_rows(tile_keys(args, t), again, here.qk, nonfinite);
             copies_wait();
         }
         restage_barrier(again); /* values are complete */
         add_fragment_rows(again, here.qk, DIM_QK, here.dim_group, ds, sums_q, lane, exchange);
-        SUMS_COMPLETE(sums_q, DIM_QK);
+        complete_sums(sums_q, DIM_SUMS(DIM_QK));
         t = next;
         if (STAGES > 1) {
             number = 1 - number; /* that stage holds the next tile */

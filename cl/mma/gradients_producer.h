@@ -33,13 +33,13 @@ INLINE void make_finite(const bool again, __local ushort *tile, const int elemen
                         volatile __local int *nonfinite)
 {
     if (EMULATE || again)
-        COMPUTING_BARRIER(); /* all products with the tile are complete */
+        computing_barrier(); /* all products with the tile are complete */
     if (again) {
         make_streamed_finite(tile, elements, nonfinite);
         copies_wait();
     }
     if (EMULATE || again)
-        COMPUTING_BARRIER();
+        computing_barrier();
 }
 
 /* Returns whether all copies of these streamed rows run in the background. */
@@ -94,7 +94,8 @@ INLINE void produce_queries(const struct arguments *args, struct tile t, const l
                  t = queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end),
                                   end)) {
                 const struct place there = place_of_stage(here, tiles, u.place);
-                const struct matrix streamed_q = TILE_QUERIES(t), streamed_do = TILE_GRADIENTS(t);
+                const struct matrix streamed_q = tile_queries(args, t),
+                                    streamed_do = tile_gradients(args, t);
                 wait_for_place(barriers, u, 0);
                 STAGE_STREAMED(streamed_q, there.qk, DIM_QK, UNIT_Q);
                 stage_statistics(args, t, statistics[u.place]);
@@ -106,7 +107,7 @@ INLINE void produce_queries(const struct arguments *args, struct tile t, const l
                 u = next_use(u);
             }
         }
-        GROUP_BARRIER(); /* not_finite is final */
+        group_barrier(); /* not_finite is final */
         again = !again && *not_finite;
     } while (again);
 }
@@ -144,11 +145,11 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
             const bool partial = hides_some(args, t, BLOCK_STREAMED, BLOCK_OWNED);
             here = with_owned_again(place_of_stage(here, tiles, u.place), tiles);
             HALF_HERE(u, 0, {
-                STAGE_STREAMED(TILE_QUERIES(t), here.qk, DIM_QK, UNIT_Q);
+                STAGE_STREAMED(tile_queries(args, t), here.qk, DIM_QK, UNIT_Q);
                 stage_statistics(args, t, statistics[u.place]);
             });
             begin_first(OPERAND_PARTS, &here, p, lane, exchange);
-            HALF_HERE(u, 1, STAGE_STREAMED(TILE_GRADIENTS(t), here.v, DIM_V, UNIT_DO));
+            HALF_HERE(u, 1, STAGE_STREAMED(tile_gradients(args, t), here.v, DIM_V, UNIT_DO));
             begin_second(OPERAND_PARTS, &here, ds, lane, exchange);
             FINISH(p, 1);
             REPLACE_PRODUCTS(again, false, &here, p);
@@ -171,8 +172,8 @@ INLINE void sum_produced_queries(const struct arguments *args, struct tile t, st
                                 true, p, ds, lane);
             add_fragment_rows(again, here.v, DIM_V, 0, p, sums_v, lane, exchange);
             add_fragment_rows(again, here.qk, DIM_QK, 0, ds, sums_k, lane, exchange);
-            SUMS_COMPLETE(sums_v, DIM_V);
-            SUMS_COMPLETE(sums_k, DIM_QK);
+            complete_sums(sums_v, DIM_SUMS(DIM_V));
+            complete_sums(sums_k, DIM_SUMS(DIM_QK));
             half_read(barriers, u, 0, lane);
             half_read(barriers, u, 1, lane);
             u = next_use(u);
@@ -197,7 +198,7 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
         for (t = keys_from(t, next_keys(args, t, begin, begin, end), end); t.j0 < end;
              t = keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end)) {
             const struct place there = place_of_stage(here, tiles, u.place);
-            const struct matrix streamed_k = TILE_KEYS(t), streamed_v = TILE_VALUES(t);
+            const struct matrix streamed_k = tile_keys(args, t), streamed_v = tile_values(args, t);
             wait_for_place(barriers, u, 0);
             STAGE_STREAMED(streamed_k, there.qk, DIM_QK, UNIT_K);
             copies_asked(barriers, u, 0, is_copied(streamed_k, DIM_QK, UNIT_K));
@@ -207,7 +208,7 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
             produce_kept(false, args, t, kept, u, barriers);
             u = next_use(u);
         }
-        GROUP_BARRIER(); /* not_finite is final */
+        group_barrier(); /* not_finite is final */
         again = !again && *not_finite;
     } while (again);
 }
@@ -253,9 +254,9 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
     if (t.j0 >= end)
         return;
     here = place_of_stage(here, tiles, u.place);
-    HALF_HERE(u, 0, STAGE_STREAMED(TILE_KEYS(t), here.qk, DIM_QK, UNIT_K));
+    HALF_HERE(u, 0, STAGE_STREAMED(tile_keys(args, t), here.qk, DIM_QK, UNIT_K));
     begin_first(OPERAND_PARTS, &here, p, lane, exchange);
-    HALF_HERE(u, 1, STAGE_STREAMED(TILE_VALUES(t), here.v, DIM_V, UNIT_V));
+    HALF_HERE(u, 1, STAGE_STREAMED(tile_values(args, t), here.v, DIM_V, UNIT_V));
     begin_second(OPERAND_PARTS, &here, ds, lane, exchange);
     FINISH(p, 1);
     weigh_key_rows(args, t, &here, u, 0, statistics, again, p, ds, kept, barriers, lane, exchange);
@@ -268,9 +269,9 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
         t = keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
         if (t.j0 >= end)
             break;
-        HALF_HERE(then, 0, STAGE_STREAMED(TILE_KEYS(t), there.qk, DIM_QK, UNIT_K));
+        HALF_HERE(then, 0, STAGE_STREAMED(tile_keys(args, t), there.qk, DIM_QK, UNIT_K));
         begin_first(OPERAND_PARTS, &there, p, lane, exchange);
-        HALF_HERE(then, 1, STAGE_STREAMED(TILE_VALUES(t), there.v, DIM_V, UNIT_V));
+        HALF_HERE(then, 1, STAGE_STREAMED(tile_values(args, t), there.v, DIM_V, UNIT_V));
         begin_second(OPERAND_PARTS, &there, ds, lane, exchange);
         begin_part_sums(words, BLOCK_STREAMED, here.qk, STREAMED_ELEMENTS(DIM_QK), DIM_QK, sums_q,
                         lane, exchange);
@@ -278,7 +279,7 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
         weigh_key_rows(args, t, &there, then, 1, statistics, again, p, ds, kept, barriers, lane,
                        exchange);
         weights_here(ds + STREAMED_SUMS - 2);
-        SUMS_COMPLETE(sums_q, DIM_QK);
+        complete_sums(sums_q, DIM_SUMS(DIM_QK));
         half_read(barriers, u, 0, lane);
         make_finite(again, there.qk, OPERAND_PARTS * BLOCK_STREAMED * DIM_QK, nonfinite);
         ADD_INFINITE_WEIGHTS(again, there.qk, DIM_QK, 0, ds, sums_q);
@@ -288,7 +289,7 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
     }
     begin_part_sums(words, BLOCK_STREAMED, here.qk, STREAMED_ELEMENTS(DIM_QK), DIM_QK, sums_q, lane,
                     exchange);
-    SUMS_COMPLETE(sums_q, DIM_QK);
+    complete_sums(sums_q, DIM_SUMS(DIM_QK));
     half_read(barriers, u, 0, lane);
     stream->next = next_use(u);
 }

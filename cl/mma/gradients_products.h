@@ -8,24 +8,29 @@
 
 #if HAS_TILE_PRODUCTS
 /* The warpgroup's owned rows, and the number of rows of their tile. */
-#define FIRST_OWNED (PRODUCER ? 0 : warpgroup_rows(here->first_row))
-#define OWNED_TILE (PRODUCER ? 64 : BLOCK_OWNED)
+INLINE int first_owned(const struct place *here)
+{
+    return PRODUCER ? 0 : warpgroup_rows(here->first_row);
+}
+
+enum { OWNED_TILE = PRODUCER ? 64 : BLOCK_OWNED };
 
 /* Starts the products of the sub-group's owned rows with the streamed ones, of `parts` parts each:
  * q k^T, and do v^T. */
 INLINE void begin_first(const int parts, const struct place *here, float s[STREAMED_SUMS],
                         const int lane, __local float *exchange)
 {
-    begin_part_products(parts, here->owned_qk, OWNED_ELEMENTS(DIM_QK), FIRST_OWNED, OWNED_TILE,
-                        DIM_QK, here->qk, STREAMED_ELEMENTS(DIM_QK), BLOCK_STREAMED, s, lane,
-                        exchange);
+    begin_part_products(parts, here->owned_qk, OWNED_ELEMENTS(DIM_QK), first_owned(here),
+                        OWNED_TILE, DIM_QK, here->qk, STREAMED_ELEMENTS(DIM_QK), BLOCK_STREAMED, s,
+                        lane, exchange);
 }
 
 INLINE void begin_second(const int parts, const struct place *here, float dp[STREAMED_SUMS],
                          const int lane, __local float *exchange)
 {
-    begin_part_products(parts, here->owned_v, OWNED_ELEMENTS(DIM_V), FIRST_OWNED, OWNED_TILE, DIM_V,
-                        here->v, STREAMED_ELEMENTS(DIM_V), BLOCK_STREAMED, dp, lane, exchange);
+    begin_part_products(parts, here->owned_v, OWNED_ELEMENTS(DIM_V), first_owned(here), OWNED_TILE,
+                        DIM_V, here->v, STREAMED_ELEMENTS(DIM_V), BLOCK_STREAMED, dp, lane,
+                        exchange);
 }
 #else
 INLINE void begin_first(const int parts, const struct place *here, float s[STREAMED_SUMS],

@@ -25,7 +25,7 @@ INLINE void owned_complete(void)
 {
     if (PRODUCER) {
         copies_wait();
-        COMPUTING_BARRIER();
+        computing_barrier();
     }
 }
 
@@ -88,11 +88,26 @@ INLINE void add_nonfinite_queries(const struct arguments *args, struct tile t, c
 }
 
 /* The rows of q and do of a tile's queries. */
-#define TILE_QUERIES(t) q_rows(args, (t).b, (t).h, (t).i0, (t).queries)
-#define TILE_GRADIENTS(t) do_rows(args, (t).b, (t).h, (t).i0, (t).queries)
+INLINE struct matrix tile_queries(const struct arguments *args, const struct tile t)
+{
+    return q_rows(args, t.b, t.h, t.i0, t.queries);
+}
+
+INLINE struct matrix tile_gradients(const struct arguments *args, const struct tile t)
+{
+    return do_rows(args, t.b, t.h, t.i0, t.queries);
+}
+
 /* The rows of k and v of a tile's keys. */
-#define TILE_KEYS(t) k_rows(args, (t).b, (t).h / args->shape->group, (t).j0, (t).keys)
-#define TILE_VALUES(t) v_rows(args, (t).b, (t).h / args->shape->group, (t).j0, (t).keys)
+INLINE struct matrix tile_keys(const struct arguments *args, const struct tile t)
+{
+    return k_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys);
+}
+
+INLINE struct matrix tile_values(const struct arguments *args, const struct tile t)
+{
+    return v_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys);
+}
 
 /* The tile of queries from i0 on, of those before `end`; of keys from j0 on. */
 INLINE struct tile queries_from(struct tile t, const long i0, const long end)

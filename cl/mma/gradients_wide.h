@@ -8,9 +8,7 @@
 #pragma once
 #include "mma/gradients_passes.h"
 
-#define PAIRS (SUB_GROUPS / 2)
-#define FRAGMENT_ROW(f) ((f)*FRAGMENT_QUERIES)
-#define PAIR_FLOAT4 (M_FRAGMENTS * STREAMED_SUMS / 4 * FRAGMENT_LANES)
+enum { PAIRS = SUB_GROUPS / 2, PAIR_FLOAT4 = M_FRAGMENTS * STREAMED_SUMS / 4 * FRAGMENT_LANES };
 #if PACKED_VALUES || DIM_GROUPS > 1 || DIM_QK != DIM_V || !WEIGHTS_FIRST
 #error                                                                                             \
     "wide sub-groups have rows of values, of the dims of keys, and nothing else of a score than its weight and softcap's derivative"
@@ -31,7 +29,7 @@ INLINE void multiply_wide_rows(const __local ushort *owned, const __local ushort
         UNROLL
         for (int x = 0; x < STREAMED_SUMS; x++)
             products[f][x] = 0.0f;
-        load_query_from(row_words[0][f], rows + FRAGMENT_ROW(f) * OWNED_STRIDE(DIM_QK),
+        load_query_from(row_words[0][f], rows + f * FRAGMENT_QUERIES * OWNED_STRIDE(DIM_QK),
                         OWNED_STRIDE(DIM_QK), lane);
     }
     load_keys_from(words[0], keys, STREAMED_STRIDE(DIM_QK), lane);
@@ -48,7 +46,7 @@ INLINE void multiply_wide_rows(const __local ushort *owned, const __local ushort
         for (int f = 0; f < M_FRAGMENTS; f++)
             if (f % tiles == n && step + 1 < steps)
                 load_query_from(row_words[(step + 1) % 2][f],
-                                rows + FRAGMENT_ROW(f) * OWNED_STRIDE(DIM_QK) +
+                                rows + f * FRAGMENT_QUERIES * OWNED_STRIDE(DIM_QK) +
                                     (step + 1) * FRAGMENT_DEPTH,
                                 OWNED_STRIDE(DIM_QK), lane);
         UNROLL
@@ -119,7 +117,7 @@ INLINE void weigh_passed(const bool again, const bool partial, const __local flo
         UNROLL
         for (int x = 0; x < STREAMED_SUMS; x += 4)
             vstore4(passed[(f * STREAMED_SUMS + x) / 4 * FRAGMENT_LANES + lane], 0, p + x);
-        const int row = first_row + FRAGMENT_ROW(f);
+        const int row = first_row + f * FRAGMENT_QUERIES;
         weigh_gradients(again, true, partial, find_kept(kept, number, row, lane), row, 0,
                         statistics, false, p, ds[f], lane);
     }
@@ -146,15 +144,15 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
 #if STAGES > 1
         LOCAL_BARRIER(); /* the last head's tiles may be overwritten */
         if (t.i0 < end)
-            stage_query_tile(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), here, statistics[number],
-                             kept, number);
+            stage_query_tile(args, t, tile_queries(args, t), tile_gradients(args, t), here,
+                             statistics[number], kept, number);
 #endif
         while (t.i0 < end) {
             float x[M_FRAGMENTS][STREAMED_SUMS];
 #if STAGES == 1
             LOCAL_BARRIER(); /* all have read the old contents */
-            stage_query_tile(args, t, TILE_QUERIES(t), TILE_GRADIENTS(t), here, statistics[0], kept,
-                             0);
+            stage_query_tile(args, t, tile_queries(args, t), tile_gradients(args, t), here,
+                             statistics[0], kept, 0);
 #endif
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete, the last weights have been read */
@@ -163,7 +161,7 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
                 queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end);
 #if STAGES > 1
             if (next.i0 < end)
-                stage_query_tile(args, next, TILE_QUERIES(next), TILE_GRADIENTS(next),
+                stage_query_tile(args, next, tile_queries(args, next), tile_gradients(args, next),
                                  place_of_stage(here, tiles, 1 - number), statistics[1 - number],
                                  kept, 1 - number);
 #endif
@@ -176,14 +174,15 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
                     UNROLL
                     for (int n = 0; n < STREAMED_SUMS; n++)
                         bent[n] = x[f][n];
-                    weigh_bent(true, partial, args, t, here.first_row + FRAGMENT_ROW(f), 0,
+                    weigh_bent(true, partial, args, t, here.first_row + f * FRAGMENT_QUERIES, 0,
                                statistics[number], x[f], lane);
                     pass_weights(f, x[f], bent, passed, lane);
                 }
                 UNROLL
                 for (int f = 0; f < M_FRAGMENTS; f++)
-                    drop_fragments(find_kept(kept, number, here.first_row + FRAGMENT_ROW(f), lane),
-                                   here.first_row + FRAGMENT_ROW(f), x[f], x[f], lane);
+                    drop_fragments(
+                        find_kept(kept, number, here.first_row + f * FRAGMENT_QUERIES, lane),
+                        here.first_row + f * FRAGMENT_QUERIES, x[f], x[f], lane);
             }
             pair_barrier(pair, second); /* the weights are complete */
             if (second)
@@ -191,8 +190,8 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
                              here.first_row, x, lane);
             restage_barrier(again); /* streamed rows may be overwritten */
             if (restages(again)) {
-                stage_value_rows(TILE_QUERIES(t), again, here.qk, nonfinite);
-                stage_value_rows(TILE_GRADIENTS(t), again, here.v, nonfinite);
+                stage_value_rows(tile_queries(args, t), again, here.qk, nonfinite);
+                stage_value_rows(tile_gradients(args, t), again, here.v, nonfinite);
                 copies_wait();
             }
             restage_barrier(again); /* values are complete */
@@ -252,22 +251,22 @@ INLINE void sum_over_keys_wide(const struct arguments *args, struct tile t, stru
         UNROLL
         for (int f = 0; f < M_FRAGMENTS; f++) {
             float4 own[LANE_QUERIES];
-            find_statistics(statistics, here.first_row + FRAGMENT_ROW(f), own, lane);
-            weigh_scores(false, partial, args, t, here.first_row + FRAGMENT_ROW(f), own, 0, p[f],
-                         lane);
+            find_statistics(statistics, here.first_row + f * FRAGMENT_QUERIES, own, lane);
+            weigh_scores(false, partial, args, t, here.first_row + f * FRAGMENT_QUERIES, own, 0,
+                         p[f], lane);
         }
         multiply_wide_rows(here.owned_v + owned, here.v, ds, lane, exchange);
         UNROLL
         for (int f = 0; f < M_FRAGMENTS; f++) {
             float4 own[LANE_QUERIES];
-            const int row = here.first_row + FRAGMENT_ROW(f);
+            const int row = here.first_row + f * FRAGMENT_QUERIES;
             find_statistics(statistics, row, own, lane);
             weigh_gradients(again, false, partial, find_kept(kept, number, row, lane), row, own, 0,
                             false, p[f], ds[f], lane);
         }
         restage_barrier(again); /* streamed keys may be overwritten */
         if (restages(again)) {
-            stage_value_rows(TILE_KEYS(t), again, here.qk, nonfinite);
+            stage_value_rows(tile_keys(args, t), again, here.qk, nonfinite);
             copies_wait();
         }
         restage_barrier(again); /* values are complete */

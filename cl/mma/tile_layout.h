@@ -18,7 +18,11 @@ enum {
     PACKED_LINE = 64 / PACKED_RUN /* dims in 128 bytes, the width of all banks */
 };
 
-#define SWIZZLED(stride) (HAS_TILE_PRODUCTS && (stride) % 64 == 0)
+static inline bool is_swizzled(const int stride)
+{
+    return HAS_TILE_PRODUCTS && stride % 64 == 0;
+}
+
 /* Tiles that the tensor cores read begin where the swizzle does, which goes by addresses. */
 #define TILES_ATTRIBUTE __attribute__((aligned(HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 16)))
 
@@ -36,7 +40,7 @@ static inline int packed_at(const int dims, const int slab, const int dim, const
 /* The index of element (row, column) in a tile of `rows` rows. */
 static inline int row_at(const int stride, const int rows, const int row, const int column)
 {
-    if (!SWIZZLED(stride))
+    if (!is_swizzled(stride))
         return row * stride + column;
     return (column / 64 * rows + row) * 64 + ((column / 8 ^ row) % 8) * 8 + column % 8;
 }

@@ -166,7 +166,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
 #endif
         if (!all_finite(state))
             atomic_or(&not_finite, 1);
-        GROUP_BARRIER(); /* not_finite is final; nobody reads K and V any more */
+        group_barrier(); /* not_finite is final; nobody reads K and V any more */
         again = !again && not_finite;
     } while (again);
 
@@ -174,7 +174,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     const float weight_exponent = weight_exponent_of(not_finite);
     store_fragment_rows(args, block, first_row, state, row_is_zero, score_scale(args, block.h),
                         weight_exponent, lane, exchange);
-    COMPUTING_BARRIER(); /* the outputs are complete */
+    computing_barrier(); /* the outputs are complete */
     if (v_nonfinite)     /* only non-finite values count here */
         add_nonfinite_to_o(args, &t, row_is_zero);
     END_KERNEL();
