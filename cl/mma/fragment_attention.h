@@ -24,13 +24,15 @@
 #ifndef OWN_KEYS
 #define OWN_KEYS 0
 #endif
-#if !OWN_KEYS
-/* The key of a column of a tile. */
-INLINE int key_place(const int tile, const int column)
+/* The key of a column of a tile; with OWN_KEYS the kernel spaces them. */
+INLINE int place_of_key(const int tile, const int column)
 {
+#if OWN_KEYS
+    return spaced_key(tile, column);
+#else
     return tile * FRAGMENT_OTHERS + column;
-}
 #endif
+}
 
 enum {
     TILE_ROWS = M_FRAGMENTS * FRAGMENT_QUERIES,
@@ -84,7 +86,7 @@ INLINE int sub_group_n(void)
 }
 
 /* The row, in the block, of a lane's n-th query in a fragment. */
-INLINE int row_of(const int fragment_row, const int lane, const int n)
+INLINE int lane_row_of(const int fragment_row, const int lane, const int n)
 {
     return fragment_row + lane_query(lane, n);
 }
@@ -97,12 +99,12 @@ INLINE int group_key(void)
 
 INLINE int lane_key(const int lane)
 {
-    return key_place(0, sum_other(lane, 0));
+    return place_of_key(0, sum_other(lane, 0));
 }
 
 INLINE int step_of(const int x)
 {
-    return key_place(x / TILE_SUMS, sum_other(0, x % TILE_SUMS));
+    return place_of_key(x / TILE_SUMS, sum_other(0, x % TILE_SUMS));
 }
 
 INLINE int key_of(const int lane, const int x)
@@ -136,7 +138,7 @@ INLINE int tile_of_query(const int n)
 
 INLINE int row_in_tile(const int fragment_row, const int lane, const int n)
 {
-    return HAS_ROW_TILES ? 0 : row_of(fragment_row, lane, n);
+    return HAS_ROW_TILES ? 0 : lane_row_of(fragment_row, lane, n);
 }
 
 /* ---- filling --------------------------------------------------------------------------------- */
@@ -402,7 +404,7 @@ INLINE void weights_of_scores(const int fragment_row, const int lane,
         state->row_sum[here] += s[x];
         /* with a producer these hold words for drop_rounded_weights() */
         if ((HAS_DROPOUT & (PRODUCER == 0)) &&
-            !is_kept(kept, BLOCK_M, row_of(fragment_row, lane, here), key_of(lane, x)))
+            !is_kept(kept, BLOCK_M, lane_row_of(fragment_row, lane, here), key_of(lane, x)))
             s[x] = 0.0f;
     }
 }
@@ -415,9 +417,9 @@ INLINE void store_weights(const int fragment_row, const int lane, const float p[
 {
     UNROLL
     for (int x = 0; x < KEY_SUMS; x += KEYS_OF_SUMS) {
-        __local float *const to = p_tile +
-                                  row_of(fragment_row, lane, sum_query(x % TILE_SUMS)) * P_STRIDE +
-                                  key_of(lane, x);
+        __local float *const to =
+            p_tile + lane_row_of(fragment_row, lane, sum_query(x % TILE_SUMS)) * P_STRIDE +
+            key_of(lane, x);
 #if KEYS_OF_SUMS == 4
         *(__local float4 *)to = vload4(0, p + x);
 #elif KEYS_OF_SUMS == 2
@@ -440,16 +442,16 @@ INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SU
     for (int x = 0; x < KEY_SUMS; x += MAX(KEYS_OF_SUMS, 2)) {
         const uint word = take_pair(&p[x], &p[x + 1]);
         __local ushort *const rows = p_tile + part * TILE_ROWS * P_STRIDE;
-        __local ushort *const to = rows +
-                                   row_of(fragment_row, lane, sum_query(x % TILE_SUMS)) * P_STRIDE +
-                                   key_of(lane, x);
+        __local ushort *const to =
+            rows + lane_row_of(fragment_row, lane, sum_query(x % TILE_SUMS)) * P_STRIDE +
+            key_of(lane, x);
 #if KEYS_OF_SUMS == 4
         *(__local uint2 *)to = (uint2)(word, take_pair(&p[x + 2], &p[x + 3]));
 #elif KEYS_OF_SUMS == 2
         *(__local uint *)to = word;
 #else
         *to = (ushort)word;
-        rows[row_of(fragment_row, lane, sum_query((x + 1) % FRAGMENT_SUMS)) * P_STRIDE +
+        rows[lane_row_of(fragment_row, lane, sum_query((x + 1) % FRAGMENT_SUMS)) * P_STRIDE +
              key_of(lane, x + 1)] = (ushort)(word >> 16);
 #endif
     }

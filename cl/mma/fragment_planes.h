@@ -41,7 +41,7 @@ INLINE void exact_scores(const struct arguments *args, const __global float *q,
 {
     ROLLED
     for (int here = 0; here < KEY_SUMS; here++) {
-        const int row = row_of(fragment_row, lane, sum_query(here % FRAGMENT_SUMS)),
+        const int row = lane_row_of(fragment_row, lane, sum_query(here % FRAGMENT_SUMS)),
                   key = key_of(lane, here);
         uint bits = 0;
         UNROLL

@@ -90,8 +90,8 @@ INLINE void drop_rounded_weights(tile_weights weights, const uint kept_words[LAN
 }
 
 /* The same with the bits of a tile, which may then be overwritten. */
-INLINE void drop_weights(__local ulong *barriers, const struct use u, tile_weights weights,
-                         const uint kept_words[LANE_QUERIES], const int lane)
+INLINE void drop_drawn_weights(__local ulong *barriers, const struct use u, tile_weights weights,
+                               const uint kept_words[LANE_QUERIES], const int lane)
 {
     if (!HAS_DROPOUT)
         return;
@@ -110,9 +110,9 @@ INLINE __local ushort *own_queries(__local ushort *q_tile, const int first_row)
 #else
 #if !EMULATE
 /* Draws part n of the keys of a tile. */
-INLINE void produce_kept(const struct arguments *args, const struct query_block *block,
-                         const struct keys *keys, __local ulong *barriers, const struct use u,
-                         const int n, const kept_rows kept)
+INLINE void produce_drawn(const struct arguments *args, const struct query_block *block,
+                          const struct keys *keys, __local ulong *barriers, const struct use u,
+                          const int n, const kept_rows kept)
 {
     if (!HAS_DROPOUT)
         return;
@@ -137,7 +137,7 @@ INLINE void produce(const struct arguments *args, const struct query_block block
             wait_for_place(barriers, u, 0);
             STAGE_KEYS(keys, u.place);
             copies_asked(barriers, u, 0, WIDTH(UNIT_K, DIM_QK) == 8 && t.k_aligned);
-            produce_kept(args, &block, &keys, barriers, u, 0, kept);
+            produce_drawn(args, &block, &keys, barriers, u, 0, kept);
             wait_for_place(barriers, u, 1);
             STAGE_VALUES(keys, u.place, again, v_nonfinite);
             copies_asked(barriers, u, 1, WIDTH(UNIT_V, DIM_V) == 8 && t.v_aligned && !again);
@@ -158,7 +158,7 @@ INLINE void draw(const struct arguments *args, const struct query_block block,
     do {
         for (struct keys keys = find_keys(args, block, block.begin); keys.j0 < block.end;
              keys = find_keys(args, block, after_keys(keys))) {
-            produce_kept(args, &block, &keys, barriers, u, 1, kept);
+            produce_drawn(args, &block, &keys, barriers, u, 1, kept);
             u = next_use(u);
         }
         group_barrier(); /* not_finite is final */
@@ -264,7 +264,7 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
     softmax_of_tile(args, &block, &keys, first_row, s, state, weight_exponent_of(false), 0, lane,
                     exchange);
     round_weights(weights, 0, s, lane, exchange);
-    drop_weights(barriers, now, weights, kept_words, lane);
+    drop_drawn_weights(barriers, now, weights, kept_words, lane);
     for (;;) {
         const struct keys after = find_keys(args, block, after_keys(keys));
         const struct use then = next_use(now);
@@ -284,7 +284,7 @@ INLINE void attend_produced(const struct arguments *args, const struct query_blo
                         lane, exchange);
         half_read(barriers, now, 1, lane);
         round_weights(weights, 0, s, lane, exchange);
-        drop_weights(barriers, then, weights, kept_words, lane);
+        drop_drawn_weights(barriers, then, weights, kept_words, lane);
         keys = after;
         now = then;
     }

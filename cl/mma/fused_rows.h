@@ -113,14 +113,15 @@ INLINE void find_window(const struct score_tile *tile, const int fragment_row, c
 {
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        see_from[n] = HAS_WINDOW_LEFT
-                          ? row_of(fragment_row, lane, n) + tile->window_begin - sum_other(lane, 0)
-                          : -BLOCK_N;
-        see_to[n] =
-            row_of(fragment_row, lane, n) < tile->rows ? tile->keys - sum_other(lane, 0) : -BLOCK_N;
+        see_from[n] = HAS_WINDOW_LEFT ? lane_row_of(fragment_row, lane, n) + tile->window_begin -
+                                            sum_other(lane, 0)
+                                      : -BLOCK_N;
+        see_to[n] = lane_row_of(fragment_row, lane, n) < tile->rows
+                        ? tile->keys - sum_other(lane, 0)
+                        : -BLOCK_N;
         if (HAS_WINDOW_RIGHT)
-            see_to[n] = min(see_to[n],
-                            row_of(fragment_row, lane, n) + tile->window_end - sum_other(lane, 0));
+            see_to[n] = min(see_to[n], lane_row_of(fragment_row, lane, n) + tile->window_end -
+                                           sum_other(lane, 0));
     }
 }
 
@@ -163,7 +164,7 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
 
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        const int row = row_of(fragment_row, lane, n);
+        const int row = lane_row_of(fragment_row, lane, n);
         const long i = block.i0 + row;
         bool sees_any = first_key(args, block.e, i) < end_key(args, block.e, i);
 
@@ -182,7 +183,7 @@ INLINE void store_fragment(const struct arguments *args, const struct query_bloc
     }
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
-        const long i = block.i0 + row_of(fragment_row, lane, n);
+        const long i = block.i0 + lane_row_of(fragment_row, lane, n);
         __global o_storage *const rows =
             args->o + head_offset(args->shape->o_stride, block.b, block.h);
         __global o_storage *const to = rows + i * args->shape->o_stride[2];

@@ -141,7 +141,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
 INLINE void stage_key_tile(const struct arguments *args, const struct tile t,
                            const struct place here, const kept_tile kept, const int number)
 {
-    STAGE_STREAMED(tile_keys(args, t), here.qk, DIM_QK, UNIT_K);
+    STAGE_STREAMED(rows_of_keys(args, t), here.qk, DIM_QK, UNIT_K);
     STAGE_STREAMED(tile_values(args, t), here.v, DIM_V, UNIT_V);
     draw_kept_tile(false, args, t, kept, number);
 }
@@ -197,7 +197,7 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
 #endif
         restage_barrier(again); /* streamed keys may be overwritten */
         if (restages(again)) {
-            stage_value_rows(tile_keys(args, t), again, here.qk, nonfinite);
+            stage_value_rows(rows_of_keys(args, t), again, here.qk, nonfinite);
             copies_wait();
         }
         restage_barrier(again); /* values are complete */

@@ -198,7 +198,8 @@ INLINE void produce_keys(const struct arguments *args, struct tile t, const long
         for (t = keys_from(t, next_keys(args, t, begin, begin, end), end); t.j0 < end;
              t = keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end)) {
             const struct place there = place_of_stage(here, tiles, u.place);
-            const struct matrix streamed_k = tile_keys(args, t), streamed_v = tile_values(args, t);
+            const struct matrix streamed_k = rows_of_keys(args, t),
+                                streamed_v = tile_values(args, t);
             wait_for_place(barriers, u, 0);
             STAGE_STREAMED(streamed_k, there.qk, DIM_QK, UNIT_K);
             copies_asked(barriers, u, 0, is_copied(streamed_k, DIM_QK, UNIT_K));
@@ -254,7 +255,7 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
     if (t.j0 >= end)
         return;
     here = place_of_stage(here, tiles, u.place);
-    HALF_HERE(u, 0, STAGE_STREAMED(tile_keys(args, t), here.qk, DIM_QK, UNIT_K));
+    HALF_HERE(u, 0, STAGE_STREAMED(rows_of_keys(args, t), here.qk, DIM_QK, UNIT_K));
     begin_first(OPERAND_PARTS, &here, p, lane, exchange);
     HALF_HERE(u, 1, STAGE_STREAMED(tile_values(args, t), here.v, DIM_V, UNIT_V));
     begin_second(OPERAND_PARTS, &here, ds, lane, exchange);
@@ -269,7 +270,7 @@ INLINE void sum_produced_keys(const struct arguments *args, struct tile t, struc
         t = keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
         if (t.j0 >= end)
             break;
-        HALF_HERE(then, 0, STAGE_STREAMED(tile_keys(args, t), there.qk, DIM_QK, UNIT_K));
+        HALF_HERE(then, 0, STAGE_STREAMED(rows_of_keys(args, t), there.qk, DIM_QK, UNIT_K));
         begin_first(OPERAND_PARTS, &there, p, lane, exchange);
         HALF_HERE(then, 1, STAGE_STREAMED(tile_values(args, t), there.v, DIM_V, UNIT_V));
         begin_second(OPERAND_PARTS, &there, ds, lane, exchange);

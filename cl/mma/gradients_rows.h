@@ -99,7 +99,7 @@ INLINE struct matrix tile_gradients(const struct arguments *args, const struct t
 }
 
 /* The rows of k and v of a tile's keys. */
-INLINE struct matrix tile_keys(const struct arguments *args, const struct tile t)
+INLINE struct matrix rows_of_keys(const struct arguments *args, const struct tile t)
 {
     return k_rows(args, t.b, t.h / args->shape->group, t.j0, t.keys);
 }

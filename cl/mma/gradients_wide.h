@@ -266,7 +266,7 @@ INLINE void sum_over_keys_wide(const struct arguments *args, struct tile t, stru
         }
         restage_barrier(again); /* streamed keys may be overwritten */
         if (restages(again)) {
-            stage_value_rows(tile_keys(args, t), again, here.qk, nonfinite);
+            stage_value_rows(rows_of_keys(args, t), again, here.qk, nonfinite);
             copies_wait();
         }
         restage_barrier(again); /* values are complete */

@@ -32,7 +32,7 @@ struct own {
 /* Key number n, in the order of tiles. */
 INLINE int key_of_order(const int n)
 {
-    return key_place(n / FRAGMENT_OTHERS, n % FRAGMENT_OTHERS);
+    return place_of_key(n / FRAGMENT_OTHERS, n % FRAGMENT_OTHERS);
 }
 
 /* The number of the sub-group's keys in a tile. */
@@ -220,7 +220,7 @@ INLINE void multiply_own_keys(const struct own *own, const __local uint4 *q_oper
         UNROLL
         for (int tile = 0; tile < KEY_TILES; tile++) {
             const __local uint *const row = (const __local uint *)own->k_bytes +
-                                            key_place(tile, other_column(lane)) * K_WORDS +
+                                            place_of_key(tile, other_column(lane)) * K_WORDS +
                                             two / 2 * (BLOCK_BYTES(K_CACHE) / 2);
             const float2 factor =
                 *(const __local float2 *)(factors + block * TILE_KEYS + tile * FRAGMENT_OTHERS +
@@ -270,7 +270,7 @@ INLINE int multiply_own_values(const struct own *own, const float p[KEY_SUMS], f
         UNROLL
         for (int n = 0; n < 4; n++)
             rows[n] =
-                own->v_bytes + key_place(2 * slab + n / 2, sum_other(lane, n % 2)) * V_WORDS * 4;
+                own->v_bytes + place_of_key(2 * slab + n / 2, sum_other(lane, n % 2)) * V_WORDS * 4;
         UNROLL
         for (int block = 0; block < V_BLOCKS; block++) {
             uint weights[ROW_EIGHTS][WEIGHT_PARTS][OTHER_WORDS], values[2][QUERY_WORDS];

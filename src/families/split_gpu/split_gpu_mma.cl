@@ -66,7 +66,7 @@ enum {
 };
 
 /* The key of a column of a tile: with the words of a row, neighbours are four or twelve banks apart, modulo 16. */
-INLINE int key_place(const int tile, const int column)
+INLINE int spaced_key(const int tile, const int column)
 {
     return tile / KEY_SPACING * KEY_SPACING * FRAGMENT_OTHERS + tile % KEY_SPACING +
            KEY_SPACING * column;
@@ -309,8 +309,8 @@ INLINE void weigh_tile(const struct arguments *args, const struct shared *l,
             highest[n] = -INFINITY;
             UNROLL
             for (int m = 0; m < SUB_GROUPS; m++)
-                highest[n] =
-                    fmax(highest[n], l->statistics[m * BLOCK_M + row_of(fragment_row, lane, n)]);
+                highest[n] = fmax(highest[n],
+                                  l->statistics[m * BLOCK_M + lane_row_of(fragment_row, lane, n)]);
         }
         weigh(fragment_row, lane, scales, s[f], highest, &state[f], weight_exponent, 0);
         store_weights(fragment_row, lane, s[f], l->p_tile);
@@ -343,17 +343,17 @@ INLINE void store_fragment_results(const struct arguments *args, const struct ta
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
         long h, i;
-        find_row(args, task, row_of(fragment_row, lane, n), &h, &i);
+        find_row(args, task, lane_row_of(fragment_row, lane, n), &h, &i);
         to[n] = results + result_of(args, task, h, i) * DIM_V;
         if (sub_group_n() == 0 && first_of_query(lane) &&
-            row_of(fragment_row, lane, n) < task->rows)
-            vstore2((float2)(state->row_max[n], total_of(l, row_of(fragment_row, lane, n))),
+            lane_row_of(fragment_row, lane, n) < task->rows)
+            vstore2((float2)(state->row_max[n], total_of(l, lane_row_of(fragment_row, lane, n))),
                     result_of(args, task, h, i), STATISTICS(args, results));
     }
     UNROLL
     for (int x = 0; x < DIM_SUMS; x++) {
         const int here = sum_query(x % FRAGMENT_SUMS);
-        if (row_of(fragment_row, lane, here) < task->rows && dim_of(lane, x) < DIM_V)
+        if (lane_row_of(fragment_row, lane, here) < task->rows && dim_of(lane, x) < DIM_V)
             to[here][dim_of(lane, x)] = state->out[x] * (1.0f / weight_scale_of(weight_exponent));
     }
 }
