@@ -209,7 +209,8 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     if (values[BYTES_INDEX] &&
         p->normal.page_size) /* the offsets of paged keys take Q's registers */
         values[Q_RESIDENT_INDEX] = 0;
-    if (own == CA_WMMA) { /* WMMA holds operands twice */
+    /* WMMA holds operands twice; on Intel's, polynomials for tanh spilled 275 words with blocks of 64 keys. */
+    if (own == CA_WMMA || (own == CA_DPAS_8 && p->normal.softcap > 0.0f)) {
         values[Q_RESIDENT_INDEX] = 0;
         values[BLOCK_N_INDEX] = 32;
     }
