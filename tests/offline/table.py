@@ -20,7 +20,7 @@ LEAST_SHARE = {"tgllp": 72}  # of arithmetic in a product's loop: Xe-LP adds up 
 LEAST_GROUPS = 2
 MOST_ARRAY = 16  # bytes of a work-item's arrays in memory: frames have multiples of 8
 # Kernels that index arrays at run time, once a row or a call, or as their source says.
-HAVE_ARRAYS = ("attention_parts", "double_backward_keys", "double_backward_queries", "double_backward_rows", "mean_weights",
+HAVE_ARRAYS = ("attention_parts", "backward_loads", "double_backward_keys", "double_backward_queries", "double_backward_rows", "mean_weights",
                "scores", "softmax")
 LEAST_KEPT = {"item": 64, "mma": 4, "warpgroup": 4}  # spilled words of NVIDIA's kernels that no table has, by the unit
 
