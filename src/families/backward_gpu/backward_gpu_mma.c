@@ -95,7 +95,9 @@ static size_t needed_registers(const struct ca_problem *p, const size_t *values)
     const size_t pairs = (p->normal.mask != 0) + (p->normal.bias != 0);
     const int wide = values[M_FRAGMENTS_INDEX] > 1;
     /* Wide sub-groups need nothing besides for softcap and dropout. */
-    const size_t scores = (!wide && p->normal.softcap > 0.0f) + (p->normal.alibi != 0) +
+    /* WMMA with ALiBi spilled 43 words of blocks that 16 more hold back. */
+    const size_t scores = (!wide && p->normal.softcap > 0.0f) +
+                          (p->normal.alibi != 0) * (twice ? 2 : 1) +
                           (!wide && p->normal.dropout > 0.0f);
     const size_t places =
         (p->normal.block_q > 0) + (p->normal.total_q > 0 || p->normal.total_kv > 0);
