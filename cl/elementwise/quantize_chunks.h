@@ -115,7 +115,7 @@ INLINE void store_block(const int format, lanes *x, __global uchar *block)
     UNROLL
     for (int v = 0; v < VECTORS; v++)
         x[v] = zeros ? (lanes)(0.0f) : lanes_less_offset(layout, x[v], range) * factor;
-    if (layout.fits && !zeros) { /* a format of the peak: `all` has the values */
+    if (layout.fits && !zeros) { /* made of the peak: `all` holds the values */
         uchar numbered[CHUNK];
         UNROLL
         for (int v = 0; v < VECTORS; v++)

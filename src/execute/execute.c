@@ -178,7 +178,7 @@ static clattn_status with_workspace(enqueue_work *enqueue, const clattn_plan *pl
     return status;
 }
 
-/* Enqueues a plan without the ones before and behind it. */
+/* Enqueues the kernels of one plan: neither those of the plan that it needs before it nor of the one after it. */
 static clattn_status enqueue_one(const clattn_plan *plan, cl_command_queue queue, int in_order,
                                  const struct ca_tensors *tensors, cl_uint num_wait,
                                  const cl_event *wait, cl_event *done)

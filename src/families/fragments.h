@@ -18,8 +18,8 @@ struct ca_fragment {
     int packed_values;
     size_t registers; /* the 32-bit registers that a work-item may keep throughout */
     size_t replicas, row_padding;
-    /* The greatest register pressure without spills (ca_fragment_spills()): where
-     * ca_keeps_more() is false, and where it is true. */
+    /* The greatest register pressure without spills (ca_fragment_spills()). The second is that of problems for which
+     * ca_keeps_more() is true. */
     size_t most_pressure[2];
 };
 

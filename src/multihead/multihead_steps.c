@@ -233,7 +233,7 @@ static struct linear output_of(const clattn_multihead *layer)
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* Heads of dim columns in rows of width columns. */
+/* The layout of heads that lie beside each other in rows of `width` elements; each has `dim` of them. */
 static clattn_layout heads_of(const clattn_multihead *layer, size_t seq, size_t width, size_t dim)
 {
     const size_t batch = layer->attention.batch;

@@ -55,8 +55,8 @@ struct clattn_function {
     char no_derivative[CA_FUNCTION_REASON]; /* why there is none: "line 3 has ..." */
     struct ca_function_load loads[CA_FUNCTION_LOADS];
     size_t num_loads;
-    int has_loads;                     /* whether all loads of floats have their functions */
-    char *derived_loads;               /* the source of those that the library has made */
+    int has_loads;       /* whether each load of a float has a function that adds to its gradient */
+    char *derived_loads; /* the source of those that the library has made */
     char no_loads[CA_FUNCTION_REASON]; /* why it could not make them */
     /* Whether score() adds what depends on the distance alone, and hides distances (function_distance.h). */
     int of_distance, hides_distances,

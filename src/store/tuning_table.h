@@ -146,8 +146,8 @@ void ca_entry_free(struct ca_entry *entry);
 void ca_class_free(struct ca_class *class);
 void ca_banned_free(struct ca_banned *banned);
 
-/* Put a copy in the place of what is there for the same configuration, or in addition. False without
- * memory, and then nothing has changed. */
+/* Each puts a copy into the class or table. It replaces the entry of the same configuration, if there is one.
+ * False without memory; then nothing has changed. */
 int ca_class_put(struct ca_class *class, const struct ca_entry *entry);
 int ca_device_table_ban(struct ca_device_table *table, const struct ca_banned *banned);
 

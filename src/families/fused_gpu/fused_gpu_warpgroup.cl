@@ -51,8 +51,9 @@ fused_gpu_warpgroup(PARAMETERS_fused_gpu_warpgroup)
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
     __local long places[PLACES];
     STREAM;
-    __local int row_is_zero[BLOCK_M], not_finite,
-        v_nonfinite; /* not 0 once an output is Inf or NaN; once an Inf or NaN of V became 0 */
+    __local int row_is_zero[BLOCK_M];
+    __local int not_finite;  /* not 0 once an output is Inf or NaN */
+    __local int v_nonfinite; /* not 0 once an Inf or NaN of V was replaced by 0 */
 #if PRODUCER && HAS_DROPOUT
     __local uint4 kept[TILE_KEPT_BYTES / KEPT_ROW_BYTES];
 #elif PRODUCER

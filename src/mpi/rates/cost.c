@@ -391,7 +391,8 @@ static void cost_of_exchanges(struct cost *c)
 
 /* ---- memory ------------------------------------------------------------------------------------- */
 
-/* f32 sums of a place's rows, a part's results, and others' keys with their gradients. */
+/* Adds the bytes that a rank needs besides its operands: sums in f32 of its rows, the results of a part, and the keys of
+ * other ranks with their gradients. */
 static void add_memory(struct cost *c, const clattn_mpi_mode mode)
 {
     const clattn_problem *p = c->whole;
