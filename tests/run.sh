@@ -198,7 +198,8 @@ beside_tests() {
         fuzz program tests/fuzz/program -dict=tests/fuzz/program.dict
         fuzz profile tests/fuzz/profile -dict=tests/fuzz/profile.dict
     fi
-    compile test-sanitized "$half" "examples races" --preset asan-ubsan -DCMAKE_C_COMPILER=gcc
+    compile test-sanitized "$half" "examples races" --preset asan-ubsan -DCMAKE_C_COMPILER=gcc \
+        -DCMAKE_C_FLAGS_DEBUG=-g1
     # PoCL keeps what it compiles here, so that the sanitized run later does not see its compiler's leaks.
     step "every kernel" "$build/test-gcc/tests/races/races"
 }

@@ -36,10 +36,24 @@ int run_all(const char *name)
     return which && strcmp(which, "all") == 0;
 }
 
-int run_takes(const uint64_t n, const unsigned runs)
+/* Whether number n of those that are shared by as many runs as there are is this run's. */
+static int is_of_this_run(const uint64_t n, const uint64_t runs)
 {
     return (n + run_seed()) % runs == 0 || run_number("CLATTN_TEST_ALL", 0) == 1 ||
            run_all("CLATTN_TEST_FAMILIES");
+}
+
+/* Nightly runs have more time. */
+static uint64_t runs_that_share(const unsigned nightly_runs)
+{
+    const char *seed = getenv("CLATTN_TEST_SEED");
+
+    return seed && strcmp(seed, "day") == 0 ? nightly_runs : 2 * (uint64_t)nightly_runs;
+}
+
+int run_takes(const uint64_t n, const unsigned nightly_runs)
+{
+    return is_of_this_run(n, runs_that_share(nightly_runs));
 }
 
 void mostly_unoptimised(const size_t turn, const size_t turns)
@@ -48,12 +62,14 @@ void mostly_unoptimised(const size_t turn, const size_t turns)
         unoptimised();
 }
 
-size_t numbers_taken(const size_t count, const uint64_t test, const unsigned runs, size_t *numbers)
+size_t numbers_taken(const size_t count, const uint64_t test, const unsigned nightly_runs,
+                     size_t *numbers)
 {
+    const uint64_t runs = runs_that_share(nightly_runs);
     size_t taken = 0;
 
     for (size_t n = 0; n < count; n++)
-        if (run_takes(n + test, count < runs ? (unsigned)count : runs))
+        if (is_of_this_run(n + test, count < runs ? count : runs))
             numbers[taken++] = n;
     return taken;
 }

@@ -19,17 +19,17 @@ void mostly_unoptimised(size_t turn, size_t turns);
  * 1, so that a change is judged alike every day. */
 uint64_t run_seed(void);
 
-/* Returns whether this run takes test number n. The tests are shared by `runs` runs in a row,
- * each of which takes its part by run_seed(). CLATTN_TEST_ALL=1 and CLATTN_TEST_FAMILIES=all
- * take all, in several times the time. */
-int run_takes(uint64_t n, unsigned runs);
+/* Returns whether this run takes test number n. The tests are shared by so many nightly runs in a
+ * row (CLATTN_TEST_SEED=day), and by twice as many ordinary ones, each of which takes its part by
+ * run_seed(). CLATTN_TEST_ALL=1 and CLATTN_TEST_FAMILIES=all take all, in several times the time. */
+int run_takes(uint64_t n, unsigned nightly_runs);
 
 /* A number of the environment, such as CLATTN_TEST_SCALE; and whether a variable of it says "all". */
 uint64_t run_number(const char *name, uint64_t otherwise);
 int run_all(const char *name);
 
-/* Which of the numbers below count this run takes, if `runs` runs share them, at least one of them; how many. `test` is
- * a number of the test, so that tests take different ones. */
-size_t numbers_taken(size_t count, uint64_t test, unsigned runs, size_t *numbers);
+/* Which of the numbers below count this run takes, if they are shared as run_takes() has it, at least one of them; how
+ * many. `test` is a number of the test, so that tests take different ones. */
+size_t numbers_taken(size_t count, uint64_t test, unsigned nightly_runs, size_t *numbers);
 
 #endif

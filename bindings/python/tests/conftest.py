@@ -1,7 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the package that the build has put together; PYTHONPATH leads to it (tests/python.sh)."""
+import os
+import time
+
 import numpy
 import pytest
+
+
+def run_number():
+    """The seed of what a run takes (tests/support/unoptimised.h)."""
+    seed = os.environ.get("CLATTN_TEST_SEED") or "1"
+    return int(time.time()) // 86400 if seed == "day" else int(seed)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "spread: a run takes one in four of the parameters, by CLATTN_TEST_SEED; CLATTN_TEST_ALL=1: all")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leaves out what neighbouring seeds take of tests that are marked as spread."""
+    counts, taken, others = {}, [], []
+    for item in items:
+        turn = counts[item.function] = counts.get(item.function, run_number()) + 1
+        spread = item.get_closest_marker("spread") and os.environ.get("CLATTN_TEST_ALL") != "1"
+        (others if spread and turn % 4 else taken).append(item)
+    config.hook.pytest_deselected(items=others)
+    items[:] = taken
 
 
 def reference(q, k, v, *, scale=None, visible=None, bias=None, softcap=None, slopes=None, symmetric=False, diagonal=0, sinks=None,

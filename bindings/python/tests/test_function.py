@@ -96,6 +96,7 @@ def chosen(s, b, h, i, j):
 SCORES = {"table": lambda s, b, h, i, j: s + TABLE[h, i - j + middle], "capped": capped, "chosen": chosen}
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("name", SCORES)
 def test_a_score_is_traced_and_derived(rng, name):
     q, k, v = arrays(rng)

@@ -174,6 +174,7 @@ def in_double(formula, given):
     return lambda s, *_: formula(s, **wide)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("name", CASES)
 def test_forward_is_that_of_the_formula(rng, name):
     formula, given, q, k, v = of_case(rng, name)
@@ -190,6 +191,7 @@ def test_forward_is_that_of_the_formula(rng, name):
     np.testing.assert_allclose(lse, want[1], rtol=0, atol=2e-5)
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("name", SCORES)
 def test_gradients_are_those_of_the_formula(rng, name):
     """Along a direction of each tensor, and of each operand of floats, by differences of the formula."""

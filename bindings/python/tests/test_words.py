@@ -103,6 +103,7 @@ def test_scales_of_tokens_and_heads(rng, paged):
         clattn.attention(q, k, v, v_scales=np.ones(3, np.float32))
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("cache, error", [("q8_0", 0.02), ("q4_0", 0.4), ("q5_0", 0.2), ("iq4_nl", 0.5), ("q4_1", 0.4),
                                           ("q5_1", 0.2), ("e4m3", 0.15), ("e5m2", 0.3), ("int8", 0.51)])
 def test_quantized_caches(rng, cache, error):
