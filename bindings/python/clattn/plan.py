@@ -113,10 +113,10 @@ def _enqueue(step: Step[int], done: ctypes.c_void_p, queue: int, written: Iterab
         event = sys.modules["pyopencl"].Event.from_int_ptr(done.value, False)
         for array in written:
             array.add_event(event) if hasattr(array, "add_event") else event.wait()
+        return event
     except BaseException:  # the caller may free what is still in use
         finish(queue)
         raise
-    return event
 
 
 def _named_by_caller(error: Error, views: Mapping[str, View]) -> Error:
