@@ -196,18 +196,22 @@ struct sample {
     char profile[32], family[32];
 };
 
-/* A program takes seconds to compile: few, of the profiles that differ the most from the others. */
+/* A program takes seconds to compile: a run takes one family, on the profile that differs the most from the others. */
 ParameterizedTestParameters(emulated, sweep) {
-    static struct sample samples[MOST_FAMILIES * MOST_PROFILES] = {
-        {"minimum", "fused_gpu UNIT=item"},
-        {"minimum", "backward_gpu UNIT=item"},
-        {"minimum", "projection_gpu UNIT=item"}};
+    static const char *const of_minimum[] = {"fused_gpu UNIT=item", "backward_gpu UNIT=item",
+                                             "projection_gpu UNIT=item"};
+    static struct sample samples[MOST_FAMILIES * MOST_PROFILES];
     static struct profile list[MOST_PROFILES];
-    size_t count = 3;
+    size_t numbers[3], count = 0;
 
-    if (run_all("CLATTN_TEST_PROFILES")) {
+    if (!run_all("CLATTN_TEST_PROFILES")) {
+        count = numbers_taken(3, 0, 3, numbers);
+        for (size_t n = 0; n < count; n++) {
+            strcpy(samples[n].profile, "minimum");
+            strcpy(samples[n].family, of_minimum[numbers[n]]);
+        }
+    } else {
         const size_t profiles = profiles_read(list);
-        count = 0;
         for (size_t n = 0; n < profiles; n++)
             for (size_t f = 0; ca_family_at(f); f++)
                 if (ca_family_at(f)->operation <= CLATTN_PROJECTION &&
@@ -242,11 +246,15 @@ ParameterizedTest(struct sample *sample, emulated, sweep) {
 }
 
 /* The choices of the library for CPUs with vectors of 4, 8 and 16 floats, whatever this CPU has.
- * Each has another vendor, since a vendor's name does not change programs (test_tune_space.c). */
+ * Each has another vendor, since a vendor's name does not change programs (test_tune_space.c). A run takes one. */
 ParameterizedTestParameters(emulated, CPUs) {
-    static size_t cpus[] = {1, NUM_CPU_VENDORS + 2, 2 * NUM_CPU_VENDORS + 3};
+    static const size_t cpus[] = {1, NUM_CPU_VENDORS + 2, 2 * NUM_CPU_VENDORS + 3};
+    static size_t numbers[3];
+    const size_t taken = numbers_taken(3, 0, 3, numbers);
 
-    return cr_make_param_array(size_t, cpus, sizeof cpus / sizeof *cpus);
+    for (size_t n = 0; n < taken; n++)
+        numbers[n] = cpus[numbers[n]];
+    return cr_make_param_array(size_t, numbers, taken);
 }
 
 ParameterizedTest(size_t *cpu, emulated, CPUs) {
@@ -259,11 +267,8 @@ ParameterizedTest(size_t *cpu, emulated, CPUs) {
     fixture_open_narrowed(&f, &claimed);
     fixture_need_cpu(&f);
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
-        const clattn_problem problem = fixture_problem(problems[n]);
-        if (problem.operation == CLATTN_PROJECTION)
-            trial_pass(&f, &(struct trial){.problem = problem, .seed = n});
-        else
-            trial_pass(&f, &(struct trial){.problem = problem, .seed = n});
+        struct trial t = {.problem = fixture_problem(problems[n]), .seed = n};
+        trial_pass(&f, &t);
     }
     fixture_close(&f);
 }

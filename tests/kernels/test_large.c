@@ -6,13 +6,14 @@
 #include "families/registry.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
+#include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(large, .timeout = 300);
+TestSuite(large, .init = unoptimised, .timeout = 300);
 
 /* By operation. */
 static const char *const problem_texts[] = {
