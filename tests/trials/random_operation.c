@@ -4,6 +4,8 @@
 #include "bench/judge/values.h"
 #include "problem/layout.h"
 #include "tests/trials/random_layout.h"
+#include <stdio.h>
+#include <stdlib.h>
 
 static clattn_problem random_merge(struct rng *r, const clattn_problem *base)
 {
@@ -128,9 +130,9 @@ static const struct {
                        "merge bf16 q1 d8 n2 accumulate"}},
     [CLATTN_APPEND] = {random_append,
                        {"append f32 q1 k1 d8 cache=f16 klen slots",
-                        "append f16 q1 k1 d8 kcache=q8_0 vcache=q4_0 klen rope=halves:30:10000 "
+                        "append f16 q1 k1 d64 kcache=q8_0 vcache=q4_0 klen rope=halves:30:10000 "
                         "queries",
-                        "append bf16 q1 k1 d8 kcache=e4m3 kscales page=16 pages=1 klen pos "
+                        "append bf16 q1 k1 d32/8 kcache=e4m3 kscales page=16 pages=1 klen pos "
                         "rope=pairs:8:500"}},
     [CLATTN_DOUBLE_BACKWARD] = {random_double_backward,
                                 {"bwd2 f32 h4/2 q1 k1 d19/9 causal=br qlen klen",
@@ -149,8 +151,13 @@ clattn_problem random_of(struct rng *r, const clattn_problem *base)
 
 clattn_problem random_of_operation(struct rng *r, clattn_operation operation)
 {
+    const char *text = operations[operation].bases[rng_below(r, MOST_BASES)];
+    char reason[200];
     clattn_problem base;
 
-    clattn_problem_parse(operations[operation].bases[rng_below(r, MOST_BASES)], &base, NULL, 0);
+    if (clattn_problem_parse(text, &base, reason, sizeof reason) != CLATTN_SUCCESS) {
+        fprintf(stderr, "%s: %s\n", text, reason);
+        abort();
+    }
     return random_of(r, &base);
 }
