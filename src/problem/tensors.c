@@ -249,8 +249,8 @@ static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors
     }
 }
 
-/* The tensor of a member that is packed; of one whose layout is p's, packed where that is zeros; and of one that broadcasts
- * along the axes of zeros. */
+/* The layout of a tensor. It is always packed; or that of p, where zeros stand for packed; or that of p, whose zeros mean
+ * that the tensor broadcasts along the axis. */
 #define TENSOR_PACKED(member) ca_layout_explicit(&(clattn_layout){{0}}, t->sizes)
 #define TENSOR_STRIDED(member) ca_layout_explicit(&p->member, t->sizes)
 #define TENSOR_BROADCAST(member) p->member

@@ -14,7 +14,7 @@
 
 /* ---- answers ---------------------------------------------------------------------------------- */
 
-/* An element of an answer, and the magnitudes that it may be off by a share of. */
+/* An element of an answer. Its bound is a share of the magnitude. */
 struct part {
     double value, magnitude;
 };

@@ -149,9 +149,9 @@ static clattn_status warm_up(const struct ca_stopwatch *watch, const clattn_plan
     return CLATTN_SUCCESS;
 }
 
-/* One reading may have coincided with another program, which can take half of two cores at most;
- * two in a row rarely do. After three, a candidate that is further behind than finalists of a race
- * may be (src/search/session_result.c) needs no better known time. */
+/* Another program may have run during one reading, and take half of two cores; it rarely runs during two in a row. A
+ * candidate whose three readings are further behind than a race's finalists may be (src/search/session_result.c) is not
+ * read again. */
 int ca_readings_suffice(const struct ca_reading *reading, double best)
 {
     static const double far[] = {INFINITY, 2.5, 1.5, 1.15};
