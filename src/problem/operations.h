@@ -48,6 +48,7 @@ CA_OPERATIONS(OPERATION)
     struct name##_shape ca_##name##_shape(const clattn_##name##_problem *p);
 CA_OWN_OPERATIONS(OPERATION)
 #undef OPERATION
+
 /* The first members of a shape, from a list of operands. */
 #define CA_SHAPE_STRIDES(of, ID, member, LAYOUT, ...) CA_SHAPE_STRIDES_##LAYOUT(member)
 #define CA_SHAPE_STRIDES_STRIDED(member)                                                           \

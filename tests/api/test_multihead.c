@@ -118,7 +118,7 @@ DeviceTest(multihead, functions)
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         const clattn_multihead layer = layer_parsed(cases[n].layer);
-        if (run_takes(n, 2))
+        if (run_takes_of(n, sizeof cases / sizeof *cases, 2))
             layer_case_pass_with(f, &layer, n + 1, &cases[n].values);
     }
 }

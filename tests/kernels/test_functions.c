@@ -20,7 +20,7 @@ TestSuite(functions, .timeout = 900);
 
 enum { MOST_FAMILIES_HERE = 64 };
 
-/* In a run one family in three. */
+/* A run takes some of the families. */
 ParameterizedTestParameters(functions, family) {
     static size_t families[MOST_FAMILIES_HERE];
     const char *only = getenv("CLATTN_TEST_FAMILY");

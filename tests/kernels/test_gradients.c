@@ -227,7 +227,8 @@ FOR_EACH_FAMILY(smallest_sizes)
 
     open(&f, *family);
     for (size_t c = 0; c < sizeof problems / sizeof *problems; c++)
-        for (uint64_t seed = 1; seed <= 3 && run_takes(c, 3); seed++) {
+        for (uint64_t seed = 1; seed <= 3 && run_takes_of(c, sizeof problems / sizeof *problems, 3);
+             seed++) {
             struct trial t = make(*family, problems[c], seed);
             run(&f, &t);
             trial_free(&t);

@@ -183,7 +183,7 @@ ParameterizedTestParameters(marks, shared_pairs_have_the_bits_of_copies) {
     size_t count = 0;
 
     for (size_t n = 0; n < NUM_FAMILIES; n++)
-        if (run_takes(n, 2)) /* of each direction one */
+        if (run_takes_of(n, NUM_FAMILIES, 2)) /* of each direction one */
             numbers[count++] = n;
     return cr_make_param_array(size_t, numbers, count);
 }
@@ -198,7 +198,7 @@ ParameterizedTest(size_t *family, marks, shared_pairs_have_the_bits_of_copies) {
     fixture_need_groups_of(&f, families[*family].name);
     fill(&d);
     for (size_t n = 0; n < NUM_CASES; n++) {
-        if (!run_takes(n + *family, 3)) /* the others in the next runs */
+        if (!run_takes_of(n + *family, NUM_CASES, 3)) /* the others in the next runs */
             continue;
         const char *name = families[*family].name, *text = cases[n].text;
         const char *window = *family < FORWARD_FAMILIES ? "" : cases[n].window;

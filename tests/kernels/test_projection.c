@@ -161,8 +161,8 @@ ParameterizedTest(struct part *part, projection, ends) {
                             clattn_context_device(f.context)))
         cr_skip_test("a family for CPUs, on a GPU");
     for (size_t n = 0; n < sizeof ends / sizeof *ends; n++) {
-        if (!run_takes(n + part->family, 20)) /* the others in the next runs */
-            continue;
+        if (!run_takes_of(n + part->family, sizeof ends / sizeof *ends, 20))
+            continue; /* the others in the next runs */
         const char *family = ca_family_at(part->family)->full_name;
         struct trial t = {
             .problem = fixture_problem(family_text(family, ends[n])), .family = family, .seed = n};
@@ -235,6 +235,15 @@ Test(projection, large_elements_of_parts) {
     fixture_close(&f);
 }
 
+static size_t num_families(void)
+{
+    size_t count = 0;
+
+    while (clattn_family_name(CLATTN_PROJECTION, count))
+        count++;
+    return count;
+}
+
 /* The same inputs give the same bits, every time. */
 Test(projection, repeats_give_the_same_bits) {
     struct fixture f;
@@ -243,7 +252,8 @@ Test(projection, repeats_give_the_same_bits) {
     fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
-        if (!run_takes(n, 4) || !family_projects_on(family, clattn_context_device(f.context)))
+        if (!run_takes_of(n, num_families(), 4) ||
+            !family_projects_on(family, clattn_context_device(f.context)))
             continue; /* the others in the next run */
         const char *text = family_text(family, "proj f32 b2 h3/1 q40 d700/50 w=oi bias=f32");
         struct trial t = {.problem = fixture_problem(text), .seed = 5};
@@ -421,7 +431,7 @@ Test(projection, a_miscompiled_family_is_refused) {
     unoptimised();
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
-        if (!run_takes(n, 4)) /* the others in the next runs */
+        if (!run_takes_of(n, num_families(), 4)) /* the others in the next runs */
             continue;
         fixture_open_checked(&f, "");
         if (!family_projects_on(family, clattn_context_device(f.context))) {
@@ -448,7 +458,8 @@ Test(projection, is_measured) {
     fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
-        if (!run_takes(n, 2) || !family_projects_on(family, clattn_context_device(f.context)))
+        if (!run_takes_of(n, num_families(), 2) ||
+            !family_projects_on(family, clattn_context_device(f.context)))
             continue;
         const struct ca_problem problem = fixture_checked(family_text(family, texts[n % 2]));
         struct ca_candidate candidate = {.family = ca_family_find(family)};

@@ -30,7 +30,7 @@ struct share {
     size_t rows, optimised;
 };
 
-/* In a run one in twelve families has a row with optimised programs, and the others in the next runs. */
+/* One family in twelve of a nightly run has a row with optimised programs, and the others in the next runs. */
 static struct share share_of(const struct ca_family *family, const size_t number)
 {
     if (!family_takes_f32(family->full_name)) /* split_gpu UNIT=item, and what is emulated */

@@ -74,7 +74,7 @@ Test(topk, are_right) {
 
     fixture_open_checked(&f, "");
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++)
-        if (run_takes(n, 2)) {
+        if (run_takes_of(n, sizeof problems / sizeof *problems, 2)) {
             struct trial t = {.problem = fixture_problem(problems[n].text), .seed = n + 1};
             trial_pass(&f, &t);
         }
@@ -91,7 +91,7 @@ Test(topk, are_right_by_groups_of_items) {
         cr_skip_test("the device has no groups of 64 work-items");
     f.context->device.vector_width_float = 1; /* lanes are work-items then */
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++)
-        if (run_takes(n, 2)) {
+        if (run_takes_of(n, sizeof problems / sizeof *problems, 2)) {
             struct trial t = {.problem = fixture_problem(problems[n].text), .seed = n + 1};
             if (t.problem.operation == CLATTN_FORWARD)
                 t.family = naive.family;

@@ -53,7 +53,7 @@ ParameterizedTest(enum mode *mode, weight_sums, are_right) {
 
     open(&f, *mode);
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++)
-        if (run_takes(n + *mode, 2)) {
+        if (run_takes_of(n + *mode, sizeof problems / sizeof *problems, 2)) {
             struct trial t = {.problem = fixture_problem(problems[n]), .seed = n + 1};
             trial_pass(&f, &t);
         }

@@ -62,14 +62,20 @@ void mostly_unoptimised(const size_t turn, const size_t turns)
         unoptimised();
 }
 
+int run_takes_of(const uint64_t n, const size_t count, const unsigned nightly_runs)
+{
+    const uint64_t runs = runs_that_share(nightly_runs);
+
+    return is_of_this_run(n, count < runs ? count : runs);
+}
+
 size_t numbers_taken(const size_t count, const uint64_t test, const unsigned nightly_runs,
                      size_t *numbers)
 {
-    const uint64_t runs = runs_that_share(nightly_runs);
     size_t taken = 0;
 
     for (size_t n = 0; n < count; n++)
-        if (is_of_this_run(n + test, count < runs ? count : runs))
+        if (run_takes_of(n + test, count, nightly_runs))
             numbers[taken++] = n;
     return taken;
 }

@@ -24,12 +24,15 @@ uint64_t run_seed(void);
  * run_seed(). CLATTN_TEST_ALL=1 and CLATTN_TEST_FAMILIES=all take all, in several times the time. */
 int run_takes(uint64_t n, unsigned nightly_runs);
 
+/* The same of neighbouring numbers, `count` of them, of which each run takes at least one. */
+int run_takes_of(uint64_t n, size_t count, unsigned nightly_runs);
+
 /* A number of the environment, such as CLATTN_TEST_SCALE; and whether a variable of it says "all". */
 uint64_t run_number(const char *name, uint64_t otherwise);
 int run_all(const char *name);
 
-/* Which of the numbers below count this run takes, if they are shared as run_takes() has it, at least one of them; how
- * many. `test` is a number of the test, so that tests take different ones. */
+/* Which of the numbers below count this run takes, if they are shared as run_takes_of() has it; how many. `test` is a
+ * number of the test, so that tests take different ones. */
 size_t numbers_taken(size_t count, uint64_t test, unsigned nightly_runs, size_t *numbers);
 
 #endif

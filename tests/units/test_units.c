@@ -32,7 +32,7 @@ static int of_cpu(const struct unit *unit)
     return strstr(unit->family, "_cpu") != NULL;
 }
 
-/* A program takes seconds to compile: each run takes one in 24, and of a CPU's as many emulated besides. */
+/* A program takes seconds to compile: each nightly run takes one in 24, and of a CPU's as many emulated besides. */
 ParameterizedTestParameters(units, programs) {
     static struct part parts[256];
     const char *only = getenv("CLATTN_TEST_FAMILY");
@@ -240,7 +240,7 @@ Test(units, infinities_in_gradients) {
     fixture_need_groups(&f);
     unit_need_emulation(&f);
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        if (!run_takes(n, 4)) /* the others in the next runs */
+        if (!run_takes_of(n, sizeof cases / sizeof *cases, 4)) /* the others in the next runs */
             continue;
         struct trial t = trial_of(cases[n].family, cases[n].problem, cases[n].tunables, 3);
         trial_fill(&t);
@@ -267,7 +267,7 @@ Test(units, infinite_key) {
     fixture_open(&f);
     fixture_need_groups(&f);
     for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
-        if (!run_takes(n, 2)) /* the other in the next run */
+        if (!run_takes_of(n, sizeof problems / sizeof *problems, 2)) /* the other in the next run */
             continue;
         struct trial t = trial_of("backward_gpu UNIT=mma", problems[n],
                                   "INSTRUCTION=1 SUB_GROUPS=1 DIM_GROUPS=1 BLOCK_STREAMED=16", 3);
@@ -305,7 +305,7 @@ Test(units, infinite_key_without_weight) {
     fixture_need_groups(&f);
     unit_need_emulation(&f);
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        if (!run_takes(n, 3)) /* the others in the next runs */
+        if (!run_takes_of(n, sizeof cases / sizeof *cases, 3)) /* the others in the next runs */
             continue;
         struct trial t = trial_of(cases[n].family, cases[n].problem, cases[n].tunables, 3);
         trial_fill(&t);
@@ -364,13 +364,13 @@ Test(units, weights_far_apart) {
 
     fixture_open(&f);
     for (size_t n = 0; n < 6; n++) {
-        if (!run_takes(n, 3)) /* the others in the next runs */
+        if (!run_takes_of(n, 6, 3)) /* the others in the next runs */
             continue;
         struct trial t = trial_of(families[n / 3], problems[(n + n / 3) % 3], "", 3 + n % 3);
         trial_pass_with_small_weights(&f, &t);
     }
     for (size_t n = 0; n < 2; n++) {
-        if (!run_takes(n, 2))
+        if (!run_takes_of(n, 2, 2))
             continue;
         struct trial t = trial_of(families[n], problems[2], "", 7);
         trial_fill(&t);
