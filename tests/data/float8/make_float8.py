@@ -3,6 +3,8 @@
 
     python3 tests/data/float8/make_float8.py > tests/data/float8/float8.h
 """
+import textwrap
+
 import torch
 
 FORMATS = (("E4M3", torch.float8_e4m3fn), ("E5M2", torch.float8_e5m2))
@@ -12,7 +14,14 @@ torch.manual_seed(20261128)
 def literal(x):
     if x != x:
         return "NAN"
-    return ("-" if x < 0 else "") + "INFINITY" if abs(x) == float("inf") else f"{x:#.9g}f"
+    if abs(x) == float("inf"):
+        return ("-" if x < 0 else "") + "INFINITY"
+    text = f"{x:.9g}"
+    return text + ("f" if "." in text or "e" in text else ".0f")
+
+
+def lines(texts):
+    return textwrap.fill(", ".join(texts), 120, initial_indent="    ", subsequent_indent="    ")
 
 
 codes = torch.arange(256, dtype=torch.uint8)
@@ -35,7 +44,9 @@ print(f"""/* SPDX-License-Identifier: Apache-2.0 */
 
 enum {{ FLOAT8_VALUES = {len(x)} }};
 
-static const float float8_values[FLOAT8_VALUES] = {{{", ".join(map(literal, x.tolist()))}}};
+/* clang-format off */
+static const float float8_values[FLOAT8_VALUES] = {{
+{lines(map(literal, x.tolist()))}}};
 
 static const struct {{
     clattn_cache format;
@@ -43,7 +54,7 @@ static const struct {{
     float numbers[256];                 /* of all codes */
 }} float8_formats[] = {{""")
 for name, dtype in FORMATS:
-    print(f"    {{CLATTN_CACHE_{name},")
-    print("     {" + ", ".join(map(str, x.to(dtype).view(torch.uint8).tolist())) + "},")
-    print("     {" + ", ".join(map(literal, codes.view(dtype).float().tolist())) + "}},")
-print("};\n\n#endif")
+    print(f"    {{CLATTN_CACHE_{name}, {{")
+    print(lines(map(str, x.to(dtype).view(torch.uint8).tolist())) + "}, {")
+    print(lines(map(literal, codes.view(dtype).float().tolist())) + "}},")
+print("};\n/* clang-format on */\n\n#endif")

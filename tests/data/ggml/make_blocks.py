@@ -4,6 +4,7 @@
     python3 tests/data/ggml/make_blocks.py > tests/data/ggml/blocks.h
 """
 import importlib.metadata
+import re
 
 import gguf
 import numpy as np
@@ -25,7 +26,7 @@ enum {{ GGML_BLOCKS = {len(values)}, GGML_BLOCK_BYTES = 34 }};
 
 static const float ggml_values[GGML_BLOCKS][32] = {{""")
 for row in values:
-    print("    {" + ", ".join(float(x).hex() + "f" for x in row) + "},")
+    print("    {" + ", ".join(re.sub(r"\.?0+p", "p", float(x).hex()) + "f" for x in row) + "},")
 print("};\n\nstatic const struct {\n    clattn_cache format;\n    unsigned char blocks[GGML_BLOCKS][GGML_BLOCK_BYTES];\n} ggml_blocks[] = {")
 for name in FORMATS:
     print(f"    {{CLATTN_CACHE_{name}, {{")
