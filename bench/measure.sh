@@ -3,7 +3,7 @@
 # sh bench/measure.sh [OPTION...] DIR: everything there is to know about clattn on this machine, with
 # what the machine has: no root, no packages, no Criterion. Builds, compares all test data, tunes,
 # times beside the other libraries that are found, and leaves in DIR
-#   log, devices.json, verify.txt, results.json, results.csv, store/
+#   log, devices.json, verify.txt, results.json, store/
 # A step that fails does not keep the others from running; the last lines say which did.
 #   --device SEL     the device, as clattn-bench devices counts them (default: the one clattn takes)
 #   --workload W     what is tuned and timed: a workload's name, a file of problems, or a problem
@@ -206,6 +206,6 @@ case $workload in
 *) what=--workload ;;
 esac
 step "tune" "$tune" "$@" --budget "$budget" "$what" "$workload"
-step "run" "$bench" run "$@" --workload "$workload" --json "$dir/results.json" --csv "$dir/results.csv"
+step "run" "$bench" run "$@" --workload "$workload" --json "$dir/results.json"
 printf '\n== summary\n%s%s\n' "$summary" "all of it is in $dir" | tee -a "$dir/log"
 [ "$failed" -eq 0 ]

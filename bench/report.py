@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Shows results of clattn-bench run as one page, or one chart. It needs matplotlib.
+"""Shows results of clattn-bench run as one page, one chart, or one table for other programs. Charts need matplotlib.
 
     report.py FILE.json... -o PAGE.html       sentences, charts and tables
     report.py FILE.json... --chart FILE.png   the speed-up over other libraries alone (or .svg)
+    report.py FILE.json... --csv FILE.csv     a row for each time; needs no matplotlib
 
 The files are those that clattn-bench run --json writes (bench/results/README.md). The page loads nothing.
 """
 import argparse
+import csv
 import html
 import io
 import json
@@ -93,6 +95,31 @@ def mean(values):
 def number(value):
     return "–" if value is None or not math.isfinite(value) else f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
+
+
+def text_cell(text):
+    """What a spreadsheet takes for a formula gets an apostrophe before it, what a terminal obeys a question mark instead."""
+    text = "".join(c if c >= " " and c != "\x7f" or c in "\t\r\n" else "?" for c in text or "")
+    return "'" + text if text[:1] in tuple("=+-@\t\r") else text
+
+
+def rows(report):
+    """A row for each implementation of each problem, after one of names."""
+    yield ("date clattn device platform driver workload problem implementation version state why configuration ms ms_minimum "
+           "host_us first_source_ms first_cache_ms gflops gbytes roof clattn_share ratio ratio_low ratio_high error workspace_bytes").split()
+    for device in report.devices:
+        about, versions = device.data["device"], {peer["name"]: peer["version"] for peer in device.data["peers"]}
+        for result in device.results.values():
+            for i in result["implementations"]:
+                name, ms, ratio, first = i["implementation"], i["milliseconds"] or {}, i["ratio"] or {}, i["first_milliseconds"]
+                ours = name.startswith("clattn")
+                texts = (device.run["date"], device.run["clattn"], about["name"], about["platform"], about["driver"], result["name"],
+                         result["problem"], name, device.run["clattn"] if ours else versions.get(name), i["state"], i["why"],
+                         i["configuration"])
+                yield [text_cell(text) for text in texts] + [
+                    ms.get("median"), ms.get("minimum"), (i["host_microseconds"] or {}).get("median"), first["source"], first["cache"],
+                    i["gflops"], i["gbytes"], result["roof"], (result["roof_share"] or {}).get("median"), ratio.get("median"),
+                    ratio.get("low"), ratio.get("high"), (i["error"] or {}).get("ratio"), result["workspace_bytes"] if ours else None]
 
 
 def draw(report, device, what):
@@ -229,10 +256,14 @@ def main():
     parser.add_argument("files", nargs="+", metavar="FILE.json")
     parser.add_argument("-o", "--output", metavar="PAGE.html")
     parser.add_argument("--chart", metavar="FILE.png", help="the speed-up on the first device that was compared")
+    parser.add_argument("--csv", metavar="FILE.csv")
     options = parser.parse_args()
-    options.output or options.chart or parser.error("nothing to write: give -o PAGE.html or --chart FILE.png")
+    options.output or options.chart or options.csv or parser.error("nothing to write: give -o PAGE.html, --chart FILE.png or --csv FILE.csv")
     try:
         report = Report(options.files)
+        if options.csv:
+            with open(options.csv, "w", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows(rows(report))
         if options.chart:
             chart = next(filter(None, (draw(report, device, "speedup") for device in report.devices)), None)
             if not chart:

@@ -22,7 +22,6 @@ static const char help[] =
     "  --implementation NAME  whose: clattn (default), 'clattn untuned', CLBlast, ...\n"
     "  --filter TEXT          only problems whose name or text contains this\n"
     "  --json FILE            write JSON, to standard output instead of the table for -\n"
-    "  --csv FILE             likewise comma-separated values\n"
     "  --quiet                print regressions only\n"
     "Colours are left out where NO_COLOR is set.\n"
     "Exit status: 0 no regression, 1 a regression or an unreadable file, 2 usage.\n";
@@ -30,7 +29,7 @@ static const char help[] =
 struct settings {
     struct comparison_options options;
     double percent;
-    const char *json, *csv;
+    const char *json;
     bool quiet;
 };
 
@@ -52,7 +51,6 @@ static int read_options(int argc, char **argv, struct settings *s)
         {.name = "implementation", .text = &s->options.implementation},
         {.name = "filter", .text = &s->options.filter},
         {.name = "json", .text = &s->json},
-        {.name = "csv", .text = &s->csv},
         {.name = "quiet", .flag = &s->quiet},
         {.name = NULL},
     };
@@ -63,19 +61,16 @@ static int read_options(int argc, char **argv, struct settings *s)
     s->options.threshold = s->percent / 100.0;
     if (argc - optind < 2 || argc - optind > COMPARISON_MOST)
         return option_usage("compare", "takes 2 to 26 files of results");
-    return option_to_stdout(s->json) && option_to_stdout(s->csv)
-               ? option_usage("compare", "--json and --csv cannot both go to standard output")
-               : 0;
+    return 0;
 }
 
 /* Returns false if something cannot be written. */
 static bool show(const struct comparison *comparison, const struct settings *settings,
                  struct message *why)
 {
-    if (!option_to_stdout(settings->json) && !option_to_stdout(settings->csv))
+    if (!option_to_stdout(settings->json))
         comparison_print(comparison, settings->quiet);
-    return (settings->json == NULL || comparison_write_json(settings->json, comparison, why)) &&
-           (settings->csv == NULL || comparison_write_csv(settings->csv, comparison, why));
+    return settings->json == NULL || comparison_write_json(settings->json, comparison, why);
 }
 
 int compare_command(int argc, char **argv)

@@ -3,7 +3,6 @@
 #include "bench/commands/run_request.h"
 #include "bench/commands/start_mpi.h"
 #include "bench/fleet/fleet.h"
-#include "bench/records/csv.h"
 #include "cli/interrupt.h"
 #include "os/environment.h"
 #include "os/temporary.h"
@@ -15,14 +14,6 @@
 static bool is_fleet(const struct run_settings *settings)
 {
     return settings->device != NULL && fleet_wanted(settings->device);
-}
-
-static bool write_csv(const struct run_settings *settings, const struct run_results *results)
-{
-    struct message why;
-
-    return settings->csv == NULL || csv_write(settings->csv, results, &why) ||
-           run_complain(NULL, why.text);
 }
 
 static bool write_json(const struct run_settings *settings, const struct run_results *results)
@@ -69,8 +60,6 @@ static int run_items(const struct run_settings *settings, const struct items *it
                                  : run_device(settings, items, &results);
     if (results.count > 0 && option_to_stdout(settings->json))
         ok = write_json(settings, &results) && ok; /* files have been saved before */
-    if (results.count > 0)
-        ok = write_csv(settings, &results) && ok;
     results_free(&results);
     return ca_interrupted() ? EXIT_INTERRUPTED : ok ? EXIT_SUCCESS : EXIT_FAILED;
 }
@@ -106,7 +95,6 @@ static void salvage(const struct run_settings *settings, const char *path,
     if (there) {
         results.devices[0].failed = *how;
         write_json(settings, &results);
-        write_csv(settings, &results);
     }
     results_free(&results);
 }
@@ -150,7 +138,7 @@ static void obey_parent(struct run_settings *settings)
     settings->save = ca_environment_value(FLEET_SAVE);
     if (device != NULL) {
         settings->device = device;
-        settings->json = settings->csv = NULL;
+        settings->json = NULL;
     }
 }
 

@@ -14,8 +14,7 @@
 /* Standard output has room for one thing. */
 bool run_has_table(const struct run_settings *settings)
 {
-    return !settings->quiet && !option_to_stdout(settings->json) &&
-           !option_to_stdout(settings->csv);
+    return !settings->quiet && !option_to_stdout(settings->json);
 }
 
 bool run_complain(struct run *run, const char *text)

@@ -11,9 +11,9 @@
 
 /* The settings that the command line gives. */
 struct run_settings {
-    const char *program;    /* Path of this program, for child processes. */
-    const char *device;     /* Selects one device. */
-    const char *json, *csv; /* Files, "-" for standard output, or NULL. */
+    const char *program; /* Path of this program, for child processes. */
+    const char *device;  /* Selects one device. */
+    const char *json;    /* A file, "-" for standard output, or NULL. */
     clattn_plan_options plan;
     struct peer_choice peers;
     size_t repeat;   /* Samples; 0: as many as the problem's size suggests. */

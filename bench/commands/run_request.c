@@ -44,7 +44,6 @@ static const char help[] =
     "  --known-only      only what was tuned for each problem; others fail\n"
     "  --json FILE       write the run as JSON, after each problem; to standard output, without a\n"
     "                    table, for -\n"
-    "  --csv FILE        likewise a row for each time, at the end\n"
     "  --quiet           print nothing but errors\n"
     "  --mpi             under mpirun: each rank computes a shard on its own device, by several\n"
     "                    modes in turns, beside rank 0 alone; of several --device rank n of a\n"
@@ -187,7 +186,6 @@ static int read_options(int argc, char **argv, struct request *r)
         OPTIONS_FAMILY(s->plan),
         OPTIONS_CHOICE(s->plan),
         {.name = "json", .text = &s->json},
-        {.name = "csv", .text = &s->csv},
         {.name = "quiet", .flag = &s->quiet},
         {.name = "mpi", .flag = &r->mpi.wanted},
         {.name = "mode", .read = read_modes, .to = &r->mpi},
@@ -210,8 +208,6 @@ static int read_options(int argc, char **argv, struct request *r)
         r->what[r->count++] = DEFAULT_WORKLOAD;
     if (!option_choice(&s->plan, &why) || !check_mpi(r, &why) || !read_peers(r, &why))
         return option_usage("run", why.text);
-    if (option_to_stdout(s->json) && option_to_stdout(s->csv))
-        return option_usage("run", "--json and --csv cannot both go to standard output");
     s->repeat = (size_t)r->repeat;
     s->silence = s->silence > 0.0 ? s->silence : s->silence < 0.0 ? DEFAULT_SILENCE : INFINITY;
     return 0;

@@ -405,7 +405,7 @@ static void print_missing(void)
     if (length == 0)
         return;
     ca_print_wrapped(stdout, 0,
-                     "%s: no room for them on %d columns; a wider terminal or --csv - has them",
+                     "%s: no room for them on %d columns; a wider terminal or --json - has them",
                      text, ca_columns(stdout));
 }
 

@@ -4,7 +4,6 @@
 #include "bench/commands/table.h"
 #include "bench/mpi/commands.h"
 #include "bench/mpi/contest.h"
-#include "bench/records/csv.h"
 #include "os/host.h"
 
 #include <stdio.h>
@@ -75,7 +74,6 @@ static bool write_results(const struct mpi_run *run, struct message *why)
             table_footer(run->device);
         ok = save(run, why) && (settings->json == NULL || strcmp(settings->json, "-") != 0 ||
                                 results_write("-", run->results, why));
-        ok = ok && (settings->csv == NULL || csv_write(settings->csv, run->results, why));
     }
     return ranks_agree(&run->ranks, ok, why);
 }

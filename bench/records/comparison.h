@@ -96,10 +96,8 @@ struct comparison_mean comparison_mean(const struct comparison *comparison,
 /* Prints the table and a summary; if quiet, only regressions. */
 void comparison_print(const struct comparison *comparison, bool quiet);
 
-/* results/README.md describes both. */
+/* results/README.md describes it. */
 bool comparison_write_json(const char *path, const struct comparison *comparison,
                            struct message *why);
-bool comparison_write_csv(const char *path, const struct comparison *comparison,
-                          struct message *why);
 
 #endif

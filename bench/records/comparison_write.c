@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/records/archive.h"
 #include "bench/records/comparison.h"
-#include "bench/records/csv.h"
-#include "os/file.h"
 
-#include <errno.h>
 #include <jansson.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 static const char *state_of(const struct comparison_cell *cell)
 {
@@ -78,54 +72,4 @@ bool comparison_write_json(const char *path, const struct comparison *c, struct 
                                   "files", files, "devices", groups, "geometric_mean", means,
                                   "regressions", (json_int_t)comparison_regressions(c)),
                         why);
-}
-
-static void put_cell(FILE *to, const struct comparison *c, const struct comparison_group *group,
-                     const struct comparison_row *row, size_t file)
-{
-    const struct comparison_cell *cell = &row->cell[file];
-    const struct device_run *run = group->run[file];
-    struct csv_row line = {.to = to};
-
-    csv_text(&line, row->name);
-    csv_text(&line, row->problem);
-    csv_text(&line, c->options.implementation);
-    csv_text(&line, c->files[file].path);
-    csv_text(&line, c->files[file].date);
-    csv_text(&line, c->files[file].clattn);
-    csv_text(&line, run != NULL ? run->info.name : "");
-    csv_text(&line, run != NULL ? run->info.platform_name : "");
-    csv_text(&line, run != NULL ? run->info.driver_version : "");
-    csv_text(&line, state_of(cell));
-    csv_number(&line, cell->seconds * 1e3);
-    csv_number(&line, cell->share);
-    csv_number(&line, cell->compared ? cell->ratio.middle : NAN);
-    csv_number(&line, cell->compared ? cell->ratio.low : NAN);
-    csv_number(&line, cell->compared ? cell->ratio.high : NAN);
-    csv_text(&line, verdict_kinds[cell->verdict].name);
-    csv_end(&line);
-}
-
-static bool write_rows(FILE *to, const struct comparison *c)
-{
-    fputs("workload,problem,implementation,file,date,clattn,device,platform,driver,state,ms,share,"
-          "ratio,ratio_low,ratio_high,verdict\r\n",
-          to);
-    for (size_t g = 0; g < c->num_groups; g++)
-        for (size_t n = 0; n < c->groups[g].num_rows; n++)
-            for (size_t file = 0; file < c->num_files; file++)
-                put_cell(to, c, &c->groups[g], &c->groups[g].rows[n], file);
-    return fflush(to) == 0 && !ferror(to);
-}
-
-bool comparison_write_csv(const char *path, const struct comparison *c, struct message *why)
-{
-    const bool file = strcmp(path, "-") != 0;
-    FILE *to = file ? ca_stream_open(path, "w") : stdout;
-    bool ok = to != NULL && write_rows(to, c);
-
-    if (to != NULL && file)
-        ok = fclose(to) == 0 && ok;
-    return ok ||
-           message_set(why, "%.300s: the comparison cannot be written: %s", path, strerror(errno));
 }

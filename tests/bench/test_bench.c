@@ -80,7 +80,6 @@ ParameterizedTestParameters(bench, exits_with) {
         {"run --peers clblast,nonsense minilm", 2,
          "ggml, torch, onnxruntime and paths of programs"},
         {"run --peers torch,torch minilm", 2, "--peers names 'torch' twice"},
-        {"run --json - --csv - minilm", 2, "cannot both go to standard output"},
         {"run --device nowhere minilm", 1, "no OpenCL device matches 'nowhere'"},
         {"run nonsense", 2, "'nonsense' is no workload"},
         {"run 'fwd f32 q3'", 2, "is no workload"},

@@ -26,14 +26,13 @@
 
 extern char **environ;
 
-static const char *json_path, *csv_path;
+static const char *json_path;
 
 /* The scratch folder is also the program's for temporary files. */
 static void open_folder(void)
 {
     scratch_open();
     json_path = strdup(scratch_path("run.json"));
-    csv_path = strdup(scratch_path("run.csv"));
     setenv("TMPDIR", scratch, 1);
 }
 
@@ -180,14 +179,11 @@ Test(bench_run, quiet_prints_nothing_and_dash_nothing_else) {
     cr_assert(eq(sz, strlen(program_text), 0), "%s", program_text);
     program_must(BENCH_PROGRAM, 0, "", FAST "--peers none --json - " SMALL);
     json_decref(json_printed());
-    program_must(BENCH_PROGRAM, 0, "fwd f32 b1 h2 q33 k33 d24,clattn,",
-                 FAST "--peers none --csv - --json %s " SMALL, json_path);
-    cr_assert(strncmp(program_text, "date,", 5) == 0, "%s", program_text);
 }
 
 Test(bench_run, filters_by_workload_and_by_text) {
     json_t *object =
-        run(0, "", FAST "--peers none --filter q256 --workload minilm " SMALL " --csv /dev/null");
+        run(0, "", FAST "--peers none --filter q256 --workload minilm " SMALL);
     json_must_be(bench_result(object, 0), "problem", "fwd f32 b1 h12 q256 k256 d32");
     json_must_be(bench_result(object, 0), "name", "minilm");
     cr_assert(bench_result(object, 1) == NULL);
@@ -317,8 +313,7 @@ static void end_in_driver(const char *how, unsigned timeout, const char *says)
     for (; measured == 0; timeout *= 4) {
         cr_assert(timeout < 1000, "%s", program_text);
         json_decref(object);
-        snprintf(call, sizeof call, FAST "--peers none --timeout %u --csv %s " LOST_SECOND, timeout,
-                 csv_path);
+        snprintf(call, sizeof call, FAST "--peers none --timeout %u " LOST_SECOND, timeout);
         object = run(1, "", call);
         measured = json_size_at(object, "devices.0.results");
     }
@@ -330,9 +325,6 @@ static void end_in_driver(const char *how, unsigned timeout, const char *says)
     check_has(failed, " while it did 'fwd f32 b1 h7 q33 k33 d24");
     check_has(program_text, failed);
     check_has(program_text, "fwd f32 b1 h2 q33 k33 d24"); /* the row was printed */
-    char *csv = scratch_read(csv_path, NULL);
-    check_has(strchr(csv, '\n'), ",clattn," CLATTN_VERSION_STRING ",measured,");
-    free(csv);
     json_decref(object);
 }
 

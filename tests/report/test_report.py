@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_report.py TREE: bench/report.py on results of this tree, on hostile ones, and on files that are none. 77: no matplotlib."""
 import copy
+import csv
 import json
 import pathlib
 import subprocess
@@ -38,6 +39,18 @@ for sentence, text in (("cannot be read", "[1, 2"), ("does not hold results", '{
 refused("cannot be read", "missing.json", "-o", "page.html")
 (folder / "good.json").write_text(json.dumps(standard))
 refused("nothing to write", "good.json")
+refused("No such file", "good.json", "--csv", "missing/rows.csv")
+spreadsheet = copy.deepcopy(standard)
+spreadsheet["devices"][0]["device"].update(name="=HYPERLINK(\"x\",\"y\")", platform="a \"b\", c\r\nd", driver="\x1b[2J,")
+(folder / "spreadsheet.json").write_text(json.dumps(spreadsheet))
+code, error = run("spreadsheet.json", "--csv", "rows.csv")
+assert code == 0, error
+with open(folder / "rows.csv", newline="", encoding="utf-8") as file:
+    rows = list(csv.DictReader(file))
+outcome = standard["devices"][0]["results"][0]["implementations"][0]
+assert rows[0]["device"] == "'=HYPERLINK(\"x\",\"y\")" and rows[0]["platform"] == "a \"b\", c\r\nd" and rows[0]["driver"] == "?[2J,"
+assert float(rows[0]["ms"]) == outcome["milliseconds"]["median"] and rows[0]["state"] == "measured" and rows[0]["first_source_ms"] == ""
+assert len(rows) == sum(len(r["implementations"]) for d in standard["devices"] for r in d["results"]), len(rows)
 try:
     import matplotlib  # noqa: F401
 except ImportError:
