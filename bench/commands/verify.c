@@ -2,8 +2,6 @@
 /* clattn-bench verify: cases in files against what they expect. */
 #include "bench/cases/case_file.h"
 #include "bench/commands/options.h"
-#include "bench/commands/start_mpi.h"
-#include "bench/commands/verify_engine.h"
 #include "bench/profiles/profile.h"
 #include "bench/records/archive.h"
 #include "bench/timing/target.h"
@@ -32,19 +30,12 @@ static const char help[] =
     "  --atol X      allowed error besides that\n"
     "                (defaults: f32 1e-5 and 1e-6, f16 2e-3 and 1e-5, bf16 1.6e-2 and 1e-5,\n"
     "                by the coarser of what is stored and what it is compared with)\n"
-    "  --mpi         under mpirun: on several ranks, each with a shard on its own device; no "
-    "scores\n"
-    "  --mode M      with --mpi: all-gather, ring (default), heads, heads-ring:N, split-kv or "
-    "auto\n"
     "  --json        print a JSON array instead\n"
     "Exit status: 0 all are within bounds, 1 one is not or a file is damaged, 2 usage.\n";
 
 struct settings {
-    const struct verify_engine *engine; /* NULL: one device. */
     const char *device;
-    bool mpi;
     bool json;
-    const char *mode;    /* The value of --mode, with --mpi. */
     const char *profile; /* A profile that narrows the device; NULL: none. */
     clattn_plan_options plan;
     struct tolerance tolerance;
@@ -60,25 +51,16 @@ struct outcome {
     struct worst worst;
 };
 
-/* Returns whether it is so on all ranks, where there are several. */
-static bool all_well(const struct settings *settings, bool ok, struct message *why)
-{
-    return settings->engine != NULL ? settings->engine->agree(ok, why) : ok;
-}
-
-/* Drops the scores if ranks share the work, or if only they keep the forced family from running. */
+/* Drops the scores if only they keep the forced family from running. */
 static void choose_scores(const struct target *target, const struct settings *settings,
                           clattn_problem *problem, struct outcome *outcome)
 {
     clattn_problem without = *problem;
 
     without.scores = CLATTN_SCORES_NONE;
-    if (problem->scores == CLATTN_SCORES_NONE)
-        return;
-    if (settings->engine == NULL &&
-        (settings->plan.family == NULL ||
-         clattn_plan_supports(target->context, problem, &settings->plan) != CLATTN_UNSUPPORTED ||
-         clattn_plan_supports(target->context, &without, &settings->plan) != CLATTN_SUCCESS))
+    if (problem->scores == CLATTN_SCORES_NONE || settings->plan.family == NULL ||
+        clattn_plan_supports(target->context, problem, &settings->plan) != CLATTN_UNSUPPORTED ||
+        clattn_plan_supports(target->context, &without, &settings->plan) != CLATTN_SUCCESS)
         return;
     *problem = without;
     outcome->scores_skipped = true;
@@ -125,22 +107,6 @@ static bool execute(const struct target *target, const struct settings *settings
            message_set(why, "%s: %s", clattn_status_string(status), target->log.text);
 }
 
-/* Verifies a case that all ranks compute; rank 0 compares the results. */
-static bool verify_shards(const struct target *target, const struct settings *settings,
-                          const struct attention_case *c, struct outcome *outcome, void *o,
-                          struct message *why)
-{
-    const struct verify_engine *engine = settings->engine;
-
-    snprintf(outcome->family, sizeof outcome->family, "%s", settings->mode);
-    if (!engine->execute(target, c, settings->mode, &settings->plan, o, &outcome->refused, why))
-        return false;
-    if (engine->speaks)
-        compare_case(&outcome->worst, c, o, NULL, settings->tolerance);
-    return engine->agree(
-        !engine->speaks || worst_ok(&outcome->worst) || message_set(why, "out of bounds"), why);
-}
-
 static bool verify_case(const struct target *target, const struct settings *settings,
                         struct attention_case *c, struct outcome *outcome, struct message *why)
 {
@@ -152,15 +118,9 @@ static bool verify_case(const struct target *target, const struct settings *sett
     choose_scores(target, settings, &c->job.problem, outcome);
     clattn_problem_print(&c->job.problem, outcome->problem, sizeof outcome->problem, NULL);
     void *o = case_allocate(o_bytes, 1, why);
-    if (!all_well(settings, o != NULL, why)) {
-        free(o);
+    if (o == NULL)
         return false;
-    }
     memset(o, 0xff, o_bytes); /* NaN in every dtype */
-    if (settings->engine != NULL) {
-        ok = verify_shards(target, settings, c, outcome, o, why);
-        goto done;
-    }
     if (c->job.problem.scores != CLATTN_SCORES_NONE) {
         scores = case_allocate(c->scores.count, sizeof *scores, why);
         if (scores == NULL)
@@ -226,21 +186,14 @@ static bool verify_file(const struct target *target, const struct settings *sett
     struct message why;
     bool ok = true;
 
-    const bool read = safetensors_read(&file, path, &why);
-    if (!all_well(settings, read, &why)) {
-        if (read)
-            safetensors_free(&file);
+    if (!safetensors_read(&file, path, &why))
         return refuse(settings, path, &why);
-    }
     size_t count = case_file_count(&file);
     for (size_t n = 0; n == 0 || n < count; n++) {
         struct outcome outcome = {.problem = ""};
         struct attention_case attention;
-        const bool there = case_file_read(&attention, &file, path, n, &why);
-        if (!all_well(settings, there, &why)) {
+        if (!case_file_read(&attention, &file, path, n, &why)) {
             ok = refuse(settings, path, &why);
-            if (there)
-                case_free(&attention);
             continue;
         }
         const bool good = verify_case(target, settings, &attention, &outcome, &why);
@@ -250,19 +203,6 @@ static bool verify_file(const struct target *target, const struct settings *sett
     }
     safetensors_free(&file);
     return ok;
-}
-
-/* 0, or EXIT_USAGE if what is said of ranks cannot be. */
-static int check_mpi(struct settings *settings)
-{
-    if (settings->mode != NULL && !settings->mpi)
-        return option_usage("verify", "--mode belongs to --mpi");
-    if (settings->mpi && settings->profile != NULL)
-        return option_usage("verify", "--profile is not for --mpi");
-    settings->mode = settings->mode != NULL ? settings->mode : "ring";
-    const char *reason =
-        settings->engine != NULL ? settings->engine->refuse_mode(settings->mode) : NULL;
-    return reason != NULL ? option_usage("verify", reason) : 0;
 }
 
 /* 0 to go on, 1 if help was printed, else EXIT_USAGE. */
@@ -275,8 +215,6 @@ static int read_options(int argc, char **argv, struct settings *s)
         {.name = "rtol", .number = &s->tolerance.rtol, .high = 1e30},
         {.name = "atol", .number = &s->tolerance.atol, .high = 1e30},
         {.name = "json", .flag = &s->json},
-        {.name = "mpi", .flag = &s->mpi},
-        {.name = "mode", .text = &s->mode},
         {.name = NULL},
     };
     const int stop = command_line_read(argc, argv, help, options);
@@ -284,15 +222,13 @@ static int read_options(int argc, char **argv, struct settings *s)
     if (stop != 0)
         return stop;
     s->list = s->json ? json_array() : NULL;
-    return optind == argc ? option_usage("verify", "names no file") : check_mpi(s);
+    return optind == argc ? option_usage("verify", "names no file") : 0;
 }
 
 static bool open_target(const struct settings *settings, struct target *target, struct message *why)
 {
     clattn_device_info profile;
 
-    if (settings->engine != NULL)
-        return settings->engine->open(target, settings->device, why);
     if (settings->profile == NULL)
         return target_open(target, settings->device, why);
     return profile_read(settings->profile, &profile, why) &&
@@ -301,20 +237,13 @@ static bool open_target(const struct settings *settings, struct target *target, 
 
 int verify_command(int argc, char **argv)
 {
-    return mpi_wanted(argc, argv) ? mpi_start(argc, argv) : verify_on(NULL, argc, argv);
-}
-
-int verify_on(const struct verify_engine *engine, int argc, char **argv)
-{
-    struct settings settings = {
-        .engine = engine, .plan.struct_size = sizeof settings.plan, .tolerance = {-1.0, -1.0}};
+    struct settings settings = {.plan.struct_size = sizeof settings.plan,
+                                .tolerance = {-1.0, -1.0}};
     struct target target;
     struct message why;
     bool ok = true;
 
-    int stop = read_options(argc, argv, &settings);
-    if (engine != NULL)
-        stop = engine->agree_status(stop);
+    const int stop = read_options(argc, argv, &settings);
     if (stop != 0) {
         json_decref(settings.list);
         return stop == 1 ? EXIT_SUCCESS : stop;

@@ -7,7 +7,6 @@
 #include "bench/timing/target.h"
 
 int mpi_run_command(int argc, char **argv);
-int mpi_verify_command(int argc, char **argv);
 
 /* Opens this rank's device: of a list with commas, or of "all", that of its number on its machine.
  * Collective. */
@@ -15,6 +14,6 @@ bool mpi_target_open(const struct ranks *ranks, struct target *target, const cha
                      struct message *why);
 
 /* Returns 0 if all ranks understood their options, else the exit status of all. Collective. */
-int mpi_agree_status(const struct ranks *ranks, const char *command, int status);
+int mpi_agree_status(const struct ranks *ranks, int status);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clattn-bench-mpi: `clattn-bench run --mpi` and `verify --mpi`, which become this program. */
+/* clattn-bench-mpi: `clattn-bench run --mpi`, which becomes this program. */
 #include "bench/commands/options.h"
 #include "bench/mpi/commands.h"
 #include "cli/standard_streams.h"
@@ -13,7 +13,6 @@
 
 static const char help[] =
     "Usage: mpirun -n N clattn-bench run --mpi [OPTION...] [WORKLOAD | PROBLEM | FILE]...\n"
-    "       mpirun -n N clattn-bench verify --mpi [OPTION...] FILE.safetensors...\n"
     "clattn-bench-mpi is the part of clattn-bench that MPI is needed for.\n";
 
 /* ---- devices --------------------------------------------------------------------------------- */
@@ -51,7 +50,7 @@ bool mpi_target_open(const struct ranks *ranks, struct target *target, const cha
 
 /* ---- what all end with ----------------------------------------------------------------------- */
 
-int mpi_agree_status(const struct ranks *ranks, const char *command, int status)
+int mpi_agree_status(const struct ranks *ranks, int status)
 {
     const int mine = status == 0 ? INT_MAX : ranks->rank;
     int first;
@@ -61,8 +60,7 @@ int mpi_agree_status(const struct ranks *ranks, const char *command, int status)
         return 0;
     MPI_Bcast(&status, 1, MPI_INT, first, MPI_COMM_WORLD);
     if (first > 0 && ranks->rank == 0) /* ranks above 0 print nothing themselves */
-        fprintf(stderr, "clattn-bench %s: rank %d does not understand its options\n", command,
-                first);
+        fprintf(stderr, "clattn-bench run: rank %d does not understand its options\n", first);
     return status;
 }
 
@@ -72,8 +70,6 @@ static int run(int argc, char **argv)
 
     if (strcmp(name, "run") == 0)
         return mpi_run_command(argc - 1, argv + 1);
-    if (strcmp(name, "verify") == 0)
-        return mpi_verify_command(argc - 1, argv + 1);
     const bool asked = strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0;
     fputs(help, asked ? stdout : stderr);
     return asked ? EXIT_SUCCESS : EXIT_USAGE;

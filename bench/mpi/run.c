@@ -161,7 +161,7 @@ int mpi_run_command(int argc, char **argv)
     struct request request;
     struct message why;
 
-    int status = mpi_agree_status(&ranks, "run", run_request_read(argc, argv, &request));
+    int status = mpi_agree_status(&ranks, run_request_read(argc, argv, &request));
     if (status == 0) {
         const bool read = run_request_items(&request, &items, &why);
         if (!ranks_agree(&ranks, read, &why) || !speeds_alike(&ranks, &request, &why))
