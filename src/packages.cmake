@@ -53,7 +53,7 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
 
 set(CPACK_DEBIAN_MPI_PACKAGE_NAME libclattn-mpi${CLATTN_SOVERSION})
 set(CPACK_COMPONENT_MPI_DESCRIPTION
-    "attention over the ranks of an MPI communicator\nShards of a sequence on several devices and machines: ring attention,\nall-gather and all-to-all, forward and backward, on top of libclattn.")
+    "attention over the ranks of an MPI communicator\nShards of a sequence on several devices and machines: ring attention\nand all-to-all, forward and backward, on top of libclattn.")
 set(CPACK_DEBIAN_MPI_PACKAGE_CONTROL_EXTRA "${CMAKE_BINARY_DIR}/packages/triggers")
 
 set(CPACK_DEBIAN_MPI-DEVELOPMENT_PACKAGE_NAME libclattn-mpi-dev)

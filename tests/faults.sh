@@ -61,7 +61,7 @@ status=$?
 [ "$(wc -l < "$statuses")" -eq 2 ] && [ "$(sort -u "$statuses" | wc -l)" -eq 1 ] || { echo "ranks: $(cat "$statuses")"; exit 125; }
 exit $status
 END
-    echo "run-mpi@efficiency@^ +(ring|all-gather) @sh '$work/ranks.sh' '$bench' '$mpirun' '$work/statuses' run --mpi --mode ring,all-gather --repeat 1 '$gradient causal=tl'"
+    echo "run-mpi@efficiency@^ +(ring|heads) @sh '$work/ranks.sh' '$bench' '$mpirun' '$work/statuses' run --mpi --mode ring,heads --repeat 1 '$gradient causal=tl'"
 }
 
 # A line for each program: its name; what its output has only where the result is right; which of

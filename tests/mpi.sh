@@ -34,7 +34,7 @@ limited() {
 # speaks, and what is wrong on the last rank ends all with one sentence.
 bench_over_ranks() {
     json=$(mktemp) text=$(mktemp) failed=0
-    limited "$1" -n "$2" "$3" run --mpi --scaling both --repeat 1 --mode all-gather,ring \
+    limited "$1" -n "$2" "$3" run --mpi --scaling both --repeat 1 --mode auto,ring \
         --json "$json" "fwd f32 h4 q96 k96 d32 causal=tl" "bwd f32 h2 q64 k64 d32 causal=tl alibi score=t5" > "$text" 2>&1 ||
         { cat "$text"; failed=1; }
     [ "$(grep -c '^  fwd' "$text")" = 1 ] || { echo "rank 0 does not speak alone"; cat "$text"; failed=1; }

@@ -48,9 +48,8 @@ static const char help[] =
     "  --mpi             under mpirun: each rank computes a shard on its own device, by several\n"
     "                    modes in turns, beside rank 0 alone; of several --device rank n of a\n"
     "                    machine takes the n-th\n"
-    "  --mode LIST       with --mpi: of all-gather, ring, heads (by default these three, where "
-    "they\n"
-    "                    can), heads-ring:N, split-kv and auto, with commas between them\n"
+    "  --mode LIST       with --mpi: of ring, heads (by default these two, where they can),\n"
+    "                    heads-ring:N, split-kv and auto, with commas between them\n"
     "  --scaling S       with --mpi: strong (default): all ranks share the problem; weak: "
     "sequences\n"
     "                    are so many times as long as there are ranks; or both\n"
@@ -73,7 +72,7 @@ static const char help[] =
 
 static bool is_mode(const char *name)
 {
-    static const char *const known[] = {"auto", "all-gather", "ring", "heads", "split-kv"};
+    static const char *const known[] = {"auto", "ring", "heads", "split-kv"};
     static const char both[] = "heads-ring:";
     double ranks;
 
@@ -105,8 +104,8 @@ static bool read_modes(const char *list, void *to, struct message *why)
                 return message_set(why, "--mode names '%.100s' twice", name);
         if (!is_mode(name))
             return message_set(why,
-                               "--mode takes all-gather, ring, heads, heads-ring:N, split-kv and "
-                               "auto, with commas between them, not '%.100s'",
+                               "--mode takes ring, heads, heads-ring:N, split-kv and auto, with "
+                               "commas between them, not '%.100s'",
                                name);
         mpi->modes[mpi->num_modes++] = name;
     }

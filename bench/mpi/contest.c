@@ -158,7 +158,7 @@ static void add_mode(struct contest *contest, const char *mode, bool asked_for, 
 
 static void list_modes(struct contest *contest)
 {
-    static const char *const usual[] = {"all-gather", "ring", "heads"};
+    static const char *const usual[] = {"ring", "heads"};
     const struct run_mpi *mpi = &contest->run->request->mpi;
     const size_t count = mpi->num_modes > 0 ? mpi->num_modes : sizeof usual / sizeof *usual;
     const char *const *modes = mpi->num_modes > 0 ? mpi->modes : usual;
@@ -205,8 +205,7 @@ static bool note_plan(struct contest *contest, struct competitor *c, struct mess
                    message_set(why, "no memory for the results"),
                why))
         return false;
-    static const char *const names[] = {"",      "all-gather", "ring",
-                                        "heads", "heads-ring", "split-kv"};
+    static const char *const names[] = {"", "ring", "heads", "heads-ring", "split-kv"};
     (void)clattn_mpi_plan_describe(c->sharded.plan, &info);
     snprintf(d->mode, sizeof d->mode, "%s", names[info.mode]);
     d->heads_ranks = (size_t)info.heads_ranks;

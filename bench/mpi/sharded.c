@@ -13,7 +13,6 @@ bool sharded_mode(const char *name, clattn_mpi_options *options)
         const char *name;
         clattn_mpi_mode mode;
     } known[] = {{"auto", CLATTN_MPI_AUTO},
-                 {"all-gather", CLATTN_MPI_ALL_GATHER},
                  {"ring", CLATTN_MPI_RING},
                  {"heads", CLATTN_MPI_HEADS},
                  {"split-kv", CLATTN_MPI_SPLIT_KV}};

@@ -43,14 +43,14 @@ measure() {
 
 measure 1rank-2cores 1 2 "$tokens" --mode ring
 measure 1rank-1core 1 1 "$tokens" --mode ring
-measure 2ranks 2 1 "$tokens" --mode ring,all-gather,heads
+measure 2ranks 2 1 "$tokens" --mode ring,heads
 case " $only " in *" uneven "*)
     taskset -c 1 sh -c 'while :; do :; done' &
     other=$!
     trap 'kill $other' EXIT
-    measure uneven 2 1 "$tokens" --mode ring,all-gather --speed measured
+    measure uneven 2 1 "$tokens" --mode ring --speed measured
     kill $other
     trap - EXIT
     ;;
 esac
-measure step 2 1 64 --mode ring,all-gather,heads
+measure step 2 1 64 --mode ring,heads

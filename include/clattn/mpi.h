@@ -11,9 +11,6 @@
  *
  * What travels, by mode:
  *
- * - all-gather: keys and values of all ranks come to all, in rounds of consecutive keys that take
- *   gather_bytes at most; the next round travels while one is computed. Backward sends the gradients of
- *   a round's keys to their owners by a reduce-scatter.
  * - ring: keys and values go from rank to rank, a shard at a time; the next one travels while one is
  *   computed (H. Liu et al., "Ring Attention with Blockwise Transformers for Near-Infinite Context",
  *   2023). Backward the gradients of a shard's keys go from one rank that sees them to the next, in
@@ -52,12 +49,11 @@ CLATTN_BEGIN
 
 /** How keys come to queries; see above. */
 typedef enum clattn_mpi_mode {
-    CLATTN_MPI_AUTO = 0, /**< The mode of the next four that is fastest by the rates. */
-    CLATTN_MPI_ALL_GATHER = 1,
-    CLATTN_MPI_RING = 2,
-    CLATTN_MPI_HEADS = 3,      /**< kv_heads is a multiple of the ranks. */
-    CLATTN_MPI_HEADS_RING = 4, /**< kv_heads and the ranks are multiples of heads_ranks. */
-    CLATTN_MPI_SPLIT_KV = 5    /**< Forward only: every rank has all queries. */
+    CLATTN_MPI_AUTO = 0, /**< The mode of the next three that is fastest by the rates. */
+    CLATTN_MPI_RING = 1,
+    CLATTN_MPI_HEADS = 2,      /**< kv_heads is a multiple of the ranks. */
+    CLATTN_MPI_HEADS_RING = 3, /**< kv_heads and the ranks are multiples of heads_ranks. */
+    CLATTN_MPI_SPLIT_KV = 4    /**< Forward only: every rank has all queries. */
 } clattn_mpi_mode;
 
 /**
@@ -85,13 +81,11 @@ typedef struct clattn_mpi_rates {
 typedef struct clattn_mpi_options {
     size_t struct_size;   /**< sizeof(clattn_mpi_options). */
     clattn_mpi_mode mode; /**< The same on all ranks. */
-    int heads_ranks;     /**< For CLATTN_MPI_HEADS_RING: ranks that exchange heads, at least 1; else
+    int heads_ranks; /**< For CLATTN_MPI_HEADS_RING: ranks that exchange heads, at least 1; else
                                0. The same on all ranks. */
-    double speed;        /**< How fast this rank's device is, in any unit that all ranks share; may
+    double speed;    /**< How fast this rank's device is, in any unit that all ranks share; may
                                differ between ranks. @ref clattn_mpi_measure_speed() measures it. 0 on
                                all ranks: equal shards. */
-    size_t gather_bytes; /**< For all-gather: what keys and values of one round may take, of which
-                               there are two at a time; 0: 256 MiB. The same on all ranks. */
     const clattn_plan_options
         *plan; /**< NULL, or how each part's plan is chosen; borrowed until the
                                           plan is released. May differ between ranks. */
@@ -220,9 +214,7 @@ CLATTN_API clattn_status clattn_mpi_measure_speed(MPI_Comm communicator, clattn_
  *
  * It adds up, step by step, the operations of the place that has most of them, by rates->flops, with
  * rates->overhead for each execution, or the messages of that step if these take longer; and all copies
- * between device and MPI's memory, during which neither goes on. An all-gather sends from each rank to each
- * other, as MPI_Iallgatherv() of Open MPI does.
- * Shards are equal. Lengths count as all there is, packed sequences as alike in all places.
+ * between device and MPI's memory, during which neither goes on. Shards are equal. Lengths count as all there is, packed sequences as alike in all places.
  *
  * @param whole       As for clattn_mpi_plan_create(). Not null.
  * @param ranks       At least 1.

@@ -46,13 +46,13 @@ void device_write(clattn_mpi_plan *plan, cl_mem to, size_t first_byte, const voi
 void device_fill(clattn_mpi_plan *plan, cl_mem buffer, size_t floats, float value);
 
 /* Lets messages come from and go to the first bytes of a buffer: in that memory itself where the host shares it with the
- * device, else in a copy. Flags: CL_MAP_READ for messages that leave, CL_MAP_WRITE_INVALIDATE_REGION for those that come, or
- * CL_MAP_READ | CL_MAP_WRITE. While it is open no kernel writes these bytes, nor reads them if messages come. Waits for
+ * device, else in a copy. Flags: CL_MAP_READ for messages that leave, CL_MAP_WRITE_INVALIDATE_REGION for those that come.
+ * While it is open no kernel writes these bytes, nor reads them if messages come. Waits for
  * what was enqueued. With a fault there is memory all the same: others wait for messages. */
 unsigned char *staging_open(clattn_mpi_plan *plan, enum staging_id id, cl_mem buffer, size_t bytes,
                             cl_map_flags flags);
-/* Brings some of the bytes to the copy. */
-void staging_fetch(clattn_mpi_plan *plan, enum staging_id id, size_t first_byte, size_t bytes);
+/* Brings the bytes to the copy. */
+void staging_fetch(clattn_mpi_plan *plan, enum staging_id id);
 /* Ends it, if it is open; what came is the device's from then on, or is dropped. */
 void staging_close(clattn_mpi_plan *plan, enum staging_id id, bool keep);
 

@@ -108,7 +108,7 @@ void heads_exchange(clattn_mpi_plan *plan, const struct exchange *exchange, cons
                         message_of(plan, exchange, packed, theirs[members + n], n), place, false);
     const void *from = staging_open(plan, STAGING_SEND, packed, sent, CL_MAP_READ);
     void *to = staging_open(plan, STAGING_RECEIVE, came, received, CL_MAP_WRITE_INVALIDATE_REGION);
-    staging_fetch(plan, STAGING_SEND, 0, sent);
+    staging_fetch(plan, STAGING_SEND);
     if (!plan->dry) {
         const double begun = MPI_Wtime();
         MPI_Alltoallv(from, out, out + members, plan->page, to, back, back + members, plan->page,

@@ -161,12 +161,10 @@ struct clattn_mpi_plan {
     clattn_problem local; /* the problem of this rank's tensors */
     clattn_mpi_mode mode;
     clattn_mpi_prediction prediction;
-    size_t gather_bytes;
     const clattn_plan_options *options;
     struct partition partition;
     size_t heads, kv_heads, first_head; /* the heads that this rank computes */
     struct part *parts;                 /* room for parts_room() parts */
-    int *messages; /* counts and displacements of all-gathers, 16 times places (gather.c) */
     /* counts and displacements of all-to-alls, four times members (heads.c) */
     int *member_messages;
     MPI_Datatype page; /* PAGE_BYTES */

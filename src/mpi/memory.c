@@ -169,15 +169,6 @@ static void staging_arrived(clattn_mpi_plan *plan, const enum staging_id id)
                        fault_cl(&plan->fault, clFlush(plan->copies), "clFlush");
 }
 
-/* Returns whether all messages of a staging copy have arrived. */
-static bool all_there(const struct messages *messages, const enum staging_id id)
-{
-    for (int n = 0; n < MOST_REQUESTS; n++)
-        if (messages->to[n] == id && messages->request[n] != MPI_REQUEST_NULL)
-            return false;
-    return true;
-}
-
 /* Lets messages make progress; returns whether all have arrived. */
 static bool progress(clattn_mpi_plan *plan, struct messages *messages)
 {
@@ -188,7 +179,7 @@ static bool progress(clattn_mpi_plan *plan, struct messages *messages)
         if (messages->request[n] == MPI_REQUEST_NULL)
             continue;
         MPI_Test(&messages->request[n], &there, MPI_STATUS_IGNORE);
-        if (there && messages->to[n] != NO_STAGING && all_there(messages, messages->to[n]))
+        if (there && messages->to[n] != NO_STAGING)
             staging_arrived(plan, messages->to[n]);
         done = done && there;
     }
@@ -253,13 +244,12 @@ unsigned char *staging_open(clattn_mpi_plan *plan, const enum staging_id id, con
     return staging->at;
 }
 
-void staging_fetch(clattn_mpi_plan *plan, const enum staging_id id, const size_t first_byte,
-                   const size_t bytes)
+void staging_fetch(clattn_mpi_plan *plan, const enum staging_id id)
 {
     const struct staging *staging = &plan->stagings[id];
 
     if (staging->at && !staging->mapped)
-        device_read(plan, staging->buffer, first_byte, staging->at + first_byte, bytes);
+        device_read(plan, staging->buffer, 0, staging->at, staging->count);
 }
 
 void staging_close(clattn_mpi_plan *plan, const enum staging_id id, const bool keep)

@@ -126,8 +126,3 @@ void options_check(const clattn_problem *whole, const int ranks, const clattn_mp
     else if (clattn_problem_check(whole, reason, sizeof reason) != CLATTN_SUCCESS)
         fault_set(fault, CLATTN_INVALID_PROBLEM, "%s", reason);
 }
-
-size_t options_gather_bytes(const clattn_mpi_options *options)
-{
-    return options->gather_bytes ? options->gather_bytes : (size_t)256 << 20;
-}

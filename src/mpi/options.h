@@ -26,7 +26,4 @@ int options_members(const clattn_mpi_options *options, int ranks);
 /* Returns whether a sound problem's heads can be exchanged among so many ranks. */
 bool options_share_heads(const clattn_problem *whole, int ranks, int members);
 
-/* Most bytes of a round of an all-gather: the options' value, or the default. */
-size_t options_gather_bytes(const clattn_mpi_options *options);
-
 #endif

@@ -31,7 +31,6 @@ static uint64_t hash_plan(const clattn_mpi_plan *plan, const clattn_mpi_options 
     hash = hash_more(hash, CLATTN_VERSION_STRING, sizeof CLATTN_VERSION_STRING);
     hash = hash_more(hash, &options->mode, sizeof options->mode);
     hash = hash_more(hash, &options->heads_ranks, sizeof options->heads_ranks);
-    hash = hash_more(hash, &options->gather_bytes, sizeof options->gather_bytes);
     return hash_rates(hash, options->rates);
 }
 
@@ -131,18 +130,16 @@ static void make_communicators(clattn_mpi_plan *plan)
 
 static void make_memory(clattn_mpi_plan *plan)
 {
-    const size_t places = (size_t)plan->partition.places, batch = plan->whole.batch;
+    const size_t batch = plan->whole.batch;
     const size_t members = (size_t)plan->partition.heads_ranks;
     struct lengths *lengths = &plan->lengths;
 
     plan->parts = calloc(parts_room(&plan->whole), sizeof *plan->parts);
-    plan->messages = calloc(16 * places, sizeof *plan->messages);
     plan->member_messages = calloc(4 * members, sizeof *plan->member_messages);
     plan->ints = calloc(batch + 1, sizeof *plan->ints);
     plan->list_sums =
         calloc(2 * plan->whole.heads + function_gradients(plan), sizeof *plan->list_sums);
-    bool ok =
-        plan->parts && plan->messages && plan->member_messages && plan->ints && plan->list_sums;
+    bool ok = plan->parts && plan->member_messages && plan->ints && plan->list_sums;
     cl_int **const lists[] = {plan->whole.q_lengths ? &lengths->q_lengths : NULL,
                               plan->whole.kv_lengths ? &lengths->kv_lengths : NULL,
                               plan->whole.total_q ? &lengths->q_starts : NULL,
@@ -205,7 +202,6 @@ static void set_sizes(clattn_mpi_plan *plan, const clattn_mpi_options *options,
 {
     const int members = plan->prediction.heads_ranks;
 
-    plan->gather_bytes = options_gather_bytes(options);
     plan->options = options->plan;
     plan->mode = plan->prediction.mode;
     plan->place = plan->rank / members;
@@ -301,7 +297,6 @@ void clattn_mpi_plan_release(clattn_mpi_plan *plan)
     device_close(plan);
     partition_free(&plan->partition);
     free(plan->parts);
-    free(plan->messages);
     free(plan->member_messages);
     free(plan->ints);
     free(plan->list_sums);

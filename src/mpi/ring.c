@@ -110,7 +110,7 @@ static void pass_keys(struct ring *ring, const int step)
         const void *from =
             staging_open(plan, keys_staging(step), ring->buffers[step % 2], bytes, CL_MAP_READ);
         if (step == 0) /* a copy of others' keys is still there */
-            staging_fetch(plan, keys_staging(step), 0, bytes);
+            staging_fetch(plan, keys_staging(step));
         MPI_Isend(from, (int)(bytes / PAGE_BYTES), plan->page, ring_place(ring, ring->me + 1),
                   TAG_KEYS, plan->ring, &ring->messages.request[KEYS_SENT]);
         plan->times.bytes_sent += bytes;
@@ -262,7 +262,7 @@ static void pass_gradients(struct ring *ring, const int step, const cl_mem gradi
                                 sums);
     const void *from =
         staging_open(plan, STAGING_GRADIENTS, gradients, (size_t)pages * PAGE_BYTES, CL_MAP_READ);
-    staging_fetch(plan, STAGING_GRADIENTS, 0, (size_t)pages * PAGE_BYTES);
+    staging_fetch(plan, STAGING_GRADIENTS);
     MPI_Isend(from, pages, plan->page, goes_on ? ring_place(ring, ring->me + 1) : of_keys,
               goes_on ? TAG_GRADIENTS : TAG_RETURNED, plan->ring,
               &ring->messages.request[GRADIENTS_SENT]);

@@ -62,9 +62,7 @@ void wait_for(clattn_mpi_plan *plan, MPI_Request *requests, const int count)
 void shards_forward(clattn_mpi_plan *plan, const struct forward_task *task)
 {
     forward_begin(plan, task);
-    if (plan->mode == CLATTN_MPI_ALL_GATHER)
-        gather_forward(plan, task);
-    else if (plan->mode == CLATTN_MPI_SPLIT_KV)
+    if (plan->mode == CLATTN_MPI_SPLIT_KV)
         split_forward(plan, task);
     else
         ring_forward(plan, task);
@@ -74,9 +72,6 @@ void shards_forward(clattn_mpi_plan *plan, const struct forward_task *task)
 void shards_backward(clattn_mpi_plan *plan, const struct backward_task *task)
 {
     backward_begin(plan, task);
-    if (plan->mode == CLATTN_MPI_ALL_GATHER)
-        gather_backward(plan, task);
-    else
-        ring_backward(plan, task);
+    ring_backward(plan, task);
     backward_end(plan, task);
 }

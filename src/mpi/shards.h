@@ -15,8 +15,6 @@ void shards_backward(clattn_mpi_plan *plan, const struct backward_task *task);
 void ring_forward(clattn_mpi_plan *plan, const struct forward_task *task);
 void ring_backward(clattn_mpi_plan *plan, const struct backward_task *task);
 void split_forward(clattn_mpi_plan *plan, const struct forward_task *task);
-void gather_forward(clattn_mpi_plan *plan, const struct forward_task *task);
-void gather_backward(clattn_mpi_plan *plan, const struct backward_task *task);
 
 /* ---- what both need (shards.c) ---------------------------------------------------------------- */
 

@@ -296,35 +296,6 @@ static void each_part(const MPI_Comm comm, const void *request, const void *byte
                        (size_t)counts[n] * unit, come && n != but, request == NULL, call);
 }
 
-int MPI_Iallgatherv(const void *from, int count, MPI_Datatype from_type, void *to,
-                    const int counts[], const int places[], MPI_Datatype type, MPI_Comm comm,
-                    MPI_Request *request)
-{
-    const int error =
-        PMPI_Iallgatherv(from, count, from_type, to, counts, places, type, comm, request);
-    int rank = 0;
-
-    PMPI_Comm_rank(comm, &rank);
-    each_part(comm, name_of(*request), to, counts, places, type, true,
-              from == MPI_IN_PLACE ? rank : -1, __func__);
-    if (from != MPI_IN_PLACE)
-        hazard_message(name_of(*request), from, (size_t)count * bytes_of(from_type), false, false,
-                       __func__);
-    return error;
-}
-
-int MPI_Ialltoallv(const void *from, const int out[], const int from_places[],
-                   MPI_Datatype out_type, void *to, const int back[], const int to_places[],
-                   MPI_Datatype back_type, MPI_Comm comm, MPI_Request *request)
-{
-    const int error = PMPI_Ialltoallv(from, out, from_places, out_type, to, back, to_places,
-                                      back_type, comm, request);
-
-    each_part(comm, name_of(*request), from, out, from_places, out_type, false, -1, __func__);
-    each_part(comm, name_of(*request), to, back, to_places, back_type, true, -1, __func__);
-    return error;
-}
-
 int MPI_Alltoallv(const void *from, const int out[], const int from_places[], MPI_Datatype out_type,
                   void *to, const int back[], const int to_places[], MPI_Datatype back_type,
                   MPI_Comm comm)

@@ -89,42 +89,6 @@ static void count_ring(void)
                  3 * keys / 2 + 3 * keys);
 }
 
-static void count_gather(void)
-{
-    const clattn_mpi_rates rates = rates_of_one_node();
-    const clattn_mpi_options gather = {.mode = CLATTN_MPI_ALL_GATHER};
-    const clattn_mpi_prediction p = predict("fwd f32 h4/2 q4096 k4096 d64", 4, gather, &rates);
-    const double keys = 2 * 2 * 1024 * 64 * 4;
-
-    claim_number("all-gather, forward: seconds that wait", p.seconds_waiting,
-                 1e-6 + 3 * keys / 1e9);
-    claim_number("... that copy", p.seconds_staging, 5 * keys / 1e10);
-    claim_number("... and bytes", p.bytes_sent, 3 * keys);
-
-    /* Ranks of four nodes: each rank sends its keys to all others by itself. */
-    clattn_mpi_rates nodes = rates;
-    nodes.node_ranks = 2;
-    const clattn_mpi_prediction n = predict("fwd f32 h4/2 q4096 k4096 d64", 4, gather, &nodes);
-    claim_number("all-gather over two nodes: seconds that wait", n.seconds_waiting,
-                 1e-5 + 4 * keys / 1e8);
-    const clattn_mpi_prediction r = predict("bwd f32 h4/2 q4096 k4096 d64", 4, gather, &rates);
-    claim_number("all-gather, backward: seconds that wait", r.seconds_waiting,
-                 2 * (1e-6 + 3 * keys / 1e9));
-
-    /* Causal: of two rounds the second one's keys, and the first one's gradients, travel while a slow device computes. */
-    clattn_mpi_rates slow = rates;
-    slow.flops = 1e9;
-    const clattn_mpi_prediction f =
-        predict("fwd f32 h4/2 q4096 k4096 d64 causal=tl", 4, gather, &slow);
-    claim_number("all-gather, causal: seconds that wait", f.seconds_waiting,
-                 1e-6 + 3 * keys / 2 / 1e9);
-    claim_number("... and bytes", f.bytes_sent, 3 * keys);
-    const clattn_mpi_prediction b =
-        predict("bwd f32 h4/2 q4096 k4096 d64 causal=tl", 4, gather, &slow);
-    claim_number("... backward: seconds that wait", b.seconds_waiting,
-                 2 * (1e-6 + 3 * keys / 2 / 1e9));
-}
-
 static void count_heads(void)
 {
     clattn_mpi_rates rates = rates_of_one_node();
@@ -194,7 +158,7 @@ static void choose(void)
           best(large, 1, &rates, &heads_ranks) == CLATTN_MPI_RING);
     slow.node_latency = slow.overhead = 1e-2;
     claim("where every message and execution takes long: few of them",
-          best(small, 32, &slow, &heads_ranks) == CLATTN_MPI_ALL_GATHER);
+          best(small, 32, &slow, &heads_ranks) == CLATTN_MPI_HEADS_RING && heads_ranks == 8);
     claim("gradients of long contexts: the ring, in which they travel while the next ones are "
           "computed",
           best("bwd bf16 h9/3 q1048576 k1048576 d128 causal=tl", 8, &rates, &heads_ranks) ==
@@ -212,7 +176,7 @@ static void choose(void)
     nodes.bandwidth = 1e9;
     claim("nodes of three, three kv heads: heads within, a ring between",
           best(three, 12, &nodes, &heads_ranks) == CLATTN_MPI_HEADS_RING && heads_ranks == 3);
-    for (int mode = CLATTN_MPI_ALL_GATHER; mode <= CLATTN_MPI_HEADS; mode++) {
+    for (int mode = CLATTN_MPI_RING; mode <= CLATTN_MPI_HEADS; mode++) {
         const clattn_mpi_options of = {.mode = (clattn_mpi_mode)mode};
         const double least = predict(large, 8, (clattn_mpi_options){.mode = 0}, &rates).seconds;
         claim("no mode is 5 % faster than the chosen one",
@@ -297,7 +261,6 @@ static void other_versions(void)
 int main(void)
 {
     count_ring();
-    count_gather();
     count_heads();
     count_visible();
     choose();

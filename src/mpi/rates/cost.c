@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi/rates/cost.h"
 #include "mpi/options.h"
-#include "mpi/partition/rounds.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +14,6 @@ struct cost {
     const double *speeds;
     double mean_speed;
     const clattn_mpi_rates *rates;
-    size_t gather_bytes;
     size_t heads, kv_heads, batches; /* heads of a rank, and batches of the tensors of keys */
     struct part *parts;
     clattn_mpi_prediction sum;
@@ -95,15 +93,6 @@ static double seconds_of_places(const struct cost *c, const int of_queries, cons
         seconds += pairs[n].joined
                        ? seconds_of_part(c, &pairs[n].part, place_share(c, of_queries))
                        : seconds_of_pair(c, of_queries, q->q[pairs[n].q], kv->kv[pairs[n].kv]);
-    return seconds;
-}
-
-static double seconds_of_round(const struct cost *c, const int place, const struct span kv)
-{
-    double seconds = 0;
-
-    for (int q = 0; q < CHUNKS; q++)
-        seconds += seconds_of_pair(c, place, c->partition->place[place].q[q], kv);
     return seconds;
 }
 
@@ -230,112 +219,6 @@ static bool ring_steps(struct cost *c)
     return true;
 }
 
-/* Rows of a range that ranks from one on have; the most that one of them has. */
-static double rows_of_ranks(const struct cost *c, const struct span range, const int first,
-                            const int count, double *most)
-{
-    double sum = 0;
-
-    *most = 0;
-    for (int n = first; n < first + count && n < c->partition->ranks; n++) {
-        double rows = 0;
-        for (int chunk = 0; chunk < CHUNKS; chunk++) {
-            const struct span *kv = &c->partition->place[n].kv[chunk];
-            rows += greater(0, fmin((double)span_end(*kv), (double)span_end(range)) -
-                                   greater((double)kv->first, (double)range.first));
-        }
-        sum += rows;
-        *most = greater(*most, rows);
-    }
-    return sum;
-}
-
-/* Each rank sends its rows of a round, of so many bytes, to each other one; or each other one sends it as much, which takes
- * as long. */
-static double round_seconds(const struct cost *c, const struct span range, const double row)
-{
-    const clattn_mpi_rates *r = c->rates;
-    const double all = (double)range.count, ranks = c->partition->ranks;
-    const int node = one_node(c) ? c->partition->ranks : r->node_ranks;
-    double seconds = 0;
-
-    for (int n = 0; n < c->partition->ranks; n += node) {
-        double most;
-        const double rows = rows_of_ranks(c, range, n, node, &most);
-        const double within = greater(most * (node - 1), rows - most) * row / r->node_bandwidth;
-        const double between =
-            greater(rows * (ranks - node), node * (all - rows)) * row / r->bandwidth;
-        seconds = greater(seconds, node < ranks ? greater(within, between) : within);
-    }
-    return (one_node(c) ? r->node_latency : r->latency) + seconds;
-}
-
-static struct span round_of_keys(const struct cost *c, const size_t first)
-{
-    const size_t keys = whole_keys(c->whole);
-    const double row = pair_bytes(c, 1, element_bytes_of(c->whole));
-    const size_t rows = rows_of_round(keys, step_of_rows((size_t)row, c->whole->operation),
-                                      c->gather_bytes, c->partition->zigzag);
-
-    return (struct span){first, keys - first < rows ? keys - first : rows};
-}
-
-/* The computations of the sampled places, and their time together with messages. */
-struct gather_steps {
-    double computing[SAMPLED_PLACES], seconds[SAMPLED_PLACES];
-};
-
-/* At a point where ranks wait for each other, adds the steps of the slowest place, and sets all
- * steps to 0. */
-static void add_slowest(struct cost *c, struct gather_steps *steps)
-{
-    int slowest = 0;
-
-    for (int n = 1; n < SAMPLED_PLACES; n++)
-        slowest = steps->seconds[n] > steps->seconds[slowest] ? n : slowest;
-    add_step(c, steps->computing[slowest], steps->seconds[slowest]);
-    *steps = (struct gather_steps){{0}, {0}};
-}
-
-/* As gather.c: keys come, and gradients of the round before go, while others still compute; backward all ranks meet at the end
- * of each round. */
-static void cost_of_gather(struct cost *c)
-{
-    const size_t keys = whole_keys(c->whole);
-    const int ranks = c->partition->ranks;
-    const bool backward = c->whole->operation == CLATTN_BACKWARD;
-    const double element = element_bytes_of(c->whole), others = 1 - 1 / (double)ranks;
-    const double row = pair_bytes(c, 1, element), sum_row = pair_bytes(c, 1, sizeof(float));
-    struct gather_steps steps = {{0}, {0}};
-    struct span round = round_of_keys(c, 0);
-    double exchange = 0; /* seconds, of the gradients of the round before */
-
-    if (keys > 0 && ranks > 1)
-        add_waiting(c, round_seconds(c, round, row));
-    while (round.count > 0) {
-        const struct span next = round_of_keys(c, span_end(round));
-        const double bytes = row * (double)round.count, sums = sum_row * (double)round.count;
-        const double sending =
-            exchange + (next.count > 0 && ranks > 1 ? round_seconds(c, next, row) : 0);
-        add_copies(c, bytes + bytes / ranks);
-        for (int n = 0; n < ranks; n += sample_stride(c)) {
-            const double computing = seconds_of_round(c, n, round);
-            steps.computing[n / sample_stride(c)] += computing;
-            steps.seconds[n / sample_stride(c)] += greater(computing, sending);
-        }
-        c->sum.bytes_sent += bytes * others;
-        if (backward) {
-            add_slowest(c, &steps);
-            add_copies(c, sums + sums * others);
-            exchange = ranks > 1 ? round_seconds(c, round, sum_row) : 0;
-            c->sum.bytes_sent += sums * others;
-        }
-        round = next;
-    }
-    add_slowest(c, &steps);
-    add_waiting(c, exchange);
-}
-
 /* Queries of all ranks, with o and lse in f32. */
 static void cost_of_split(struct cost *c)
 {
@@ -396,30 +279,22 @@ static void cost_of_exchanges(struct cost *c)
 static void add_memory(struct cost *c, const clattn_mpi_mode mode)
 {
     const clattn_problem *p = c->whole;
-    const bool backward = p->operation == CLATTN_BACKWARD, gather = mode == CLATTN_MPI_ALL_GATHER;
+    const bool backward = p->operation == CLATTN_BACKWARD;
     const struct shard *shard = &c->partition->place[0];
     const double element = element_bytes_of(p), own = (double)chunks_count(shard->kv);
-    const double round = (double)round_of_keys(c, 0).count;
     const double row = (double)whole_batches(p, false) * (double)c->heads *
                        (double)(backward ? p->dim_qk : p->dim_v);
     struct chunk_pair own_pairs[CHUNKS * CHUNKS];
-    const bool joined =
-        !gather && mode != CLATTN_MPI_SPLIT_KV && chunk_pairs(p, shard, shard, own_pairs) == 1;
+    const bool joined = mode != CLATTN_MPI_SPLIT_KV && chunk_pairs(p, shard, shard, own_pairs) == 1;
     const double part_queries = joined ? (double)chunks_count(shard->q) : (double)shard->q[0].count;
-    const double part_keys = gather ? round : joined ? own : (double)shard->kv[0].count;
+    const double part_keys = joined ? own : (double)shard->kv[0].count;
     const double sums =
         state_in_o(p, mode == CLATTN_MPI_SPLIT_KV) ? 0 : (double)chunks_count(shard->q);
 
     c->sum.bytes_held += row * sizeof(float) * (sums + part_queries);
-    if (backward) /* all-gather: each other rank contributes gradients to a round */
-        c->sum.bytes_held +=
-            pair_bytes(c, part_keys, sizeof(float)) +
-            pair_bytes(c,
-                       gather ? 2 * round + fmin(own * (c->partition->ranks - 1), round) : 3 * own,
-                       sizeof(float));
-    if (gather)
-        c->sum.bytes_held += 2 * pair_bytes(c, round, element);
-    else if (mode != CLATTN_MPI_SPLIT_KV && c->partition->places > 1)
+    if (backward)
+        c->sum.bytes_held += pair_bytes(c, part_keys + 3 * own, sizeof(float));
+    if (mode != CLATTN_MPI_SPLIT_KV && c->partition->places > 1)
         c->sum.bytes_held += 2 * pair_bytes(c, own, element);
 }
 
@@ -427,7 +302,7 @@ static void add_memory(struct cost *c, const clattn_mpi_mode mode)
 
 /* Predicts the cost of a mode in which so many ranks exchange heads. False without memory. */
 static bool cost_of_mode(const clattn_problem *whole, const int ranks, const double *speeds,
-                         const clattn_mpi_mode mode, const int members, const size_t gather_bytes,
+                         const clattn_mpi_mode mode, const int members,
                          const clattn_mpi_rates *rates, clattn_mpi_prediction *prediction)
 {
     struct partition partition;
@@ -438,7 +313,6 @@ static bool cost_of_mode(const clattn_problem *whole, const int ranks, const dou
                      .partition = &partition,
                      .speeds = speeds,
                      .rates = rates,
-                     .gather_bytes = gather_bytes,
                      .heads = whole->heads / (size_t)members,
                      .kv_heads = whole->kv_heads / (size_t)members,
                      .batches = whole_batches(whole, true),
@@ -451,9 +325,7 @@ static bool cost_of_mode(const clattn_problem *whole, const int ranks, const dou
     if (ok) {
         cost_of_exchanges(&c);
         add_memory(&c, mode);
-        if (mode == CLATTN_MPI_ALL_GATHER)
-            cost_of_gather(&c);
-        else if (mode == CLATTN_MPI_SPLIT_KV)
+        if (mode == CLATTN_MPI_SPLIT_KV)
             cost_of_split(&c);
         else
             ok = ring_steps(&c);
@@ -469,22 +341,18 @@ bool cost_of_options(const clattn_problem *whole, const int ranks, const double 
                      const clattn_mpi_options *options, const clattn_mpi_rates *rates,
                      clattn_mpi_prediction *prediction)
 {
-    const size_t gather_bytes = options_gather_bytes(options);
     clattn_mpi_prediction best, other;
 
     if (options->mode != CLATTN_MPI_AUTO)
         return cost_of_mode(whole, ranks, speeds, options->mode, options_members(options, ranks),
-                            gather_bytes, rates, prediction);
-    if (!cost_of_mode(whole, ranks, speeds, ranks > 1 ? CLATTN_MPI_ALL_GATHER : CLATTN_MPI_RING, 1,
-                      gather_bytes, rates, &best))
+                            rates, prediction);
+    if (!cost_of_mode(whole, ranks, speeds, CLATTN_MPI_RING, 1, rates, &best))
         return false;
-    for (int members = 1; members <= ranks; members++) {
-        const clattn_mpi_mode mode = members == 1       ? CLATTN_MPI_RING
-                                     : members == ranks ? CLATTN_MPI_HEADS
-                                                        : CLATTN_MPI_HEADS_RING;
+    for (int members = 2; members <= ranks; members++) {
+        const clattn_mpi_mode mode = members == ranks ? CLATTN_MPI_HEADS : CLATTN_MPI_HEADS_RING;
         if (!options_share_heads(whole, ranks, members))
             continue;
-        if (!cost_of_mode(whole, ranks, speeds, mode, members, gather_bytes, rates, &other))
+        if (!cost_of_mode(whole, ranks, speeds, mode, members, rates, &other))
             return false;
         if (other.seconds < 0.95 * best.seconds)
             best = other;

@@ -6,7 +6,7 @@
 
 #include "mpi/options.h"
 
-/* The cost of the options' mode; for CLATTN_MPI_AUTO, of the fastest among all-gather, ring, heads, and heads and ring. A later
+/* The cost of the options' mode; for CLATTN_MPI_AUTO, of the fastest among ring, heads, and heads and ring. A later
  * one of these has to be 5 % faster, so that what hardly matters depends little on measured rates. Arguments are sound, and
  * speeds those of all ranks, over 0. False without memory. */
 bool cost_of_options(const clattn_problem *whole, int ranks, const double *speeds,
