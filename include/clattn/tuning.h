@@ -8,9 +8,12 @@
  * look there by problem class (clattn_problem_class()), in this order:
  *
  *     1. what clattn_plan_options force                 5. the nearest class, by size and options
- *     2. an override (clattn_tuning_override_set())     6. the table shipped with the library, if
+ *     2. an override (CLATTN_OVERRIDE)                  6. the table shipped with the library, if
  *     3. the class's own entries                           it holds this device
  *     4. ... measured with another driver or version    7. the family's defaults for this device
+ *
+ * The environment variable CLATTN_OVERRIDE, "FAMILY NAME=value ...", is an override for every problem that it fits;
+ * contexts read it when they are made.
  *
  * Of a near class (5, 6) only what tuning changed is taken: a tunable that it left as the device's
  * facts suggested for that class gets what they suggest for this problem.
@@ -162,51 +165,6 @@ CLATTN_API clattn_status clattn_tuning_merge(const char *const *paths, size_t co
  */
 CLATTN_API clattn_status clattn_tuning_forget(clattn_context *context,
                                               const clattn_problem *problem, size_t *removed);
-
-/* ---- overrides ------------------------------------------------------------------------------- */
-
-/**
- * Makes plans of a class use a configuration, as long as the context lives. The environment
- * variable CLATTN_OVERRIDE, "FAMILY NAME=value ...", does so for every problem that it fits and for
- * which none was set. An override that fails its self-check is passed over, with a warning.
- *
- * @param context  Not null.
- * @param problem   Not null.
- * @param family    Not null; a name of clattn_family_name().
- * @param tunables  NULL for the defaults, or "NAME=value ..." for some or all tunables.
- * @retval CLATTN_SUCCESS           Set; replaces the class's earlier one.
- * @retval CLATTN_INVALID_ARGUMENT  A null.
- * @retval CLATTN_INVALID_PROBLEM   As clattn_problem_check().
- * @retval CLATTN_UNSUPPORTED       As clattn_plan_supports() with that forced.
- * @retval CLATTN_OUT_OF_MEMORY     No host memory.
- */
-CLATTN_API clattn_status clattn_tuning_override_set(clattn_context *context,
-                                                    const clattn_problem *problem,
-                                                    const char *family, const char *tunables);
-
-/**
- * Reads an override back, as "FAMILY NAME=value ...", with all tunables.
- *
- * @param context,problem  Not null.
- * @param text    NULL if @p text_bytes is 0; else receives it, "" if the class has none.
- * @param text_bytes  The size of @p text.
- * @param needed  NULL, or receives the bytes needed, the terminating 0 included.
- * @retval CLATTN_SUCCESS, CLATTN_INVALID_ARGUMENT, CLATTN_INVALID_PROBLEM, CLATTN_BUFFER_TOO_SMALL
- *                As clattn_problem_class().
- */
-CLATTN_API clattn_status clattn_tuning_override_get(const clattn_context *context,
-                                                    const clattn_problem *problem, char *text,
-                                                    size_t text_bytes, size_t *needed);
-
-/**
- * Clears the override of a problem's class, or all that were set if @p problem is NULL.
- *
- * @retval CLATTN_SUCCESS           Done, also if there was none.
- * @retval CLATTN_INVALID_ARGUMENT  A null context.
- * @retval CLATTN_INVALID_PROBLEM   As clattn_problem_check().
- */
-CLATTN_API clattn_status clattn_tuning_override_clear(clattn_context *context,
-                                                      const clattn_problem *problem);
 
 /* ---- tuning ---------------------------------------------------------------------------------- */
 

@@ -11,10 +11,9 @@
 
 #include <stdatomic.h>
 
-struct ca_program;   /* src/program/program_build.h */
-struct ca_store;     /* src/store/store.h */
-struct ca_overrides; /* src/store/override.h */
-struct ca_shipped;   /* src/store/shipped.h */
+struct ca_program; /* src/program/program_build.h */
+struct ca_store;   /* src/store/store.h */
+struct ca_shipped; /* src/store/shipped.h */
 
 struct clattn_context {
     atomic_size_t references; /* one for the caller and one for each plan */
@@ -43,8 +42,8 @@ struct clattn_context {
     char last_failure[256];   /* reason of the last failed build, so that it is logged once */
     struct ca_condition made; /* broadcast when a program is made or its build has failed */
     struct ca_first_runs first_runs;
-    struct ca_store *store; /* this and the next two have locks of their own */
-    struct ca_overrides *overrides;
+    char *override; /* the configuration of CLATTN_OVERRIDE (src/store/override.h); NULL: none */
+    struct ca_store *store; /* this and the next one have locks of their own */
     struct ca_shipped *shipped;
 };
 

@@ -6,7 +6,6 @@
 #include "problem/classes/problem_class.h"
 #include "problem/problem.h"
 #include "selfcheck/case.h"
-#include "store/override.h"
 #include "store/shipped.h"
 #include "store/store.h"
 #include "store/store_entry.h"
@@ -23,7 +22,7 @@ const char *ca_origin_sentence(enum ca_origin origin)
 {
     static const char *const sentences[] = {
         [CA_FORCED] = "the caller forced it",
-        [CA_OVERRIDE] = "an override is set for this class of problems",
+        [CA_OVERRIDE] = "an override is set, by CLATTN_OVERRIDE",
         [CA_EXACT] = "tuned for this class of problems on this device",
         [CA_EXACT_STALE] = "tuned for this class of problems, with another driver or kernel source",
         [CA_NEAREST] = "tuned for the nearest class of problems on this device",
@@ -260,9 +259,11 @@ static clattn_status choose(const clattn_context *ctx, const struct ca_problem *
                            p->normal.invariant ? ca_family_of_invariant(p, &ctx->device) : NULL};
     clattn_status status = CLATTN_SUCCESS;
     struct ca_candidate candidate;
+    char unfit[CA_REASON_BYTES]; /* An override that does not fit is passed over. */
 
     if (!(flags & CLATTN_PLAN_UNTUNED)) {
-        if (ca_overrides_find(ctx->overrides, p, &ctx->device, &candidate))
+        if (ctx->override &&
+            ca_candidate_parse(ctx->override, p, &ctx->device, &candidate, unfit, sizeof unfit))
             add(&s, &candidate, CA_OVERRIDE);
         add_exact(&s);
     }

@@ -121,9 +121,9 @@ static void close_lock(clattn_context *ctx)
 static clattn_status open_parts(clattn_context *ctx)
 {
     ctx->store = ca_store_create(ctx->cache_directory, &ctx->device, &ctx->log);
-    ctx->overrides = ca_overrides_create(&ctx->log);
     ctx->shipped = ca_shipped_create();
-    if (!ctx->store || !ctx->overrides || !ctx->shipped || !open_lock(ctx))
+    if (!ctx->store || !ca_override_read(&ctx->log, &ctx->override) || !ctx->shipped ||
+        !open_lock(ctx))
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a context");
     return CLATTN_SUCCESS;
 }
@@ -132,7 +132,7 @@ static clattn_status open_parts(clattn_context *ctx)
 static void destroy(clattn_context *ctx)
 {
     ca_store_destroy(ctx->store);
-    ca_overrides_destroy(ctx->overrides);
+    free(ctx->override);
     ca_shipped_destroy(ctx->shipped);
     free(ctx->cache_directory);
     free(ctx);

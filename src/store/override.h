@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A context's overrides: a user's choice of family and tunables by class of problem. Safe to share
- * between threads. */
+/* A user's choice of family and tunables for all problems that they fit: the environment variable CLATTN_OVERRIDE. */
 #ifndef CA_OVERRIDE_H
 #define CA_OVERRIDE_H
 
 #include "base/log.h"
-#include "families/candidate.h"
 
-struct ca_overrides;
+#include <stdbool.h>
 
-/* Creates overrides that hold only that of the environment variable CLATTN_OVERRIDE, which is read
- * now; a malformed one is reported by a warning. NULL without memory. */
-struct ca_overrides *ca_overrides_create(const struct ca_log *log);
-void ca_overrides_destroy(struct ca_overrides *overrides);
-
-/* The override of a problem's class, else the environment's; one that does not fit the problem or
- * the device is ignored. False if there is none. */
-int ca_overrides_find(struct ca_overrides *overrides, const struct ca_problem *p,
-                      const clattn_device_info *dev, struct ca_candidate *candidate);
+/* Reads the variable: "FAMILY NAME=value ...", to be freed, whose family and values exist; what it leaves open depends on
+ * the problem (ca_candidate_parse()). NULL if it is not set, or malformed, which a warning says. False without memory. */
+bool ca_override_read(const struct ca_log *log, char **override);
 
 #endif

@@ -6,7 +6,6 @@
 #include "os/process.h"
 #include "problem/classes/problem_class.h"
 #include "problem/problem.h"
-#include "store/override.h"
 #include "store/shipped.h"
 #include "store/store.h"
 #include "tests/support/fixture.h"
@@ -102,16 +101,15 @@ static char *ship(struct fixture *f, const char *problem, const struct ca_candid
     return document;
 }
 
-static void override(struct fixture *f, const char *problem, size_t group_x)
+/* As CLATTN_OVERRIDE says for all problems when a context is made. */
+static void override(struct fixture *f, size_t group_x)
 {
     const struct ca_candidate c = candidate(f, group_x);
-    const clattn_problem p = fixture_problem(problem);
-    struct ca_candidate_texts texts;
 
-    ca_candidate_texts(&c, &texts);
-    cr_assert(clattn_tuning_override_set(f->context, &p, texts.family, texts.tunables) ==
-                  CLATTN_SUCCESS,
-              "%s", f->log.last);
+    free(f->context->override);
+    f->context->override = malloc(CA_CANDIDATE_TEXT);
+    cr_assert(f->context->override != NULL);
+    ca_candidate_print(&c, f->context->override);
 }
 
 static void ban(struct fixture *f, const char *problem, const struct ca_candidate *c)
@@ -205,7 +203,7 @@ Test(choose, every_door_in_order) {
     store_stale(&f, problem_text, 4, 0.002);
     store(&f, problem_text, 2, 0.003);
     store(&f, problem_text, 16, 0.004);
-    override(&f, problem_text, 1);
+    override(&f, 1);
     cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O1 E2 E16 T4 T32 N8 D");
     cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_MEASURE), "O1 E2 E16 T4 T32 N8 D");
     cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_KNOWN_ONLY), "O1 E2 E16 T4 T32 ");
@@ -213,9 +211,10 @@ Test(choose, every_door_in_order) {
     /* Another size of the class, and the class that was the nearest. */
     cr_expect_str_eq(chosen(&f, "fwd f32 h2 q120 k140 d32", CLATTN_PLAN_DEFAULT),
                      "O1 E2 E16 T4 T32 N8 D");
-    cr_expect_str_eq(chosen(&f, "fwd f32 h2 q128 k256 d32", CLATTN_PLAN_DEFAULT), "E8 N2 N16 N4 D");
+    cr_expect_str_eq(chosen(&f, "fwd f32 h2 q128 k256 d32", CLATTN_PLAN_DEFAULT),
+                     "O1 E8 N2 N16 N4 D");
     /* One that comes through several doors counts at the first. */
-    override(&f, problem_text, 8);
+    override(&f, 8);
     cr_expect_str_eq(chosen(&f, problem_text, CLATTN_PLAN_DEFAULT), "O8 E2 E16 T4 T32 D");
     fixture_close(&f);
     free(document);
@@ -315,27 +314,25 @@ DeviceTest(choose, defaults_are_never_crowded_out)
 /* Each door alone is enough, and what is in quarantine is no choice at any, for all problems with the
  * same programs. */
 Test(choose, one_door_at_a_time) {
-    enum door { BY_OVERRIDE, BY_CLASS, BY_STALE, BY_DRIVER, BY_NEAR, BY_SHIPPED, BY_ENVIRONMENT };
+    enum door { BY_OVERRIDE, BY_CLASS, BY_STALE, BY_DRIVER, BY_NEAR, BY_SHIPPED };
     static const char *const found[][2] = {/* by default, and if only what is known counts */
                                            [BY_OVERRIDE] = {"O8 D", "O8 "},
                                            [BY_CLASS] = {"E8 D", "E8 "},
                                            [BY_STALE] = {"T8 D", "T8 "},
                                            [BY_DRIVER] = {"T8 D", "T8 "},
                                            [BY_NEAR] = {"N8 D", "CLATTN_NOT_TUNED"},
-                                           [BY_SHIPPED] = {"S8 D", "CLATTN_NOT_TUNED"},
-                                           [BY_ENVIRONMENT] = {"O8 D", "O8 "}};
+                                           [BY_SHIPPED] = {"S8 D", "CLATTN_NOT_TUNED"}};
     struct fixture f;
 
-    for (int door = BY_OVERRIDE; door <= BY_ENVIRONMENT; door++) {
+    for (int door = BY_OVERRIDE; door <= BY_SHIPPED; door++) {
         char *document = NULL;
-        if (door == BY_ENVIRONMENT)
-            ca_variable_set("CLATTN_OVERRIDE",
-                            "unfused THREADS_N=8 THREADS_M=1 THREAD_N=4 VECTOR_WIDTH=4 BLOCK_K=8");
+        ca_variable_set("CLATTN_OVERRIDE",
+                        door == BY_OVERRIDE
+                            ? "unfused THREADS_N=8 THREADS_M=1 THREAD_N=4 VECTOR_WIDTH=4 BLOCK_K=8"
+                            : "");
         fixture_open(&f);
         fixture_need_groups(&f);
         const struct ca_candidate c = candidate(&f, 8);
-        if (door == BY_OVERRIDE)
-            override(&f, problem_text, 8);
         if (door == BY_CLASS)
             store(&f, problem_text, 8, 1);
         if (door == BY_STALE)
@@ -417,7 +414,7 @@ Test(choose, what_does_not_fit_the_device) {
     fixture_need_cpu(&f); /* GPUs have no choice with groups of one item */
     const struct ca_candidate large = candidate(&f, 32);
     char *document = ship(&f, problem_text, &large);
-    override(&f, problem_text, 16);
+    override(&f, 16);
     store(&f, problem_text, 8, 1);
     store_stale(&f, problem_text, 4, 1);
     store(&f, "fwd f32 h2 q128 k256 d32", 2, 1);
@@ -448,8 +445,6 @@ Test(choose, what_does_not_fit_the_problem) {
     cr_expect(is_chosen(&f, problem_text, &lanes) == 1);
     cr_expect(is_chosen(&f, with_scores, &lanes) == 0);
     cr_expect_str_eq(chosen(&f, with_scores, CLATTN_PLAN_DEFAULT), "D");
-    cr_expect(clattn_tuning_override_set(f.context, &p, "fused_cpu UNIT=vector", NULL) ==
-              CLATTN_UNSUPPORTED);
     const clattn_plan_options forced = {.struct_size = sizeof forced,
                                         .family = "fused_cpu UNIT=vector"};
     cr_expect(clattn_plan_supports(f.context, &p, &forced) == CLATTN_UNSUPPORTED);
@@ -534,7 +529,7 @@ DeviceTest(choose, plans_follow, .timeout = 120)
     store(f, problem_text, 8, 1);
     expect_plan(f, CLATTN_PLAN_KNOWN_ONLY, &tuned, "tuned for this class");
     expect_plan(f, CLATTN_PLAN_UNTUNED, NULL, "untuned");
-    override(f, problem_text, 4);
+    override(f, 4);
     expect_plan(f, CLATTN_PLAN_DEFAULT, &wanted, "override");
     cr_expect(clattn_context_builds(f->context) == 3);
 }

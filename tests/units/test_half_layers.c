@@ -2,6 +2,10 @@
 /* Layers in f16 and bf16, forward and backward, against double precision. In some, families of
  * one kind of instruction compute all steps, emulated where the device has it not. In the
  * others, the library chooses for the device. */
+#include "context/context.h"
+#include "problem/classes/problem_class.h"
+#include "store/store.h"
+#include "tests/support/tables.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/multihead_case.h"
 #include <criterion/criterion.h>
@@ -84,10 +88,16 @@ static void each_step(struct fixture *f, const struct way *way, const clattn_mul
 static void force(struct fixture *f, const char *family, const clattn_problem *problem,
                   const char *wanted)
 {
+    struct made_entry made;
+    char text[CA_CLASS_TEXT];
+
     (void)family;
-    if (wanted[0])
-        cr_assert(clattn_tuning_override_set(f->context, problem, wanted, "") == CLATTN_SUCCESS,
-                  "%s: %s", wanted, f->log.last);
+    if (!wanted[0])
+        return;
+    const struct ca_candidate c = table_candidate(wanted, problem, &f->context->device);
+    clattn_problem_class(problem, text, sizeof text, NULL);
+    cr_assert(ca_store_put(f->context->store, text, table_entry_of(&made, &c, 1.0), 1) ==
+              CLATTN_SUCCESS);
 }
 
 static void expect(struct fixture *f, const char *family, const clattn_problem *problem,
