@@ -38,6 +38,7 @@ fused_cpu/fused_cpu|fused_cpu UNIT=pairs|fwd bf16 h2 q64 k64 d64 causal=tl
 fused_cpu/fused_cpu|fused_cpu UNIT=amx|fwd bf16 h2 q64 k64 d64
 fused_cpu/fused_cpu|fused_cpu UNIT=vector|fwd f16 h2 q64 k64 d64 score=alibi visible=documents blocks=16x16:9
 split_cpu/split_cpu|split_cpu UNIT=vector|fwd f16 h4/2 q1 k512 d64 page=16 pages=64 klen
+split_cpu/split_cpu|split_cpu UNIT=vector|fwd f16 h4/2 q1 k512 d64 kcache=e4m3 vcache=q5_0
 split_cpu/split_cpu|split_cpu UNIT=amx|fwd bf16 h32/2 q1 k512 d64
 backward_cpu/backward_cpu|backward_cpu UNIT=vector|bwd f32 h2 q64 k64 d32 bias=f32:hqk dbias
 backward_cpu/backward_cpu|backward_cpu UNIT=vector|bwd f32 h2 q64 k64 d32 score=softcap visible=prefix_lm

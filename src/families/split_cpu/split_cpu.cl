@@ -264,7 +264,7 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
         (float *)v_scales};
     START_WITH_FIRST_HEAD(keys);
 #endif
-    if ((STAGES_K || K_CACHE) && keys.left > 0)
+    if ((STAGES_K || (bool)K_CACHE) && keys.left > 0)
         stage_keys(args, keys, tile_keys(keys), staged);
     for (long soon; (j = tile_begin(keys, j)) < end; j = soon) {
         const int count = tile_keys(keys);
@@ -302,7 +302,7 @@ NOINLINE void compute_part(const struct arguments *restrict args, struct row_blo
 #else
         const struct key_range next = following(keys, SKIPS_TILES ? soon - j : BLOCK_N);
 #endif
-        if ((STAGES_K || K_CACHE) && next.left > 0)
+        if ((STAGES_K || (bool)K_CACHE) && next.left > 0)
             stage_keys(args, next, tile_keys(next), staged);
         if (hidden && holds_nonfinite(args, keys, count))
             add_visible_values(args, keys, count, own->rows, rescales, s, state->o);
