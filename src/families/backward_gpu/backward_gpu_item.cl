@@ -89,7 +89,7 @@ INLINE void store_thread_gradients(float4 sums[THREAD_M][MAX_DIMS4], const float
                        4 * (thread_n + THREADS_N * n), dim, width);
 }
 
-/* Adds up the threads' sums of owned rows and stores them likewise. */
+/* Adds up what the threads of a row have summed, and stores a float for each row. */
 INLINE void store_row_sums(const float *sums, const int used, const int rows,
                            __local float4 *partial, __global float *to)
 {

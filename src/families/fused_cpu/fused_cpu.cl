@@ -285,8 +285,8 @@ NOINLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * BLOCK_VECTORS])
     return !any_lane(zero[0] + zero[1] + (zero[2] + zero[3]) != 0.0f);
 }
 
-/* The first key whose value shares an operand with the value of key j, in the tile that begins
- * with key j0. */
+/* Products take values of KEYS_TOGETHER neighbouring keys at a time, from the tile's first key j0
+ * on. Returns the first of those keys that key j is among. */
 INLINE long with_whole_operand(const long j0, const long j)
 {
     return j0 + (j - j0) / KEYS_TOGETHER * KEYS_TOGETHER;

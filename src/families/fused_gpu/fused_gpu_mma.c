@@ -80,7 +80,7 @@ static int spills(const struct ca_problem *p, const size_t *values)
                     : ca_keeps_more(p)                                            ? 24
                                                                                   : 0) >
                f->registers - 40;
-    /* NVIDIA's compiler keeps programs in registers from which LLVM's spills a few words. */
+    /* Of these programs NVIDIA's compiler spills nothing, where LLVM's spills a few words. */
     if (values[INSTRUCTION_INDEX] == CA_MMA_SYNC && !ca_keeps_more(p) && !p->normal.strict &&
         places == 0 && values[M_FRAGMENTS_INDEX] > 1)
         return register_words(p, values) > 192;

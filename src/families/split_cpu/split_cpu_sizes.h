@@ -40,8 +40,8 @@ SIZE(STAGED_K_VECTORS, (OPERAND_PAIRS ? BLOCK_N * TILES(KEY_OPERANDS)
                         : K_CACHE     ? K_SCALES
                                       : 1))
 SIZE(V_SCALE_VECTORS, FACTOR_VECTORS(V_CACHE, DIM_V))
-/* For units that multiply pairs: products before they are summed to scores, and weights and values
- * as pairs. */
+/* Units that multiply pairs keep here the products of a step before they are summed to scores, and
+ * weights and values as pairs. */
 SIZE(STEP_PRODUCTS, (STEP_KEYS * TILES(BLOCK_M)))
 SIZE(PAIR_WEIGHTS, (BLOCK_M * BLOCK_N / 2 / SIMD_WIDTH))
 SIZE(PAIR_VALUES, (BLOCK_N / 2 * VECTORS(DIM_V)))
