@@ -38,4 +38,7 @@ bool ranks_function(const struct ranks *ranks, const clattn_function **function,
 void ranks_send(int to, const void *data, size_t bytes);
 void ranks_receive(int from, void *data, size_t bytes);
 
+/* clattn-bench run --mpi (run.c); all ranks return alike. */
+int mpi_run_command(int argc, char **argv);
+
 #endif

@@ -2,13 +2,66 @@
 /* clattn-bench run --mpi: problems by one rank alone and by all ranks, mode by mode, in turns. */
 #include "bench/commands/run_request.h"
 #include "bench/commands/table.h"
-#include "bench/mpi/commands.h"
 #include "bench/mpi/contest.h"
+#include "bench/timing/target.h"
 #include "os/host.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+/* The n-th of a list, counted around it. */
+static void choose(char *choice, size_t bytes, const char *list, int n)
+{
+    int count = 1;
+
+    for (const char *c = list; *c != '\0'; c++)
+        count += *c == ',';
+    for (n %= count; n > 0; n--)
+        list = strchr(list, ',') + 1;
+    snprintf(choice, bytes, "%.*s", (int)strcspn(list, ","), list);
+}
+
+/* Opens this rank's device: of a list with commas, or of "all", that of its number on its machine.
+ * Collective. */
+static bool open_target(const struct ranks *ranks, struct target *target, const char *selector,
+                        struct message *why)
+{
+    char choice[256] = "";
+    size_t devices = 0;
+
+    if (selector != NULL && strcmp(selector, "all") == 0) {
+        clattn_device_list(NULL, 0, &devices);
+        snprintf(choice, sizeof choice, "%zu", (size_t)ranks->local % (devices + (devices == 0)));
+    } else if (selector != NULL) {
+        choose(choice, sizeof choice, selector, ranks->local);
+    }
+    const bool ok = target_open(target, selector != NULL ? choice : NULL, why);
+    const bool all = ranks_agree(ranks, ok, why);
+    if (ok && !all)
+        target_close(target);
+    return all;
+}
+
+/* ---- what all end with ----------------------------------------------------------------------- */
+
+/* Returns 0 if all ranks understood their options, else the exit status of all. Collective. */
+static int agree_status(const struct ranks *ranks, int status)
+{
+    const int mine = status == 0 ? INT_MAX : ranks->rank;
+    int first;
+
+    MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (first == INT_MAX)
+        return 0;
+    MPI_Bcast(&status, 1, MPI_INT, first, MPI_COMM_WORLD);
+    if (first > 0 && ranks->rank == 0) /* ranks above 0 print nothing themselves */
+        fprintf(stderr, "clattn-bench run: rank %d does not understand its options\n", first);
+    return status;
+}
 
 /* ---- results ----------------------------------------------------------------------------------- */
 
@@ -129,7 +182,7 @@ static int run_request(const struct ranks *ranks, const struct request *request,
     struct message why = {""};
 
     results_begin(&results);
-    bool ok = mpi_target_open(ranks, &run.target, request->settings.device, &why);
+    bool ok = open_target(ranks, &run.target, request->settings.device, &why);
     if (ok) {
         ok = run_all(&run, items, &why);
         target_close(&run.target);
@@ -161,7 +214,7 @@ int mpi_run_command(int argc, char **argv)
     struct request request;
     struct message why;
 
-    int status = mpi_agree_status(&ranks, run_request_read(argc, argv, &request));
+    int status = agree_status(&ranks, run_request_read(argc, argv, &request));
     if (status == 0) {
         const bool read = run_request_items(&request, &items, &why);
         if (!ranks_agree(&ranks, read, &why) || !speeds_alike(&ranks, &request, &why))

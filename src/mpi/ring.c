@@ -83,7 +83,7 @@ static void pack_own_keys(struct ring *ring)
 
     if (ring->places == 1 || !keys_travel(ring, ring->me, 0))
         return;
-    packed_pair(plan, ring->buffers[0], 0, rows, packed);
+    packed_pair(plan, ring->buffers[0], rows, packed);
     move_pair(plan, KERNEL_COPY_ROWS, rows, ring->own, packed);
 }
 
@@ -153,7 +153,7 @@ static struct block block_at(const struct ring *ring, const int step,
                           .joined = chunks_of->joined ? &chunks_of->part : NULL};
 
     if (step > 0)
-        packed_pair(ring->plan, ring->buffers[step % 2], 0, rows_of(ring, place), pair);
+        packed_pair(ring->plan, ring->buffers[step % 2], rows_of(ring, place), pair);
     block.k = tensor_rows(pair[0], row);
     block.v = tensor_rows(pair[1], row);
     if (gradients) {
@@ -243,7 +243,7 @@ static void add_gradients_that_came(struct ring *ring, const enum staging_id sta
     struct tensor pair[2];
 
     staging_close(plan, staging, true);
-    packed_pair(plan, came, 0, rows, pair);
+    packed_pair(plan, came, rows, pair);
     move_pair(plan, KERNEL_ADD_FLOATS, rows, pair, sums);
 }
 
@@ -329,7 +329,7 @@ void ring_backward(clattn_mpi_plan *plan, const struct backward_task *task)
         take_gradients(&ring, gradients);
     expect_returned(&ring);
     pack_own_keys(&ring);
-    packed_pair(plan, gradients_own, 0, rows_of(&ring, ring.me), own);
+    packed_pair(plan, gradients_own, rows_of(&ring, ring.me), own);
     for (int step = 0; step < ring.places; step++) {
         const int place = ring_place(&ring, ring.me - step);
         const size_t bytes = gradients_bytes(plan, rows_of(&ring, place));
@@ -338,7 +338,7 @@ void ring_backward(clattn_mpi_plan *plan, const struct backward_task *task)
             pass_keys(&ring, step);
             expect_gradients(&ring, step);
         }
-        packed_pair(plan, sums, 0, rows_of(&ring, place), pair);
+        packed_pair(plan, sums, rows_of(&ring, place), pair);
         const int count = pairs_at(&ring, step, pairs);
         const bool writes_all =
             count == 1 && pairs[0].joined && pairs[0].part.kv.count == rows_of(&ring, place);

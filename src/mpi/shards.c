@@ -22,15 +22,14 @@ size_t gradients_bytes(const clattn_mpi_plan *plan, const size_t rows)
     return pair_elements(plan, rows) * sizeof(float);
 }
 
-void packed_pair(const clattn_mpi_plan *plan, const cl_mem buffer, const size_t first,
-                 const size_t rows, struct tensor pair[2])
+void packed_pair(const clattn_mpi_plan *plan, const cl_mem buffer, const size_t rows,
+                 struct tensor pair[2])
 {
     const size_t heads = plan->kv_heads, dim = plan->whole.dim_qk;
 
-    pair[0] = tensor_packed_at(buffer, first, heads, rows, dim);
-    pair[1] =
-        tensor_packed_at(buffer, first + whole_batches(&plan->whole, true) * heads * rows * dim,
-                         heads, rows, plan->whole.dim_v);
+    pair[0] = tensor_packed_at(buffer, 0, heads, rows, dim);
+    pair[1] = tensor_packed_at(buffer, whole_batches(&plan->whole, true) * heads * rows * dim,
+                               heads, rows, plan->whole.dim_v);
 }
 
 void move_pair(clattn_mpi_plan *plan, const enum kernel kernel, const size_t rows,

@@ -26,10 +26,8 @@ size_t whole_pages(size_t bytes);
 size_t keys_bytes(const clattn_mpi_plan *plan, size_t rows);
 size_t gradients_bytes(const clattn_mpi_plan *plan, size_t rows);
 
-/* k and v, or dk and dv, of so many rows that lie packed in a buffer, one behind the other, from an
- * element on. */
-void packed_pair(const clattn_mpi_plan *plan, cl_mem buffer, size_t first, size_t rows,
-                 struct tensor pair[2]);
+/* k and v, or dk and dv, of so many rows that lie packed in a buffer, one behind the other. */
+void packed_pair(const clattn_mpi_plan *plan, cl_mem buffer, size_t rows, struct tensor pair[2]);
 
 /* Moves rows of k and v, or of their gradients. */
 void move_pair(clattn_mpi_plan *plan, enum kernel kernel, size_t rows, const struct tensor from[2],

@@ -282,26 +282,26 @@ int MPI_Irecv(void *to, int count, MPI_Datatype type, int from, int tag, MPI_Com
     return error;
 }
 
-/* The parts of a message of all ranks: those that come, or all those that leave. `but` comes from here. */
-static void each_part(const MPI_Comm comm, const void *request, const void *bytes,
-                      const int counts[], const int places[], const MPI_Datatype type,
-                      const bool come, const int but, const char *call)
+/* The parts of a message of all ranks: those that come, or those that leave. */
+static void each_part(const MPI_Comm comm, const void *bytes, const int counts[],
+                      const int places[], const MPI_Datatype type, const bool come,
+                      const char *call)
 {
     const size_t unit = bytes_of(type);
     int ranks = 0;
 
     PMPI_Comm_size(comm, &ranks);
     for (int n = 0; n < ranks; n++)
-        hazard_message(request, (const char *)bytes + (size_t)places[n] * unit,
-                       (size_t)counts[n] * unit, come && n != but, request == NULL, call);
+        hazard_message(NULL, (const char *)bytes + (size_t)places[n] * unit,
+                       (size_t)counts[n] * unit, come, true, call);
 }
 
 int MPI_Alltoallv(const void *from, const int out[], const int from_places[], MPI_Datatype out_type,
                   void *to, const int back[], const int to_places[], MPI_Datatype back_type,
                   MPI_Comm comm)
 {
-    each_part(comm, NULL, from, out, from_places, out_type, false, -1, __func__);
-    each_part(comm, NULL, to, back, to_places, back_type, true, -1, __func__);
+    each_part(comm, from, out, from_places, out_type, false, __func__);
+    each_part(comm, to, back, to_places, back_type, true, __func__);
     return PMPI_Alltoallv(from, out, from_places, out_type, to, back, to_places, back_type, comm);
 }
 
