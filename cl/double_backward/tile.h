@@ -22,6 +22,16 @@ enum { PART = 4 };
 #define COLUMN 0
 #define TILE_STEP NOINLINE
 #endif
+
+/* Loops over owned rows and over their blocks are unrolled where items share few columns, so that their vectors are
+ * registers; else they would be arrays in memory. */
+#if ROW_ITEMS > 1 && QK_BLOCKS <= 4 && V_BLOCKS <= 4
+#define UNROLL_OWNED UNROLL
+#define UNROLL_PRODUCTS UNROLL
+#else
+#define UNROLL_OWNED
+#define UNROLL_PRODUCTS NO_UNROLL
+#endif
 struct area {
     float parts[PRODUCT_PARTS];  /* of products: [product][owned][item][streamed] */
     float weights[PAIR_WEIGHTS]; /* [weight][owned][streamed] */
@@ -67,7 +77,7 @@ TILE_STEP void add_products(const lanes *owned, const struct rows *rows, const l
     UNROLL
     for (int n = 0; n < OWNED * PART; n++)
         sum[n] = sums[n];
-    NO_UNROLL
+    UNROLL_PRODUCTS
     for (int n = 0; n < blocks; n++) {
         lanes x[PART];
         UNROLL
@@ -144,6 +154,7 @@ INLINE lanes product_of(const SHARED struct area *area, const int product, const
     const SHARED float *part = area->parts + (product * OWNED + o) * ROW_ITEMS * SIMD_WIDTH;
     lanes sum = VECTOR(vload)(0, part);
 
+    UNROLL_BY_8
     for (int n = 1; n < ROW_ITEMS; n++)
         sum += VECTOR(vload)(n, part);
     return sum;
@@ -156,6 +167,7 @@ TILE_STEP void add_weighted(const SHARED struct area *area, const int weight,
 {
     const SHARED float *weights = area->weights + weight * PAIRS;
 
+    UNROLL_OWNED
     for (int n = 0; n < blocks; n++) {
         lanes sum[OWNED];
         UNROLL
@@ -190,8 +202,9 @@ TILE_STEP void store_gradient_rows(__global storage *p, const long *stride, cons
 {
     const long step = UNIT_OUT ? 1 : stride[3];
 
-    for (int o = 0; o < OWNED && first + o < count; o++)
-        for (int n = 0; n < blocks; n++) {
+    UNROLL_OWNED
+    for (int o = 0; o < OWNED; o++)
+        for (int n = 0; n < blocks && first + o < count; n++) {
             const int c = n * COLUMNS + COLUMN * SIMD_WIDTH;
             if (c < dim)
                 store_row(sums[o * blocks + n], p + (first + o) * stride[2] + c * step, step,

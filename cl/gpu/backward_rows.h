@@ -50,6 +50,7 @@ INLINE void add_weights(const struct arguments *args, const struct tile t, const
                 load1_of(DTYPE, q_head, rows[n] * args->shape->q_stride[2] + d * q_step(args)), y,
                 products[n]);
     }
+#pragma unroll
     for (int n = 0; n < ROWS_AT_ONCE; n++)
         sums[n] += weight_of_pair(args, t, t.i0 + rows[n], j, products[n], minus_lse[n]);
 }

@@ -319,12 +319,28 @@ Test(unit_choices, dims_are_divided_where_registers_are_few) {
     }
 }
 
+struct chosen {
+    const char *profile, *problem, *family, *tunable;
+    size_t value;
+};
+
+static void expect_chosen(const struct chosen *chosen, const size_t count)
+{
+    for (size_t n = 0; n < count; n++) {
+        const struct profile profile = profile_named(chosen[n].profile);
+        const struct ca_problem p = fixture_checked(chosen[n].problem);
+        const struct ca_family *family = ca_family_find(chosen[n].family);
+        size_t values[CA_MAX_TUNABLES];
+        ca_family_suggest(family, &p, &profile.info, values);
+        const size_t value = values[index_of(family, chosen[n].tunable)];
+        cr_expect(value == chosen[n].value, "%s on %s: %s=%zu", chosen[n].problem,
+                  chosen[n].profile, chosen[n].tunable, value);
+    }
+}
+
 /* A tile spans no two blocks of lists, of which one may not be listed. */
 Test(unit_choices, tiles_lie_in_blocks_of_lists) {
-    static const struct {
-        const char *profile, *problem, *family, *tunable;
-        size_t value;
-    } chosen[] = {
+    static const struct chosen chosen[] = {
         {"sm_90", "fwd f16 h16 q4096 k4096 d128", "fused_gpu UNIT=warpgroup", "SUB_GROUPS", 8},
         {"sm_90", "fwd f16 h16 q4096 k4096 d128 blocks=128x128:160", "fused_gpu UNIT=warpgroup",
          "PRODUCER", 1},
@@ -339,16 +355,31 @@ Test(unit_choices, tiles_lie_in_blocks_of_lists) {
         {"gfx1030", "fwd f32 h16 q4096 k4096 d128 blocks=64x64:640", "fused_gpu UNIT=item",
          "BLOCK_N", 64}};
 
-    for (size_t n = 0; n < sizeof chosen / sizeof *chosen; n++) {
-        const struct profile profile = profile_named(chosen[n].profile);
-        const struct ca_problem p = fixture_checked(chosen[n].problem);
-        const struct ca_family *family = ca_family_find(chosen[n].family);
-        size_t values[CA_MAX_TUNABLES];
-        ca_family_suggest(family, &p, &profile.info, values);
-        const size_t value = values[index_of(family, chosen[n].tunable)];
-        cr_expect(value == chosen[n].value, "%s on %s: %s=%zu", chosen[n].problem,
-                  chosen[n].profile, chosen[n].tunable, value);
-    }
+    expect_chosen(chosen, sizeof chosen / sizeof *chosen);
+}
+
+/* Tiles are smaller for options with which larger ones spilled (tests/offline.sh shows the spills), and for no others. */
+Test(unit_choices, tiles_are_smaller_where_options_spilled) {
+    static const struct chosen chosen[] = {
+        {"intel_arc_a750", "fwd f16 h16 q4096 k4096 d64", "fused_gpu UNIT=mma", "BLOCK_N", 64},
+        {"intel_arc_a750", "fwd f16 h16 q4096 k4096 d64 blocks=64x64:640", "fused_gpu UNIT=mma",
+         "BLOCK_N", 16},
+        {"intel_arc_a750", "fwd bf16 h16 q4096 k4096 d64", "fused_gpu UNIT=mma", "BLOCK_N", 16},
+        {"intel_arc_a750", "fwd f16 h8 q1024 k1024 d80 softcap=30", "fused_gpu UNIT=mma", "BLOCK_N",
+         16},
+        {"intel_arc_a750", "fwd bf16 h32/8 q16 k32768 d128 causal=br", "split_gpu UNIT=mma",
+         "M_FRAGMENTS", 1},
+        {"intel_arc_a750", "bwd f16 h16 q2048 k2048 d40", "backward_gpu UNIT=mma", "DIM_GROUPS", 1},
+        {"intel_arc_a750", "bwd f16 h16 q2048 k2048 d40 bias=f32:hqk", "backward_gpu UNIT=mma",
+         "DIM_GROUPS", 2},
+        {"sm_90", "bwd f32 h8 q1024 k1024 d80 alibi", "backward_gpu UNIT=item", "THREAD_M", 8},
+        {"sm_90", "bwd f32 h8 q1024 k1024 d80 softcap=30 alibi", "backward_gpu UNIT=item",
+         "THREAD_M", 4},
+        {"sm_90", "bwd2 f16 h8 q512 d128", "double_backward", "ROW_ITEMS", 32},
+        {"sm_90", "bwd2 f16 h8 q512 d256", "double_backward", "OWNED", 2},
+        {"intel_arc_a750", "bwd2 f16 h8 q512 d128", "double_backward", "OWNED", 1}};
+
+    expect_chosen(chosen, sizeof chosen / sizeof *chosen);
 }
 
 /* Tunables with which compilers spilled registers are refused, and not chosen: tests/offline.sh

@@ -129,6 +129,8 @@ static void add_stage(const struct ca_problem *p, const clattn_device_info *dev,
             with[UNROLL_INDEX] = 2;
         if (doubles && n < 2)
             with[BLOCK_OWNED_INDEX] = 128;
+        if (p->normal.softcap > 0.0f && p->normal.alibi)
+            with[THREAD_M_INDEX] = 4; /* eight rows spilled 274 words of dim 80 */
         if (n % 2 == 0)
             with[BLOCK_STREAMED_INDEX] = ca_smaller(streamed, 128);
         with[BLOCK_K_INDEX] = choices[n / 2].length;

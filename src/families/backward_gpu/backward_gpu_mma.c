@@ -109,16 +109,21 @@ static size_t needed_registers(const struct ca_problem *p, const size_t *values)
            scores * 16 + places * 32 + others + parts;
 }
 
-/* The smallest blocks are taken even if registers are spilled, since there is no other choice.
- * Devices with other instructions have more registers. */
+/* The smallest blocks are taken even if registers are spilled, since there is no other choice. Of DPAS with 8 lanes
+ * a bias and softcap spilled. Devices with other instructions have more registers. */
 static int spills(const struct ca_problem *p, const size_t *values)
 {
     const size_t instruction = values[INSTRUCTION_INDEX];
+    const int is_dpas = instruction == CA_DPAS_8;
     const int least =
         values[BLOCK_STREAMED_INDEX] == least_streamed(values) && values[DIM_GROUPS_INDEX] == 4;
+    const size_t most = !is_dpas                   ? 256
+                        : p->normal.bias           ? 210
+                        : p->normal.softcap > 0.0f ? 290
+                                                   : SIZE_MAX;
 
-    return (instruction == CA_MMA_SYNC || instruction == CA_WMMA) && !least &&
-           needed_registers(p, values) > 256;
+    return (instruction == CA_MMA_SYNC || instruction == CA_WMMA || is_dpas) && !least &&
+           needed_registers(p, values) > most;
 }
 
 /* ---- the family ------------------------------------------------------------------------------ */

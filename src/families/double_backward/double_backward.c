@@ -47,6 +47,13 @@ static const char *unsupported(const struct ca_problem *p, const clattn_device_i
                : NULL;
 }
 
+/* The vectors of owned rows that an item of a GPU keeps of each tensor without spilling registers; tests/offline.sh
+ * shows it. */
+static size_t most_vectors(const clattn_device_info *dev)
+{
+    return ca_has_many_registers(dev) ? 4 : 1;
+}
+
 /* On CPUs an item has a tile. On GPUs items share its columns, and 64 of them form a group. */
 static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
@@ -59,13 +66,18 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
         return;
     }
     values[SIMD_WIDTH_INDEX] = 4;
-    values[ROW_ITEMS_INDEX] = dim > 128 ? 32 : dim > 32 ? 16 : 8;
+    values[ROW_ITEMS_INDEX] = dim > 64 ? 32 : dim > 32 ? 16 : 8;
     while (values[ROW_ITEMS_INDEX] > 4 && values[ROW_ITEMS_INDEX] > most)
         values[ROW_ITEMS_INDEX] /= 2;
     if (values[ROW_ITEMS_INDEX] > most) {
         values[ROW_ITEMS_INDEX] = 1;
         return;
     }
+    while (values[OWNED_INDEX] > 1 &&
+           values[OWNED_INDEX] *
+                   ca_divide_up(dim, values[ROW_ITEMS_INDEX] * values[SIMD_WIDTH_INDEX]) >
+               most_vectors(dev))
+        values[OWNED_INDEX] /= 2;
     while (values[GROUP_TILES_INDEX] < 8 &&
            values[GROUP_TILES_INDEX] < dev->max_work_item_sizes[1] &&
            values[GROUP_TILES_INDEX] * values[ROW_ITEMS_INDEX] * 2 <= ca_smaller(most, 64))

@@ -174,6 +174,8 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     values[BLOCK_N_INDEX] = ca_larger(ca_smaller(*threads * tile, 128), 32);
     while (ca_spans_blocks(values[BLOCK_N_INDEX], p->normal.block_kv))
         values[BLOCK_N_INDEX] /= 2;
+    if (!ca_has_many_registers(dev) && p->normal.block_q && ca_keeps_more(p))
+        values[BLOCK_N_INDEX] = 32; /* with 64 Intel's compiler spilled 18 words */
     values[BLOCK_K_INDEX] = best_stage(p->normal.dim_qk, values[BLOCK_K_INDEX]);
     if (reads_halves(p))
         values[LOAD_WIDTH_INDEX] = 8;

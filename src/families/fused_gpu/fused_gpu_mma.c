@@ -195,6 +195,15 @@ static void adapt_to_parts(const struct ca_problem *p, size_t *values)
         values[SUB_GROUPS_INDEX] = 4;
 }
 
+/* Returns whether DPAS with 8 lanes spilled blocks of 32 keys and more: polynomials for tanh, places in block lists, rows
+ * of a mask beside those of pages, and weights that are rounded to bf16. */
+static int spills_lanes_of_8(const struct ca_problem *p)
+{
+    return p->normal.softcap > 0.0f || p->normal.block_q ||
+           (p->normal.mask && p->normal.page_size) ||
+           (p->normal.dtype == CLATTN_BF16 && !is_quantized(p));
+}
+
 static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most_items = dev->max_work_group_size < dev->max_work_item_sizes[0]
@@ -209,13 +218,16 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     if (values[BYTES_INDEX] &&
         p->normal.page_size) /* the offsets of paged keys take Q's registers */
         values[Q_RESIDENT_INDEX] = 0;
-    /* WMMA holds operands twice; on Intel's, polynomials for tanh spilled 275 words with blocks of 64 keys. */
-    if (own == CA_WMMA || (own == CA_DPAS_8 && p->normal.softcap > 0.0f)) {
+    if (own == CA_WMMA) { /* it holds operands twice */
         values[Q_RESIDENT_INDEX] = 0;
         values[BLOCK_N_INDEX] = 32;
     }
     if (is_quantized(p) && own != 0) /* factors of keys take registers as well */
         values[BLOCK_N_INDEX] /= 2;
+    if (own == CA_DPAS_8 && spills_lanes_of_8(p)) {
+        values[Q_RESIDENT_INDEX] = 0;
+        values[BLOCK_N_INDEX] = 16;
+    }
     if (own == 0) { /* small blocks: speed does not matter, and tests have small problems */
         values[SUB_GROUPS_INDEX] = 2;
         values[BLOCK_N_INDEX] = 32;

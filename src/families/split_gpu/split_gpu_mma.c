@@ -186,8 +186,11 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     const size_t most_items = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
     const size_t own = ca_instruction_of(dev), rows = ca_split_rows_per_kv_head(p);
     const int is_dpas = own == CA_DPAS_8 || own == CA_DPAS_16;
-    /* With block lists four would not fit NVIDIA's 255 registers. */
-    const size_t most_fragments = is_dpas || (own == CA_MMA_SYNC && p->normal.block_q > 0) ? 2 : 4;
+    /* With block lists four would not fit NVIDIA's 255 registers; two spill most options' programs of DPAS with 8
+     * lanes. */
+    const size_t most_fragments = own == CA_DPAS_8                                           ? 1
+                                  : is_dpas || (own == CA_MMA_SYNC && p->normal.block_q > 0) ? 2
+                                                                                             : 4;
 
     values[EMULATE_INDEX] = own == 0;
     values[SPLIT_K_INDEX] = 1;
