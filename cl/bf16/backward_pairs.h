@@ -98,7 +98,16 @@ NOINLINE int pack_row_pairs(const int dim, const __global ushort *p, const long 
     return any_lane(VECTOR(as_int)(some));
 }
 
-#if !OPERAND_TILES
+/* Loads the block's keys and values. */
+INLINE void load_key_pairs(const struct arguments *args, const __global ushort *k,
+                           const __global ushort *v, struct key_block *block)
+{
+    block->nonfinite = pack_row_pairs(DIM_QK, k, args->shape->k_stride[2], k_step(args),
+                                      block->keys, BLOCK_N, KEYS_APART, (uint *)block->k_rows);
+    pack_columns(DIM_QK, k, args->shape->k_stride[2], k_step(args), block->keys, block->k);
+    pack_columns(DIM_V, v, args->shape->v_stride[2], v_step(args), block->keys, block->v);
+}
+
 /* Rounds P and dS of rows begin .. end - 1 to pairs of rows in the same memory: rows n and n + 1
  * lie where row n / 2 was, with zeros for rows outside. dS is also stored as pairs of keys, in
  * ds_keys. */
@@ -132,4 +141,3 @@ NOINLINE void pair_weights(const struct row_range rows, struct query_tile *tile)
         }
     }
 }
-#endif

@@ -37,7 +37,7 @@ INLINE void multiply_rows_by_tiles(const int become, const float scale, const in
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             const int at = n * BLOCK_VECTORS + m;
             const lanes x = fma(products[at], (lanes)(scale), added);
-            products[at] = become == EXPONENTIALS ? EXPONENTIAL(x)
+            products[at] = become == EXPONENTIALS ? exponential(x)
                            : become == MULTIPLES  ? x * factors[at]
                                                   : x;
         }

@@ -112,7 +112,7 @@ INLINE void finish_pairs(const float scale, const int n0, const int m, const lan
             UNROLL
             for (int c = 0; c < 2; c++) {
                 const int at = (n + r) * STEP_VECTORS + c;
-                p[r][c] = EXPONENTIAL(fma(scores[at], (lanes)(scale), minus_lse));
+                p[r][c] = exponential(fma(scores[at], (lanes)(scale), minus_lse));
                 ds[r][c] = p[r][c] * (gradients[at] + minus_delta);
             }
         }

@@ -16,12 +16,10 @@ INLINE bool changes_scores(const struct score_tile *tile, const int n0, const in
     bool changes =
         !DEFERS_SCALE || HAS_MASK_FUNCTION || tile->scale != 1.0f || n0 + QK_KEYS > count;
 
-#if HIDES_ANYWHERE
-    changes |= tile->hides != 0;
-#endif
-#if HAS_WINDOW
-    changes |= n0 < tile->all_begin || n0 + QK_KEYS > tile->all_end;
-#endif
+    if (HIDES_ANYWHERE)
+        changes |= tile->hides != 0;
+    if (HAS_WINDOW)
+        changes |= n0 < tile->all_begin || n0 + QK_KEYS > tile->all_end;
     return changes;
 }
 

@@ -64,9 +64,9 @@ INLINE void prefetch_strip(const __global ushort *x, const long *rows, const int
 #if UNIT_X_COLUMN
     for (int r = part(num_rows, n, parts); r < part(num_rows, n + 1, parts); r++)
         for (int k = 0; k < count; k += 2 * SIMD_WIDTH)
-            PREFETCH_L2(x + rows[r] + depths[k]);
+            prefetch_l2(x + rows[r] + depths[k]);
 #elif UNIT_X_ROW
     for (int k = part(count, n, parts); k < part(count, n + 1, parts); k++)
-        PREFETCH_L2(x + rows[0] + depths[k]);
+        prefetch_l2(x + rows[0] + depths[k]);
 #endif
 }

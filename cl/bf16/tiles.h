@@ -2,7 +2,7 @@
 /* Products of tiles on a processor's matrix unit (Intel's AMX): c += a b, with tiles
  * as bf16/pair_tiles.h says.
  *
- *   CONFIGURE_TILES(), RELEASE_TILES()   before the first product of a work-item, and after its last
+ *   configure_tiles(), release_tiles()   before the first product of a work-item, and after its last
  *   multiply_operand_tiles()                     a product of up to 2 x 2 tiles
  *   STORE_SUMS(x, p)                     rounds a row of c, in which no subnormals are, to bf16, nearest even
  *   STORE_SUMS_PAIR(x, y, p)             the same for two rows; the second continues the first
@@ -31,8 +31,6 @@
 #if EMULATE
 /* Registers 0 to 3 hold tiles of c, row by row; 4 and 5 hold tiles of a, 6 and 7 tiles of b. */
 #define TILE_REGISTERS lanes tile_registers[8][TILE];
-#define CONFIGURE_TILES()
-#define RELEASE_TILES()
 #define ZERO_TILE(t) zero_emulated(tile_registers[t])
 #define LOAD_TILE(t, p, row) load_emulated(tile_registers[t], (p), (row))
 #define STORE_TILE(t, p, row) store_emulated(tile_registers[t], (p), (row))
@@ -78,8 +76,6 @@ NOINLINE void multiply_emulated(lanes *c, const lanes *a, const lanes *b)
  * These extra operands cost nothing. */
 #define UNUSED "i"(0), "i"(0), "i"(0)
 #define TILE_REGISTERS
-#define CONFIGURE_TILES() configure_tiles()
-#define RELEASE_TILES() __asm__ volatile("tilerelease" : : UNUSED : "memory")
 #define ZERO_TILE(t) __asm__ volatile("tilezero %%tmm" #t : : UNUSED : "memory")
 #define LOAD_TILE(t, p, row)                                                                       \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t                                               \
@@ -110,6 +106,11 @@ NOINLINE void configure_tiles(void)
         configuration.rows[t] = TILE;
     }
     __asm__ volatile("ldtilecfg %0" : : "m"(configuration), UNUSED : "memory");
+}
+
+INLINE void release_tiles(void)
+{
+    __asm__ volatile("tilerelease" : : UNUSED : "memory");
 }
 #endif
 

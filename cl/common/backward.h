@@ -67,8 +67,8 @@ static inline bool is_large_lse(const float minus_lse)
  * has. */
 static inline float missing_power(const float minus_lse, const float sum)
 {
-    const float power = -LOG2E * log(sum);
-    const float explained = (DIM_QK + 16) * 0x1p-24f * LOG2E / SCORE_UNIT * fabs(minus_lse);
+    const float power = -M_LOG2E_F * log(sum);
+    const float explained = (DIM_QK + 16) * 0x1p-24f * M_LOG2E_F / SCORE_UNIT * fabs(minus_lse);
 
     return fabs(power) <= explained ? power : 0.0f;
 }
@@ -106,11 +106,8 @@ static inline float write_statistics(const struct arguments *args, const long b,
 {
     const float base = lse * SCORE_UNIT;
     const float minus_lse = base == -INFINITY ? base : -base;
-#if HAS_DLSE
-    const float delta = lse == -INFINITY ? product : product - args->dlse[lse_of(args, b, h, i)];
-#else
-    const float delta = product;
-#endif
+    const float delta =
+        !HAS_DLSE || lse == -INFINITY ? product : product - args->dlse[lse_of(args, b, h, i)];
     const float4 x = (float4)(minus_lse, -delta / keep, log2(keep), keep);
     __global float *const to = args->workspace + ROW_STATISTICS * row_of(args, b, h, i);
 

@@ -37,13 +37,6 @@ struct arguments {
     ARGUMENTS_MEMBERS
 };
 
-/* Declares what dropout keeps of a tile, in a kernel's local memory: `kept`, null without dropout. */
-#if HAS_DROPOUT
-#define DECLARE_KEPT(bytes) __local uchar kept[bytes]
-#else
-#define DECLARE_KEPT(bytes) __local uchar *const kept = 0
-#endif
-
 /* The step along the innermost dimension; a constant 1 where it is. */
 INLINE long q_step(const struct arguments *args)
 {

@@ -5,9 +5,6 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-#define LOG2E 1.44269504088896340736f
-#define LN2 0.693147180559945309417f
-
 /* The offset of row i of head h of batch b in a tensor with these strides; and of the head's first
  * row. */
 INLINE long row_offset(const long *stride, const long b, const long h, const long i)

@@ -98,20 +98,16 @@ static inline float quantized1(const int cache, const __global uchar *row, const
  * offset in memory. */
 static inline float load_k(const __global k_storage *k, const long n, const long d)
 {
-#if K_CACHE
-    return quantized1(K_CACHE, k_place(k, n), d);
-#else
+    if (K_CACHE)
+        return quantized1(K_CACHE, (const __global uchar *)k_place(k, n), d);
     return load1_of(K_DTYPE, k, n + d);
-#endif
 }
 
 static inline float load_v(const __global v_storage *v, const long n, const long d)
 {
-#if V_CACHE
-    return quantized1(V_CACHE, v_place(v, n), d);
-#else
+    if (V_CACHE)
+        return quantized1(V_CACHE, (const __global uchar *)v_place(v, n), d);
     return load1_of(V_DTYPE, v, n + d);
-#endif
 }
 
 /* Values d .. d + 3, for d a multiple of 4. */

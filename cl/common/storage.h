@@ -15,8 +15,6 @@
  * values. */
 #pragma once
 
-#include "problem/dtypes.def"
-
 #define DTYPE_F32 0
 #define DTYPE_F16 1
 #define DTYPE_BF16 2
@@ -47,10 +45,9 @@ static inline ushort bf16_round(const float x)
 #define STORAGE_OF_1 half
 #define STORAGE_OF_2 ushort
 /* Element n of a tensor of a dtype (constant), and the number of bytes in an element. */
-#define BYTES_IF_OF(ID, word, bytes) dtype == DTYPE_##ID ? bytes:
 static inline int bytes_of(const int dtype)
 {
-    return CA_DTYPES(BYTES_IF_OF) 0;
+    return dtype == DTYPE_F32 ? 4 : 2;
 }
 static inline const __global void *place_of(const int dtype, const __global void *p, const long n)
 {

@@ -19,16 +19,17 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAM
     struct query_tile tile;
     struct head head;
 
-    CONFIGURE_TILES();
+    configure_tiles();
     for (int n = 0; n < BLOCK_M * BLOCK_VECTORS; n++)
         sum[n] = 0.0f;
     for (head.b = own_b; head.b < (over_b ? args->shape->batch : own_b + 1); head.b++) {
         head.e = extent_of(args, head.b);
         for (head.h = own_h; head.h < (over_h ? args->shape->heads : own_h + 1); head.h++) {
-#if HAS_BLOCKS
-            head.keys_end = args->shape->seq_kv;
-            head.bits = block_bits_of(args, args->workspace + marks_begin(args), head.b, head.h);
-#endif
+            if (HAS_BLOCKS) {
+                head.keys_end = args->shape->seq_kv;
+                head.bits =
+                    block_bits_of(args, args->workspace + marks_begin(args), head.b, head.h);
+            }
             for (long j = own_j; j < (over_j ? args->shape->seq_kv : own_j + 1); j += BLOCK_N) {
                 load_key_block(args, head, j, &block);
                 const long end = min(end_query(args, head.e, j, block.keys),
@@ -65,5 +66,5 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_bias(PARAM
         if (over_j)
             store1_of(BIAS_DTYPE, total, to, n * args->shape->bias_stride[2]);
     }
-    RELEASE_TILES();
+    release_tiles();
 }

@@ -13,23 +13,11 @@
 struct head {
     long b, h;
     struct extent e;
-#if HAS_BLOCKS
-    long keys_end;          /* blocks that begin before this key end at it or earlier */
-    struct block_bits bits; /* the bits of the head's block list */
-#endif
-#if HAS_MARKS
-    const __global uchar *marks; /* the marks of all pairs; null if none were made */
-#endif
-#if HAS_DFUNCTION
-    __global float *of_loads; /* the work-item's sums of dfunction */
-#endif
+    long keys_end; /* blocks that begin before this key end at it or earlier (HAS_BLOCKS) */
+    struct block_bits bits;      /* the bits of the head's block list (HAS_BLOCKS) */
+    const __global uchar *marks; /* the marks of all pairs; null if none were made (HAS_MARKS) */
+    __global float *of_loads;    /* the work-item's sums of dfunction (HAS_DFUNCTION) */
 };
-
-#if HAS_BLOCKS
-#define KEYS_END(head) (head).keys_end
-#else
-#define KEYS_END(head) args->shape->seq_kv
-#endif
 
 /* A block of keys of one kv head, packed with keys in SIMD lanes, and the gradients summed so
  * far. */
@@ -80,14 +68,115 @@ INLINE void prefetch_rows_apart(const __global storage *p, const long row, const
 
     if (row > dim && ahead < count)
         for (int d = 0; d < dim; d += 64 / (int)sizeof(storage))
-            PREFETCH_L1(p + ahead * row + d);
+            prefetch_l1(p + ahead * row + d);
 }
 
+/* The units differ in operands:
+ *
+ *   load_key_operands()      the keys and values of a block
+ *   load_query_operands()    q and do of a tile
+ *   rows_of_q(), rows_of_d_o()   a tile's operands of dk and dv
+ *   compute_whole_tile()     P and dS of rows that see all keys, as operands (UNIT=amx)
+ *   round_weights()          makes operands of P and dS; returns those of dq
+ *   add_to_query_sums()      adds dS K to the sums of dq: to those in the workspace, or the tile's (UNIT=amx), which
+ *                            end_query_sums() then adds to them */
 #if OPERAND_PAIRS
 #include "bf16/backward_pairs.h"
+#endif
 #if OPERAND_TILES
 #include "bf16/backward_tiles.h"
-#endif
+
+INLINE void load_key_operands(const struct arguments *args, const __global k_storage *k,
+                              const __global v_storage *v, struct key_block *block)
+{
+    load_key_pairs(args, k, v, block);
+}
+
+INLINE void load_query_operands(const struct arguments *args, const __global storage *q,
+                                const __global storage *d_o, const int count,
+                                struct query_tile *tile)
+{
+    const int copied = (count + ROWS_OF_STEP - 1) / ROWS_OF_STEP * ROWS_OF_STEP;
+
+    copy_pairs(DIM_QK, q, args->shape->q_stride[2], q_step(args), count, copied, (uint *)tile->q);
+    copy_pairs(DIM_V, d_o, args->shape->d_o_stride[2], do_step(args), count, copied,
+               (uint *)tile->d_o);
+    tile->nonfinite =
+        transpose_pairs(OPERANDS(ROW_QK) / SIMD_WIDTH, tile->q, copied, tile->q_rows) |
+        transpose_pairs(OPERANDS(ROW_V) / SIMD_WIDTH, tile->d_o, copied, tile->d_o_rows);
+    for (int n = 0; n < copied * VECTORS_QK; n++)
+        tile->dq[n] = 0.0f;
+}
+
+INLINE const operand *rows_of_q(const struct query_tile *tile)
+{
+    return (const operand *)tile->q_rows;
+}
+
+INLINE const operand *rows_of_d_o(const struct query_tile *tile)
+{
+    return (const operand *)tile->d_o_rows;
+}
+
+INLINE const operand *compute_whole_tile(const float scale, const struct key_block *block,
+                                         const struct row_range rows, struct query_tile *tile)
+{
+    compute_pairs(scale, block, rows, tile);
+    return (const operand *)tile->ds_keys;
+}
+
+INLINE const operand *round_weights(const struct row_range rows, struct query_tile *tile)
+{
+    pair_weights_of_tiles(rows, tile);
+    return (const operand *)tile->ds_keys;
+}
+
+INLINE void add_to_query_sums(const operand *ds, const struct key_block *block,
+                              const struct row_range rows, struct query_tile *tile,
+                              __global float *dq)
+{
+    add_query_gradients_by_tiles(ds, block->k_rows, block->keys, rows.begin, rows.end, tile->dq);
+}
+
+INLINE void end_query_sums(const struct query_tile *tile, __global float *dq)
+{
+    add_query_sums(tile, dq);
+}
+#elif OPERAND_PAIRS
+INLINE void load_key_operands(const struct arguments *args, const __global k_storage *k,
+                              const __global v_storage *v, struct key_block *block)
+{
+    load_key_pairs(args, k, v, block);
+}
+
+INLINE void load_query_operands(const struct arguments *args, const __global storage *q,
+                                const __global storage *d_o, const int count,
+                                struct query_tile *tile)
+{
+    copy_pairs(DIM_QK, q, args->shape->q_stride[2], q_step(args), count, BLOCK_M, (uint *)tile->q);
+    copy_pairs(DIM_V, d_o, args->shape->d_o_stride[2], do_step(args), count, BLOCK_M,
+               (uint *)tile->d_o);
+    tile->nonfinite = pack_row_pairs(DIM_QK, q, args->shape->q_stride[2], q_step(args), count,
+                                     BLOCK_M, 1, (uint *)tile->q_rows) |
+                      pack_row_pairs(DIM_V, d_o, args->shape->d_o_stride[2], do_step(args), count,
+                                     BLOCK_M, 1, (uint *)tile->d_o_rows);
+}
+
+INLINE const operand *rows_of_q(const struct query_tile *tile)
+{
+    return (const operand *)tile->q_rows;
+}
+
+INLINE const operand *rows_of_d_o(const struct query_tile *tile)
+{
+    return (const operand *)tile->d_o_rows;
+}
+
+INLINE const operand *round_weights(const struct row_range rows, struct query_tile *tile)
+{
+    pair_weights(rows, tile);
+    return (const operand *)tile->ds_keys;
+}
 #else
 /* Packs rows of a tensor with rows in SIMD lanes, columns[d][row], times factor; also copies them
  * to `rows` if that is not null. Zeros follow the last row. Returns whether a value is infinite or
@@ -117,6 +206,80 @@ NOINLINE int pack_rows(const int dim, const __global storage *p, const long row,
         }
     }
     return any_lane(zero != 0.0f);
+}
+
+/* Copies BLOCK_M rows of a tensor, count of them in use, as f32. Returns whether a value is
+ * infinite or NaN. */
+NOINLINE int copy_rows_as_floats(const int dim, const __global storage *p, const long row,
+                                 const long column, const int count, float *to)
+{
+    lanes zero = 0.0f;
+
+    for (int n = 0; n < count; n++) {
+        prefetch_rows_apart(p, row, dim, n, count);
+        for (int d = 0; d < dim; d += SIMD_WIDTH) {
+            /* The last vector overlaps the one before. */
+            const int at = dim < SIMD_WIDTH ? 0 : min(d, dim - SIMD_WIDTH);
+            const lanes x = load_row(p + n * row + at * column, column, dim - at);
+            zero = fma(x, (lanes)(0.0f), zero);
+            VECTOR(vstore)(x, 0, to + n * ROUNDED(dim) + at);
+        }
+    }
+    for (int n = count * ROUNDED(dim); n < BLOCK_M * ROUNDED(dim); n++)
+        to[n] = 0.0f;
+    return any_lane(zero != 0.0f);
+}
+
+INLINE void load_key_operands(const struct arguments *args, const __global k_storage *k,
+                              const __global v_storage *v, struct key_block *block)
+{
+    block->nonfinite = pack_rows(DIM_QK, k, args->shape->k_stride[2], k_step(args), block->keys,
+                                 HAS_SOFTCAP ? args->shape->scale : args->shape->scale * SCORE_UNIT,
+                                 block->k, (float *)block->k_rows);
+    pack_rows(DIM_V, v, args->shape->v_stride[2], v_step(args), block->keys, 1.0f, block->v, 0);
+}
+
+INLINE void load_query_operands(const struct arguments *args, const __global storage *q,
+                                const __global storage *d_o, const int count,
+                                struct query_tile *tile)
+{
+    tile->nonfinite = copy_rows_as_floats(DIM_QK, q, args->shape->q_stride[2], q_step(args), count,
+                                          (float *)tile->q) |
+                      copy_rows_as_floats(DIM_V, d_o, args->shape->d_o_stride[2], do_step(args),
+                                          count, (float *)tile->d_o);
+}
+
+INLINE const operand *rows_of_q(const struct query_tile *tile)
+{
+    return (const operand *)tile->q;
+}
+
+INLINE const operand *rows_of_d_o(const struct query_tile *tile)
+{
+    return (const operand *)tile->d_o;
+}
+
+INLINE const operand *round_weights(const struct row_range rows, struct query_tile *tile)
+{
+    return (const operand *)tile->ds;
+}
+#endif
+#if !OPERAND_TILES
+INLINE const operand *compute_whole_tile(const float scale, const struct key_block *block,
+                                         const struct row_range rows, struct query_tile *tile)
+{
+    return (const operand *)tile->ds;
+}
+
+INLINE void add_to_query_sums(const operand *ds, const struct key_block *block,
+                              const struct row_range rows, struct query_tile *tile,
+                              __global float *dq)
+{
+    add_query_gradients(ds, block->k_rows, block->keys, rows.begin, rows.end, dq);
+}
+
+INLINE void end_query_sums(const struct query_tile *tile, __global float *dq)
+{
 }
 #endif
 
@@ -150,17 +313,7 @@ INLINE void load_key_block(const struct arguments *args, const struct head head,
     block->keys = (int)clamp(head.e.keys - j, 0L, (long)BLOCK_N);
     const __global k_storage *k = args->k + row_offset(args->shape->k_stride, head.b, kv_head, j);
     const __global v_storage *v = args->v + row_offset(args->shape->v_stride, head.b, kv_head, j);
-#if OPERAND_PAIRS
-    block->nonfinite = pack_row_pairs(DIM_QK, k, args->shape->k_stride[2], k_step(args),
-                                      block->keys, BLOCK_N, KEYS_APART, (uint *)block->k_rows);
-    pack_columns(DIM_QK, k, args->shape->k_stride[2], k_step(args), block->keys, block->k);
-    pack_columns(DIM_V, v, args->shape->v_stride[2], v_step(args), block->keys, block->v);
-#else
-    block->nonfinite = pack_rows(DIM_QK, k, args->shape->k_stride[2], k_step(args), block->keys,
-                                 HAS_SOFTCAP ? args->shape->scale : args->shape->scale * SCORE_UNIT,
-                                 block->k, (float *)block->k_rows);
-    pack_rows(DIM_V, v, args->shape->v_stride[2], v_step(args), block->keys, 1.0f, block->v, 0);
-#endif
+    load_key_operands(args, k, v, block);
 }
 
 /* Stores dk and dv of the block's keys. */
@@ -168,7 +321,8 @@ INLINE void store_key_gradients(const struct arguments *args, const struct head 
                                 const struct key_block *block)
 {
     const long kv_head = head.h / args->shape->group, j = block->j;
-    const int count = (int)clamp(KEYS_END(head) - j, 0L, (long)BLOCK_N);
+    const long end = HAS_BLOCKS ? head.keys_end : args->shape->seq_kv;
+    const int count = (int)clamp(end - j, 0L, (long)BLOCK_N);
 
     __global o_storage *dk = args->dk + row_offset(args->shape->dk_stride, head.b, kv_head, j);
     __global o_storage *dv = args->dv + row_offset(args->shape->dv_stride, head.b, kv_head, j);
@@ -176,30 +330,6 @@ INLINE void store_key_gradients(const struct arguments *args, const struct head 
                 dk_step(args));
     unpack_rows(DIM_V, block->dv, 1.0f, count, dv, args->shape->dv_stride[2], dv_step(args));
 }
-
-#if !OPERAND_PAIRS
-/* Copies BLOCK_M rows of a tensor, count of them in use, as f32. Returns whether a value is
- * infinite or NaN. */
-NOINLINE int copy_rows_as_floats(const int dim, const __global storage *p, const long row,
-                                 const long column, const int count, float *to)
-{
-    lanes zero = 0.0f;
-
-    for (int n = 0; n < count; n++) {
-        prefetch_rows_apart(p, row, dim, n, count);
-        for (int d = 0; d < dim; d += SIMD_WIDTH) {
-            /* The last vector overlaps the one before. */
-            const int at = dim < SIMD_WIDTH ? 0 : min(d, dim - SIMD_WIDTH);
-            const lanes x = load_row(p + n * row + at * column, column, dim - at);
-            zero = fma(x, (lanes)(0.0f), zero);
-            VECTOR(vstore)(x, 0, to + n * ROUNDED(dim) + at);
-        }
-    }
-    for (int n = count * ROUNDED(dim); n < BLOCK_M * ROUNDED(dim); n++)
-        to[n] = 0.0f;
-    return any_lane(zero != 0.0f);
-}
-#endif
 
 /* Returns a NaN that stays a NaN when it is rounded to bf16. */
 INLINE float without_payload(const float x)
@@ -218,30 +348,7 @@ INLINE void load_query_tile(const struct arguments *args, const struct head head
     const __global storage *d_o =
         args->d_o + row_offset(args->shape->d_o_stride, head.b, head.h, i);
     rows += ROW_STATISTICS * (row_of(args, head.b, head.h, 0) + i);
-#if OPERAND_TILES
-    const int copied = (count + ROWS_OF_STEP - 1) / ROWS_OF_STEP * ROWS_OF_STEP;
-    copy_pairs(DIM_QK, q, args->shape->q_stride[2], q_step(args), count, copied, (uint *)tile->q);
-    copy_pairs(DIM_V, d_o, args->shape->d_o_stride[2], do_step(args), count, copied,
-               (uint *)tile->d_o);
-    tile->nonfinite =
-        transpose_pairs(OPERANDS(ROW_QK) / SIMD_WIDTH, tile->q, copied, tile->q_rows) |
-        transpose_pairs(OPERANDS(ROW_V) / SIMD_WIDTH, tile->d_o, copied, tile->d_o_rows);
-    for (int n = 0; n < copied * VECTORS_QK; n++)
-        tile->dq[n] = 0.0f;
-#elif OPERAND_PAIRS
-    copy_pairs(DIM_QK, q, args->shape->q_stride[2], q_step(args), count, BLOCK_M, (uint *)tile->q);
-    copy_pairs(DIM_V, d_o, args->shape->d_o_stride[2], do_step(args), count, BLOCK_M,
-               (uint *)tile->d_o);
-    tile->nonfinite = pack_row_pairs(DIM_QK, q, args->shape->q_stride[2], q_step(args), count,
-                                     BLOCK_M, 1, (uint *)tile->q_rows) |
-                      pack_row_pairs(DIM_V, d_o, args->shape->d_o_stride[2], do_step(args), count,
-                                     BLOCK_M, 1, (uint *)tile->d_o_rows);
-#else
-    tile->nonfinite = copy_rows_as_floats(DIM_QK, q, args->shape->q_stride[2], q_step(args), count,
-                                          (float *)tile->q) |
-                      copy_rows_as_floats(DIM_V, d_o, args->shape->d_o_stride[2], do_step(args),
-                                          count, (float *)tile->d_o);
-#endif
+    load_query_operands(args, q, d_o, count, tile);
     tile->lacks = 0;
     for (int n = 0; n < BLOCK_M; n++, rows += ROW_STATISTICS) {
         tile->minus_lse[n] = n < count ? without_payload(rows[MINUS_LSE]) : 0.0f;
@@ -251,7 +358,6 @@ INLINE void load_query_tile(const struct arguments *args, const struct head head
     }
 }
 
-#if HAS_MARKS
 /* The mark of row r and the block's keys; MARK_M neighbouring rows share it. */
 INLINE int mark_of_row(const struct arguments *args, const struct head head,
                        const struct key_block *block, const struct query_tile *tile, const int r)
@@ -271,7 +377,6 @@ INLINE struct row_range unmarked_rows(const struct arguments *args, const struct
         rows.end -= 1 + (int)((tile->i + rows.end - 1) % MARK_M);
     return rows;
 }
-#endif
 
 /* Finds the first and last row of the tile that may see keys of the block, by lengths, window,
  * causality and marks. All rows between them are included. */
@@ -283,13 +388,9 @@ INLINE struct row_range visible_rows(const struct arguments *args, const struct 
     struct row_range rows = {(int)clamp(begin, 0L, (long)tile->count),
                              (int)clamp(end, 0L, (long)tile->count)};
 
-#if HAS_MARKS
-    rows = unmarked_rows(args, head, block, tile, rows);
-#endif
-    return rows;
+    return HAS_MARKS ? unmarked_rows(args, head, block, tile, rows) : rows;
 }
 
-#if HAS_BLOCKS
 /* The begin of the next tile of queries: the first query of [i, end) that lists one of `keys` keys
  * from key j on; end if there is none. */
 INLINE long next_listed_query(const struct head head, const long j, const int keys, const long i,
@@ -310,20 +411,17 @@ INLINE long end_listed_query(const struct head head, const long j, const int key
 
     return min(r * BLOCK_Q, end);
 }
-#endif
 
 /* Returns whether the lists have any pair of a block of keys and a tile of queries. */
 INLINE int is_listed(const struct head head, const struct key_block *block,
                      const struct query_tile *tile)
 {
-#if HAS_BLOCKS
     const long end = (block->j + block->keys - 1) / BLOCK_KV + 1;
 
+    if (!HAS_BLOCKS)
+        return 1;
     return block->keys > 0 && next_column(head.bits, block_rows_of(tile->i, tile->count), 0, 0,
                                           block->j / BLOCK_KV, end) < end;
-#else
-    return 1;
-#endif
 }
 
 /* Returns whether the block sees the tile only in part: a key is masked for some row, or rows are
@@ -333,21 +431,19 @@ INLINE int is_partial_tile(const struct arguments *args, const struct head head,
                            const struct key_block *block, const struct query_tile *tile)
 {
     const struct extent e = head.e;
-#if HAS_BLOCKS
-    const struct listed_tile listed =
-        listed_tile_at(head.bits, tile->i, tile->count, block->j, block->keys);
-    const bool is_ragged = !OPERAND_TILES && tile->count % DQ_ROWS != 0;
-    const int hides = HIDES_BY_SCORE || (HAS_MASKS ? !listed.all_full : !listed.all) || is_ragged;
-#elif HAS_MARKS
-    const int mark = mark_of_pairs(args, head.marks, head.b, head.h, tile->i, tile->count, block->j,
-                                   block->keys);
-    const bool is_ragged = !OPERAND_TILES && tile->count < BLOCK_M;
-    const int hides = HIDES_BY_SCORE || !(mark & MARK_FULL) || is_ragged;
-#else
-    const bool is_ragged = !OPERAND_TILES && tile->count < BLOCK_M;
-    const int hides = HIDES_ANYWHERE || is_ragged;
-#endif
+    const bool is_ragged =
+        !OPERAND_TILES && (HAS_BLOCKS ? tile->count % DQ_ROWS != 0 : tile->count < BLOCK_M);
+    int hides = HIDES_ANYWHERE || is_ragged;
 
+    if (HAS_BLOCKS) {
+        const struct listed_tile listed =
+            listed_tile_at(head.bits, tile->i, tile->count, block->j, block->keys);
+        hides = HIDES_BY_SCORE || (HAS_MASKS ? !listed.all_full : !listed.all) || is_ragged;
+    } else if (HAS_MARKS) {
+        const int mark = mark_of_pairs(args, head.marks, head.b, head.h, tile->i, tile->count,
+                                       block->j, block->keys);
+        hides = HIDES_BY_SCORE || !(mark & MARK_FULL) || is_ragged;
+    }
     return hides || block->keys < BLOCK_N || end_key(args, e, tile->i) < block->j + BLOCK_N ||
            first_key(args, e, tile->i + tile->count - 1) > block->j;
 }

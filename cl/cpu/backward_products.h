@@ -36,11 +36,9 @@ enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
 #include "bf16/backward_products.h"
 #define MULTIPLY_ROWS multiply_rows_by_tiles
 #define ADD_ROWS add_rows_by_tiles
-#define ADD_QUERY_GRADIENTS add_query_gradients_by_tiles
 #else
 #define MULTIPLY_ROWS multiply_rows
 #define ADD_ROWS add_rows
-#define ADD_QUERY_GRADIENTS add_query_gradients
 /* One step of multiply_rows() along the depth. */
 INLINE void add_products_of_depth(const operand *x, const int row, const lanes *column,
                                   lanes sum[QK_ROWS][BLOCK_VECTORS])
@@ -87,13 +85,11 @@ INLINE void multiply_rows(const int become, const float scale, const int depth, 
             UNROLL
             for (int m = 0; m < BLOCK_VECTORS; m++) {
                 const int at = n * BLOCK_VECTORS + m;
-#if OPERAND_PAIRS
-                sum[n][m] = fma(sum[n][m], (lanes)(scale), (lanes)(start[n0 + n]));
-#else
-                if (STARTS_LAST(become))
+                if (OPERAND_PAIRS)
+                    sum[n][m] = fma(sum[n][m], (lanes)(scale), (lanes)(start[n0 + n]));
+                else if (STARTS_LAST(become))
                     sum[n][m] += start[n0 + n];
-#endif
-                to[at] = become == EXPONENTIALS ? EXPONENTIAL(sum[n][m])
+                to[at] = become == EXPONENTIALS ? exponential(sum[n][m])
                          : become == MULTIPLES  ? sum[n][m] * factors[n0 * BLOCK_VECTORS + at]
                                                 : sum[n][m];
             }
@@ -230,12 +226,10 @@ NOINLINE void add_query_gradients(const operand *w, const lanes *k, const int ke
 /* Returns value n of operands that are `step` apart; each holds values n and n + apart. */
 INLINE float value_along(const operand *p, const int step, const int apart, const int n)
 {
-#if OPERAND_PAIRS
-    const uint pair = p[(n / (2 * apart) * apart + n % apart) * step];
-    return n / apart % 2 ? second_of_word(pair) : first_of_word(pair);
-#else
-    return p[n * step];
-#endif
+    const int together = VALUES_IN_OPERAND * apart;
+    const operand values = p[(n / together * apart + n % apart) * step];
+
+    return n / apart % VALUES_IN_OPERAND ? second_of_word(values) : first_of_word(values);
 }
 
 /* Like add_rows(), but leaves out pairs that p masks by a weight of -0; rows are those of q or do.

@@ -10,7 +10,7 @@ INLINE void add_weights_of_rows(const int partial, const struct arguments *args,
                                 const struct row_range rows, struct query_tile *tile, float *sums)
 {
     multiply_scores(args->shape->scale, block, rows, tile);
-    FIND_DISTANCES(args, head, block, tile);
+    find_distances_of_tile(args, head, block, tile);
     for (int n = rows.begin; n < rows.end; n++) {
         const struct score_row row = row_of_tile(args, head, block, tile, n);
         lanes sum = 0.0f;
@@ -64,21 +64,19 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_rows(PARAM
                                               args->lse[lse_of(args, head.b, head.h, i + n)],
                                               row_delta(args, head.b, head.h, i + n), 1.0f));
         sums[n] = 0.0f;
-#if HAS_SINKS
-        sums[n] = exp(args->sinks[head.h] - args->lse[lse_of(args, head.b, head.h, i + n)]);
-#endif
+        if (HAS_SINKS)
+            sums[n] = exp(args->sinks[head.h] - args->lse[lse_of(args, head.b, head.h, i + n)]);
     }
     if (!some)
         return;
     head.e = extent_of(args, head.b);
-#if HAS_MARKS
-    head.marks = all_marks(args);
-#endif
-#if HAS_BLOCKS
-    head.keys_end = args->shape->seq_kv;
-    head.bits = block_bits_of(args, args->workspace + marks_begin(args), head.b, head.h);
-#endif
-    CONFIGURE_TILES();
+    if (HAS_MARKS)
+        head.marks = all_marks(args);
+    if (HAS_BLOCKS) {
+        head.keys_end = args->shape->seq_kv;
+        head.bits = block_bits_of(args, args->workspace + marks_begin(args), head.b, head.h);
+    }
+    configure_tiles();
     find_missing(args, head, i, count, sums);
-    RELEASE_TILES();
+    release_tiles();
 }

@@ -15,18 +15,64 @@
 #include "cpu/operands.h"
 #include "cpu/quantized_simd.h"
 
-#if OPERAND_TILES /* a tile of the depth of P V */
-#define KEYS_TOGETHER STEP_KEYS
+/* Keys and values are read where they are, or from copies. */
+#if STAGED
+typedef const operand *source;
+
+INLINE source source_of(const operand *copy, const __global void *place)
+{
+    return copy;
+}
 #else
-#define KEYS_TOGETHER VALUES_IN_OPERAND
+typedef const __global float *source;
+
+INLINE source source_of(const operand *copy, const __global float *place)
+{
+    return place;
+}
 #endif
+
+/* The step from a key's value to the next; values of tiles are transposed (bf16/fused_operands.h). */
+INLINE long k_column(const struct arguments *args)
+{
+    return STAGED ? 1 : k_step(args);
+}
+
+INLINE long v_column(const struct arguments *args)
+{
+    return !STAGED ? v_step(args) : OPERAND_TILES ? BLOCK_N / 2 : 1;
+}
+
+enum {
+    KEYS_TOGETHER = OPERAND_TILES ? STEP_KEYS /* a tile of the depth of P V */ : VALUES_IN_OPERAND
+};
 /* The number of keys in the steps of P V over n keys, with the last step counted as whole. */
 #define WHOLE_STEPS(n) (((n) + KEYS_TOGETHER - 1) / KEYS_TOGETHER * KEYS_TOGETHER)
 
-#if OPERAND_PAIRS
+/* Value d of key n. */
+INLINE float value_of(source v, const int n, const int d, const long v_row, const long v_column)
+{
+    const operand values = v[n / VALUES_IN_OPERAND * v_row + d * v_column];
+
+    return n % VALUES_IN_OPERAND ? second_of_word(values) : first_of_word(values);
+}
+
+/* stage_tile() stages keys and values j .. j + count - 1 of a batch and kv head, whose rows begin at k and v. */
 #if OPERAND_TILES
 #include "bf16/fused_operands.h"
-#else
+
+INLINE void stage_tile(const struct arguments *args, const long b, const long kv_head, const long j,
+                       const int count, const __global k_storage *k, const __global v_storage *v,
+                       operand *k_staged, operand *v_staged)
+{
+    for (int n = 0; n < WHOLE_STEPS(count); n++)
+        stage_whole_pairs(k_staged + n * KEY_OPERANDS,
+                          n < count ? k + key_row(args, b, j + n, args->shape->k_stride) : 0,
+                          k_step(args), DIM_QK);
+    for (int n0 = 0; n0 < count; n0 += KEYS_TOGETHER)
+        stage_transposed_values(args, b, j, n0, count, v, v_staged);
+}
+#elif OPERAND_PAIRS
 /* Stages the values of two keys as pairs; the second key may be 0. */
 INLINE void stage_value_pairs(uint *to, const __global ushort *first, const __global ushort *second,
                               const long step)
@@ -40,39 +86,13 @@ INLINE void stage_value_pairs(uint *to, const __global ushort *first, const __gl
     for (; d < DIM_V; d++)
         to[d] = (uint)first[d * step] | (second ? (uint)second[d * step] << 16 : 0);
 }
-#endif
 
-/* Value d of key n. */
-INLINE float value_of(const uint *v, const int n, const int d, const long v_row,
-                      const long v_column)
-{
-    const uint pair = v[n / 2 * v_row + d * v_column];
-
-    return n % 2 ? second_of_word(pair) : first_of_word(pair);
-}
-#else
-INLINE float value_of(source v, const int n, const int d, const long v_row, const long v_column)
-{
-    return v[n * v_row + d * v_column];
-}
-#endif
-
-#if STAGED
-/* Stages keys and values j .. j + count - 1 of a batch and kv head, whose rows begin at k and v. */
 INLINE void stage_tile(const struct arguments *args, const long b, const long kv_head, const long j,
                        const int count, const __global k_storage *k, const __global v_storage *v,
                        operand *k_staged, operand *v_staged)
 {
     const long *k_stride = args->shape->k_stride, *v_stride = args->shape->v_stride;
 
-#if OPERAND_TILES
-    for (int n = 0; n < WHOLE_STEPS(count); n++)
-        stage_whole_pairs(k_staged + n * KEY_OPERANDS,
-                          n < count ? k + key_row(args, b, j + n, k_stride) : 0, k_step(args),
-                          DIM_QK);
-    for (int n0 = 0; n0 < count; n0 += KEYS_TOGETHER)
-        stage_transposed_values(args, b, j, n0, count, v, v_staged);
-#elif OPERAND_PAIRS
     for (int n = 0; n < count; n++)
         stage_pairs(k_staged + n * OPERANDS(DIM_QK), k + key_row(args, b, j + n, k_stride),
                     k_step(args), DIM_QK);
@@ -80,13 +100,19 @@ INLINE void stage_tile(const struct arguments *args, const long b, const long kv
         stage_value_pairs(v_staged + n / 2 * DIM_V, v + key_row(args, b, j + n, v_stride),
                           n + 1 < count ? v + key_row(args, b, j + n + 1, v_stride) : 0,
                           v_step(args));
+}
 #else
+INLINE void stage_tile(const struct arguments *args, const long b, const long kv_head, const long j,
+                       const int count, const __global k_storage *k, const __global v_storage *v,
+                       operand *k_staged, operand *v_staged)
+{
+    const long *k_stride = args->shape->k_stride, *v_stride = args->shape->v_stride;
+
     for (int n = 0; n < count; n++) {
         stage_key(k_staged + n * DIM_QK, k_place(k, key_row(args, b, j + n, k_stride)),
                   k_step(args), scale_of_row(k_scales_from(args, b, kv_head, j), n));
         stage_value(v_staged + n * DIM_V, v_place(v, key_row(args, b, j + n, v_stride)),
                     v_step(args), scale_of_row(v_scales_from(args, b, kv_head, j), n));
     }
-#endif
 }
 #endif

@@ -70,11 +70,9 @@ NOINLINE void unpack_outputs(const struct arguments *restrict args, const struct
             UNROLL
             for (int c = 0; c < SIMD_WIDTH; c++)
                 x[c] = factor[m] < 0.0f ? (lanes)(0.0f) : from[c * BLOCK_VECTORS] * factor[m];
-#if HAS_INVARIANT /* keys that the query does not see may have made 0 of -0 */
             UNROLL
-            for (int c = 0; c < SIMD_WIDTH; c++)
-                x[c] += 0.0f;
-#endif
+            for (int c = 0; HAS_INVARIANT && c < SIMD_WIDTH; c++)
+                x[c] += 0.0f; /* keys that the query does not see may have made 0 of -0 */
             transpose(x);
             UNROLL
             for (int r = 0; r < SIMD_WIDTH; r++)

@@ -50,7 +50,7 @@ INLINE void prefetch_step(struct prefetch_streams *streams)
         for (int r = min(stream->share, stream->left); r > 0; r--) {
             NO_UNROLL
             for (int line = 0; line < stream->lines; line++)
-                PREFETCH_L2(stream->row + 64 * line);
+                prefetch_l2(stream->row + 64 * line);
             stream->row += stream->step;
             stream->left--;
         }

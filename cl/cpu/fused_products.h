@@ -92,9 +92,8 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
             multiply_columns(LOWER, BLOCK_VECTORS, q, row, k_column, streams, sum);
         else
             multiply_columns(0, BLOCK_VECTORS, q, row, k_column, streams, sum);
-#if OPERAND_PAIRS
-        EACH_SCORE(sum[n][m] *= tile->scale)
-#endif
+        if (OPERAND_PAIRS)
+            EACH_SCORE(sum[n][m] *= tile->scale)
         finish_scores(tile, n0, count, sum);
         UNROLL
         for (int n = 0; n < QK_KEYS; n++) {
@@ -128,14 +127,11 @@ INLINE int both_end(const struct score_tile *tile, const int count)
                : (tile->upper_begin + KEYS_TOGETHER - 1) / KEYS_TOGETHER * KEYS_TOGETHER;
 }
 
-/* The scale of scores is applied when their exponential is taken. */
-#if OPERAND_TILES
-#define DEFERRED_SCALE(tile) ((tile)->deferred_scale)
-#define WEIGHT(scale, x, base) EXPONENTIAL(fma((x), (lanes)(scale), -(base)))
-#else
-#define DEFERRED_SCALE(tile) 1.0f
-#define WEIGHT(scale, x, base) EXPONENTIAL((x) - (base))
-#endif
+/* The weight of a score; that of tiles is scaled only here. */
+INLINE lanes weight_of(const float scale, const lanes x, const lanes base)
+{
+    return exponential(OPERAND_TILES ? fma(x, (lanes)(scale), -base) : x - base);
+}
 
 /* Turns scores of keys n .. last - 1, times scale, into weights exp(score - base), and adds these
  * to sum. With mark_hidden, the weight of a masked pair is -0. */
@@ -148,7 +144,7 @@ INLINE void weights_of_keys(const int first, const int end, const int mark_hidde
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             if (m >= first && m < end) {
                 const lanes x = s[n * BLOCK_VECTORS + m];
-                lanes p = WEIGHT(scale, x, base[m]);
+                lanes p = weight_of(scale, x, base[m]);
                 if (mark_hidden)
                     p = x == -INFINITY ? (lanes)(-0.0f) : p;
                 s[n * BLOCK_VECTORS + m] = p;
@@ -158,6 +154,11 @@ INLINE void weights_of_keys(const int first, const int end, const int mark_hidde
     }
 }
 
+/* ---- of pairs, and of floats ------------------------------------------------------------------ */
+
+/* Weights of keys are packed as pairs, unless dropout follows. has_nonfinite() returns whether a value is infinite or
+ * NaN: its product with a weight of 0 would be NaN. The value after the last of an odd number may be tested too, as
+ * half of a pair. */
 #if OPERAND_PAIRS
 /* Like weights_of_keys(), but without marks and from an even n on; weights are rounded to pairs. */
 INLINE void pairs_of_keys(const int first, const int end, const float scale, const lanes *base,
@@ -167,8 +168,8 @@ INLINE void pairs_of_keys(const int first, const int end, const float scale, con
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             if (m >= first && m < end) {
-                const lanes p = WEIGHT(scale, s[n * BLOCK_VECTORS + m], base[m]);
-                const lanes r = WEIGHT(scale, s[(n + 1) * BLOCK_VECTORS + m], base[m]);
+                const lanes p = weight_of(scale, s[n * BLOCK_VECTORS + m], base[m]);
+                const lanes r = weight_of(scale, s[(n + 1) * BLOCK_VECTORS + m], base[m]);
                 s[n / 2 * BLOCK_VECTORS + m] = pack_pairs(p, r);
                 sum[m] += p + r;
             }
@@ -178,16 +179,13 @@ INLINE void pairs_of_keys(const int first, const int end, const float scale, con
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             if (m >= first && m < end) {
-                const lanes p = WEIGHT(scale, s[n * BLOCK_VECTORS + m], base[m]);
+                const lanes p = weight_of(scale, s[n * BLOCK_VECTORS + m], base[m]);
                 s[n / 2 * BLOCK_VECTORS + m] = pack_pairs(p, (lanes)(0.0f));
                 sum[m] += p;
             }
         }
     }
 }
-#if HAS_DROPOUT
-#define WEIGHTS_OF_KEYS(first, end, scale, base, n, last, s, sum)                                  \
-    weights_of_keys(first, end, 0, scale, base, n, last, s, sum)
 /* Rounds the weights of count keys to pairs. */
 NOINLINE void pair_block_weights(const int count, lanes *p)
 {
@@ -197,13 +195,81 @@ NOINLINE void pair_block_weights(const int count, lanes *p)
                 pack_pairs(p[n * BLOCK_VECTORS + m],
                            n + 1 < count ? p[(n + 1) * BLOCK_VECTORS + m] : (lanes)(0.0f));
 }
+
+/* Like add_value_row(), but for the first value of each pair alone. */
+INLINE void add_first_of_row(const int first, const int end, const int columns, const lanes *p,
+                             source v, const long v_column, lanes (*sum)[BLOCK_VECTORS])
+{
+    UNROLL
+    for (int c = 0; c < PV_COLUMNS; c++) {
+        UNROLL
+        for (int m = 0; m < BLOCK_VECTORS; m++)
+            if (c < columns && m >= first && m < end)
+                sum[c][m] = fma(first_of(p[m]), (lanes)(first_of_word(v[c * v_column])), sum[c][m]);
+    }
+}
+
+NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, const int count)
+{
+    const uint first = 0x7f80u, second = 0x7f800000u;
+    uint some = 0;
+
+    for (int n = 0; n < OPERANDS(count); n++)
+        for (int d = 0; d < DIM_V; d++) {
+            const uint x = v[n * v_row + d * v_column];
+            some |= (x & first) == first || (x & second) == second;
+        }
+    return some != 0;
+}
 #else
-#define WEIGHTS_OF_KEYS pairs_of_keys
+INLINE void pairs_of_keys(const int first, const int end, const float scale, const lanes *base,
+                          const int n, const int last, lanes *s, lanes *sum)
+{
+}
+
+INLINE void pair_block_weights(const int count, lanes *p)
+{
+}
+
+INLINE void add_first_of_row(const int first, const int end, const int columns, const lanes *p,
+                             source v, const long v_column, lanes (*sum)[BLOCK_VECTORS])
+{
+}
+
+NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, const int count)
+{
+    const int magnitude = 0x7fffffff, infinite = 0x7f800000;
+    ints most = 0;
+    int rest = 0;
+
+    NO_UNROLL
+    for (int n = 0; n < count; n++) {
+        int d = 0;
+        if (v_column == 1) {
+            NO_UNROLL
+            for (; d + SIMD_WIDTH <= DIM_V; d += SIMD_WIDTH) {
+                const ints x = VECTOR(as_int)(VECTOR(vload)(0, v + n * v_row + d)) & magnitude;
+                most = x > most ? x : most;
+            }
+        }
+        NO_UNROLL
+        for (; d < DIM_V; d++) {
+            const int x = as_int(v[n * v_row + d * v_column]) & magnitude;
+            rest = x > rest ? x : rest;
+        }
+    }
+    return rest >= infinite || any_lane(most >= infinite);
+}
 #endif
-#else
-#define WEIGHTS_OF_KEYS(first, end, scale, base, n, last, s, sum)                                  \
-    weights_of_keys(first, end, 0, scale, base, n, last, s, sum)
-#endif
+
+INLINE void weigh_keys(const int first, const int end, const float scale, const lanes *base,
+                       const int n, const int last, lanes *s, lanes *sum)
+{
+    if (OPERAND_PAIRS & !HAS_DROPOUT)
+        pairs_of_keys(first, end, scale, base, n, last, s, sum);
+    else
+        weights_of_keys(first, end, 0, scale, base, n, last, s, sum);
+}
 
 /* Computes the weights of count keys, and their sum. Without mark_hidden, scores of a half without
  * visible keys stay -INFINITY. With mark_hidden or dropout, weights are not packed as pairs. */
@@ -211,7 +277,7 @@ NOINLINE void weigh_keys_of_block(const struct score_tile *tile, const int mark_
                                   const lanes *base, const int count, lanes *s, lanes *sum)
 {
     lanes from[BLOCK_VECTORS], row_sum[BLOCK_VECTORS];
-    const float scale = DEFERRED_SCALE(tile);
+    const float scale = OPERAND_TILES ? tile->deferred_scale : 1.0f;
 
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++) {
@@ -222,12 +288,12 @@ NOINLINE void weigh_keys_of_block(const struct score_tile *tile, const int mark_
         weights_of_keys(0, BLOCK_VECTORS, 1, scale, from, 0, count, s, row_sum);
     } else if (HAS_HALVES) {
         const int both = both_begin(tile, count), upper = both_end(tile, count);
-        WEIGHTS_OF_KEYS(0, LOWER, scale, from, 0, both, s, row_sum);
-        WEIGHTS_OF_KEYS(0, BLOCK_VECTORS, scale, from, both, upper, s, row_sum);
+        weigh_keys(0, LOWER, scale, from, 0, both, s, row_sum);
+        weigh_keys(0, BLOCK_VECTORS, scale, from, both, upper, s, row_sum);
         if (ENDS_BY_HALVES)
-            WEIGHTS_OF_KEYS(LOWER, BLOCK_VECTORS, scale, from, upper, count, s, row_sum);
+            weigh_keys(LOWER, BLOCK_VECTORS, scale, from, upper, count, s, row_sum);
     } else {
-        WEIGHTS_OF_KEYS(0, BLOCK_VECTORS, scale, from, 0, count, s, row_sum);
+        weigh_keys(0, BLOCK_VECTORS, scale, from, 0, count, s, row_sum);
     }
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++)
@@ -259,21 +325,6 @@ INLINE void add_value_row(const int first, const int end, const int columns, con
     }
 }
 
-#if OPERAND_PAIRS
-/* Like add_value_row(), but for the first value of each pair alone. */
-INLINE void add_first_of_row(const int first, const int end, const int columns, const lanes *p,
-                             source v, const long v_column, lanes (*sum)[BLOCK_VECTORS])
-{
-    UNROLL
-    for (int c = 0; c < PV_COLUMNS; c++) {
-        UNROLL
-        for (int m = 0; m < BLOCK_VECTORS; m++)
-            if (c < columns && m >= first && m < end)
-                sum[c][m] = fma(first_of(p[m]), (lanes)(first_of_word(v[c * v_column])), sum[c][m]);
-    }
-}
-#endif
-
 /* sum += p[n] v[n] for keys key .. end_key - 1; the first key begins an operand. */
 INLINE void add_value_rows(const int first, const int end, const int columns, const lanes *p,
                            source v, const long v_row, const long v_column, const int key,
@@ -289,11 +340,9 @@ INLINE void add_value_rows(const int first, const int end, const int columns, co
     }
     if (n < last)
         add_value_row(first, end, columns, p + n * BLOCK_VECTORS, v + n * v_row, v_column, sum);
-#if OPERAND_PAIRS
-    if (key < end_key && end_key % 2)
+    if (OPERAND_PAIRS && key < end_key && end_key % 2)
         add_first_of_row(first, end, columns, p + last * BLOCK_VECTORS, v + last * v_row, v_column,
                          sum);
-#endif
 }
 
 /* o[d] = o[d] * rescale + sum_n p[n] v[n][d] for `columns` (constant, at most PV_COLUMNS) columns d.
@@ -340,48 +389,6 @@ NOINLINE void multiply_pv(const struct score_tile *tile, const lanes *rescale, c
         add_value_columns(tile, DIM_V % PV_COLUMNS, rescale, p,
                           v + DIM_V / PV_COLUMNS * PV_COLUMNS * v_column, v_row, v_column, count,
                           o + DIM_V / PV_COLUMNS * PV_COLUMNS * BLOCK_VECTORS);
-}
-#endif
-
-/* Returns whether a value is infinite or NaN: its product with a weight of 0 would be NaN. The
- * value after the last of an odd number may be tested too, as half of a pair. */
-#if OPERAND_PAIRS
-NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, const int count)
-{
-    const uint first = 0x7f80u, second = 0x7f800000u;
-    uint some = 0;
-
-    for (int n = 0; n < OPERANDS(count); n++)
-        for (int d = 0; d < DIM_V; d++) {
-            const uint x = v[n * v_row + d * v_column];
-            some |= (x & first) == first || (x & second) == second;
-        }
-    return some != 0;
-}
-#else
-NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, const int count)
-{
-    const int magnitude = 0x7fffffff, infinite = 0x7f800000;
-    ints most = 0;
-    int rest = 0;
-
-    NO_UNROLL
-    for (int n = 0; n < count; n++) {
-        int d = 0;
-        if (v_column == 1) {
-            NO_UNROLL
-            for (; d + SIMD_WIDTH <= DIM_V; d += SIMD_WIDTH) {
-                const ints x = VECTOR(as_int)(VECTOR(vload)(0, v + n * v_row + d)) & magnitude;
-                most = x > most ? x : most;
-            }
-        }
-        NO_UNROLL
-        for (; d < DIM_V; d++) {
-            const int x = as_int(v[n * v_row + d * v_column]) & magnitude;
-            rest = x > rest ? x : rest;
-        }
-    }
-    return rest >= infinite || any_lane(most >= infinite);
 }
 #endif
 

@@ -29,7 +29,7 @@ typedef VECTOR(ushort) ushorts;
 
 /* Halves as floats, by an instruction of the processor where clang names one (CONVERTS_HALVES). */
 #if SIMD_WIDTH == 16 && HAS_INTRINSIC(__builtin_ia32_vcvtph2ps512_mask) && defined(__AVX512F__)
-#define CONVERTS_HALVES 1
+enum { CONVERTS_HALVES = 1 };
 static inline lanes lanes_of_halves(const ushorts halves)
 {
     enum { ALL = 0xffff, CURRENT = 4 }; /* immediates of the instruction */
@@ -37,7 +37,7 @@ static inline lanes lanes_of_halves(const ushorts halves)
     return __builtin_ia32_vcvtph2ps512_mask(as_short16(halves), (lanes)(0.0f), ALL, CURRENT);
 }
 #elif SIMD_WIDTH >= 8 && HAS_INTRINSIC(__builtin_ia32_vcvtph2ps256) && defined(__F16C__)
-#define CONVERTS_HALVES 1
+enum { CONVERTS_HALVES = 1 };
 static inline lanes lanes_of_halves(const ushorts halves)
 {
 #if SIMD_WIDTH == 16
@@ -48,7 +48,7 @@ static inline lanes lanes_of_halves(const ushorts halves)
 #endif
 }
 #else
-#define CONVERTS_HALVES 0
+enum { CONVERTS_HALVES = 0 };
 static inline lanes lanes_of_halves(const ushorts halves)
 {
     return VECTOR(vload_half)(0, (const half *)&halves);

@@ -4,7 +4,6 @@
 #pragma once
 #include "cpu/backward_blocks.h"
 
-#if HAS_DFUNCTION
 /* The sum of terms of one element that goes on while all pairs of a vector load that element, as a table by distances has it
  * far from the diagonal. */
 struct load_run {
@@ -59,4 +58,3 @@ INLINE void add_load_gradients(const struct score_vector s, const lanes gradient
         }
     }
 }
-#endif

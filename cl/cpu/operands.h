@@ -110,6 +110,17 @@ INLINE lanes load_pairs_of_rows(const __global ushort *first, const __global ush
 #else
 typedef float operand;
 typedef float stored_operand;
+/* The values of an operand; there is no second one. */
+INLINE float first_of_word(const operand x)
+{
+    return x;
+}
+
+INLINE float second_of_word(const operand x)
+{
+    return x;
+}
+
 #define SPREAD(p) (*(p))
 #define SPREAD_STORED SPREAD
 #define MULTIPLY(x, y, sum) fma(x, y, sum)

@@ -5,6 +5,17 @@
 #include "common/quantized.h"
 #include "cpu/simd_storage.h"
 
+/* Products read keys and values in memory or from copies (STAGED). Copies are f32 (of f16, bf16 and
+ * quantized tensors; with STAGE_KV of all), or pairs with OPERAND_PAIRS (cpu/fused_operands.h,
+ * bf16/fused_operands.h). A kernel that defines STAGE_PAGES also gathers paged keys and values by
+ * copies. */
+#if K_DTYPE == DTYPE_F32 && V_DTYPE == DTYPE_F32 && !K_CACHE && !V_CACHE &&                        \
+    !(PAGE_SIZE && defined(STAGE_PAGES)) && !STAGE_KV
+#define STAGED 0
+#else
+#define STAGED 1
+#endif
+
 static inline lanes numbers_of_vector(const int format, const __global uchar *codes, const int n,
                                       const uint fifth)
 {
@@ -37,7 +48,6 @@ INLINE lanes scaled_lanes(const int cache, const lanes numbers, const float scal
     return layout_of(cache).scale < 0 ? numbers : numbers * scale;
 }
 
-#if STAGED
 /* row_scale: of all values of the row, where row_scaled (constant). */
 INLINE void stage_quantized(const int cache, float *to, const __global uchar *row, const int dim,
                             const bool row_scaled, const float row_scale)
@@ -57,23 +67,20 @@ INLINE void stage_quantized(const int cache, float *to, const __global uchar *ro
 /* Loads a row of k or v as f32, with its scale. */
 INLINE void stage_key(float *to, const __global k_storage *row, const long step, const float scale)
 {
-#if K_CACHE
-    stage_quantized(K_CACHE, to, row, DIM_QK, HAS_K_SCALES, scale);
-#else
-    stage_row(K_DTYPE, to, row, step, DIM_QK);
-#endif
+    if (K_CACHE)
+        stage_quantized(K_CACHE, to, (const __global uchar *)row, DIM_QK, HAS_K_SCALES, scale);
+    else
+        stage_row(K_DTYPE, to, row, step, DIM_QK);
 }
 
 INLINE void stage_value(float *to, const __global v_storage *row, const long step,
                         const float scale)
 {
-#if V_CACHE
-    stage_quantized(V_CACHE, to, row, DIM_V, HAS_V_SCALES, scale);
-#else
-    stage_row(V_DTYPE, to, row, step, DIM_V);
-#endif
+    if (V_CACHE)
+        stage_quantized(V_CACHE, to, (const __global uchar *)row, DIM_V, HAS_V_SCALES, scale);
+    else
+        stage_row(V_DTYPE, to, row, step, DIM_V);
 }
-#endif
 
 /* Loads the scales of count rows, row_step bytes apart, of `blocks` (constant) blocks, or with another `place` (constant)
  * in blocks the offsets: the scale of block c of row n goes to c * room + n. room (constant) is a multiple of SIMD_WIDTH; the last row

@@ -16,31 +16,34 @@
 #define NO_UNROLL _Pragma("unroll 1")   /* marks loops whose speed is not worth a longer build */
 #define UNROLL_BY_8 _Pragma("unroll 8") /* marks loops that full unrolling does not speed up */
 
-/* Work-items call these at their begin and end; bf16/tiles.h defines those of UNIT=amx. */
-#if !OPERAND_TILES
-#define CONFIGURE_TILES()
-#define RELEASE_TILES()
+/* Work-items call these at their begin and end; bf16/tiles.h has those of UNIT=amx. */
+#if !OPERAND_TILES || EMULATE
+INLINE void configure_tiles(void)
+{
+}
+
+INLINE void release_tiles(void)
+{
+}
 #endif
 
 /* ---- shuffles ------------------------------------------------------------------------------- */
 
 /* A shuffle of the elements of two vectors; those of b count on from those of a. clang's builtin is
  * one instruction from the start, whereas LLVM must find that out of a vector literal. */
-#if defined(__has_builtin) && !defined(NO_SHUFFLEVECTOR)
-#if __has_builtin(__builtin_shufflevector)
+#if defined(NO_SHUFFLEVECTOR) || !defined(__has_builtin)
+#define CHOOSE(a, b, ...) shuffle2(a, b, (VECTOR(uint))(__VA_ARGS__))
+#elif __has_builtin(__builtin_shufflevector)
 #define CHOOSE __builtin_shufflevector
-#endif
-#endif
-#ifndef CHOOSE
+#else
 #define CHOOSE(a, b, ...) shuffle2(a, b, (VECTOR(uint))(__VA_ARGS__))
 #endif
+
+enum { LOG2_WIDTH = SIMD_WIDTH == 16 ? 4 : SIMD_WIDTH == 8 ? 3 : 2 };
 
 /* Interleaved vectors. PAIRS: the elements of the low or high half of a, each followed by b's.
  * IN_FOURS: the same in each four elements. BLOCKS: as PAIRS, in units of four elements. */
 #if SIMD_WIDTH == 16
-#define LOG2_WIDTH 4
-#define STORE_HALF_OF_LANES(x, p) vstore8((x), 0, (p))
-#define STORE_QUARTER_OF_LANES(x, p) vstore4((x), 0, (p))
 #define LOW_PAIRS(a, b) CHOOSE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define HIGH_PAIRS(a, b) CHOOSE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #define LOW_IN_FOURS(a, b) CHOOSE(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
@@ -48,9 +51,6 @@
 #define LOW_BLOCKS(a, b) CHOOSE(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23)
 #define HIGH_BLOCKS(a, b) CHOOSE(a, b, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31)
 #elif SIMD_WIDTH == 8
-#define LOG2_WIDTH 3
-#define STORE_HALF_OF_LANES(x, p) vstore4((x), 0, (p))
-#define STORE_QUARTER_OF_LANES(x, p) vstore2((x), 0, (p))
 #define LOW_PAIRS(a, b) CHOOSE(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH_PAIRS(a, b) CHOOSE(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #define LOW_IN_FOURS(a, b) CHOOSE(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
@@ -58,9 +58,6 @@
 #define LOW_BLOCKS(a, b) CHOOSE(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
 #define HIGH_BLOCKS(a, b) CHOOSE(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
 #else
-#define LOG2_WIDTH 2
-#define STORE_HALF_OF_LANES(x, p) vstore2((x), 0, (p))
-#define STORE_QUARTER_OF_LANES(x, p) (*(p) = (x))
 #define LOW_PAIRS(a, b) CHOOSE(a, b, 0, 4, 1, 5)
 #define HIGH_PAIRS(a, b) CHOOSE(a, b, 2, 6, 3, 7)
 #define LOW_IN_FOURS(a, b) LOW_PAIRS(a, b)
@@ -113,47 +110,83 @@ INLINE void transpose(lanes *x)
 #define HIGH_HALF(x) (x).hi
 #endif
 
+/* Halves are combined until four elements remain. */
+#if SIMD_WIDTH == 16
+INLINE int4 or_to_fours(const ints x)
+{
+    const int8 y = LOW_HALF(x) | HIGH_HALF(x);
+
+    return y.lo | y.hi;
+}
+
+INLINE float4 sum_to_fours(const lanes x)
+{
+    const float8 y = LOW_HALF(x) + HIGH_HALF(x);
+
+    return y.lo + y.hi;
+}
+
+INLINE float4 max_to_fours(const lanes x)
+{
+    const float8 l = LOW_HALF(x), h = HIGH_HALF(x), u = l > h ? l : h;
+
+    return u.lo > u.hi ? u.lo : u.hi;
+}
+#elif SIMD_WIDTH == 8
+INLINE int4 or_to_fours(const ints x)
+{
+    return x.lo | x.hi;
+}
+
+INLINE float4 sum_to_fours(const lanes x)
+{
+    return x.lo + x.hi;
+}
+
+INLINE float4 max_to_fours(const lanes x)
+{
+    return x.lo > x.hi ? x.lo : x.hi;
+}
+#else
+INLINE int4 or_to_fours(const ints x)
+{
+    return x;
+}
+
+INLINE float4 sum_to_fours(const lanes x)
+{
+    return x;
+}
+
+INLINE float4 max_to_fours(const lanes x)
+{
+    return x;
+}
+#endif
+
 /* Is nonzero if some lane is nonzero. */
 INLINE int any_lane(const ints x)
 {
-#if SIMD_WIDTH == 16
-    const int8 y = LOW_HALF(x) | HIGH_HALF(x);
-    const int4 z = y.lo | y.hi;
-#elif SIMD_WIDTH == 8
-    const int4 z = x.lo | x.hi;
-#else
-    const int4 z = x;
-#endif
+    const int4 z = or_to_fours(x);
     const int2 w = z.lo | z.hi;
+
     return w.x | w.y;
 }
 
 INLINE float sum_lanes(const lanes x)
 {
-#if SIMD_WIDTH == 16
-    const float8 y = LOW_HALF(x) + HIGH_HALF(x);
-    const float4 z = y.lo + y.hi;
-#elif SIMD_WIDTH == 8
-    const float4 z = x.lo + x.hi;
-#else
-    const float4 z = x;
-#endif
+    const float4 z = sum_to_fours(x);
     const float2 w = z.lo + z.hi;
+
     return w.x + w.y;
 }
 
 /* The largest of the lanes and y; NaNs are ignored. */
 INLINE float max_lanes(const lanes x, const float y)
 {
-#if SIMD_WIDTH == 16
-    const float8 l = LOW_HALF(x), h = HIGH_HALF(x), u = l > h ? l : h;
-    const float4 v = u.lo > u.hi ? u.lo : u.hi;
-#elif SIMD_WIDTH == 8
-    const float4 v = x.lo > x.hi ? x.lo : x.hi;
-#else
-    const float4 v = x;
-#endif
+    const float4 v = max_to_fours(x);
     const float2 w = v.lo > v.hi ? v.lo : v.hi;
     const float z = w.x > w.y ? w.x : w.y;
+
     return z > y ? z : y;
 }

@@ -10,10 +10,6 @@
 #if SIMD_WIDTH == 16 && defined(__AVX512F__) && defined(__AVX512DQ__) &&                           \
     HAS_INTRINSIC(__builtin_ia32_reduceps512_mask) &&                                              \
     HAS_INTRINSIC(__builtin_ia32_cmpps512_mask) && HAS_INTRINSIC(__builtin_ia32_scalefps512_mask)
-#define HAS_SCALING_INSTRUCTIONS 1
-#endif
-
-#ifdef HAS_SCALING_INSTRUCTIONS
 /* With AVX-512, x - floor(x) and the scaling by 2^floor(x) are an instruction each: 8 instead of 12
  * in all. Results that would be denormal, which processors are slow at, become 0. */
 INLINE lanes exponential2(const lanes x)
@@ -35,12 +31,13 @@ INLINE lanes exponential2(const lanes x)
     return __builtin_ia32_scalefps512_mask(h, x, zero, normal, CURRENT);
 }
 #else
-#define ROUNDER (12582912.0f + 127.0f) /* a sum with it has round(x) + 127 in its low bits */
 INLINE lanes exponential2(const lanes x)
 {
+    const float rounder =
+        12582912.0f + 127.0f; /* a sum with it has round(x) + 127 in its low bits */
     const lanes y = (lanes)(-127.0f) > x ? (lanes)(-127.0f) : x;
-    const lanes r = y + ROUNDER;
-    const lanes f = y - (r - ROUNDER);
+    const lanes r = y + rounder;
+    const lanes f = y - (r - rounder);
     const lanes t = VECTOR(as_float)(VECTOR(as_int)(r) << 23);
     lanes h = fma(f, (lanes)(0.00133813021f), (lanes)(0.00966636837f));
     h = fma(f, h, (lanes)(0.0555038117f));

@@ -116,36 +116,6 @@ INLINE void store_row(const lanes x, __global o_storage *p, const long step, con
         store1_of(O_DTYPE, y[c], p, c * step);
 }
 
-/* ---- keys and values as f32 ------------------------------------------------------------------ */
-
-/* Products read keys and values in memory or from copies. Copies are f32 (of f16, bf16 and
- * quantized tensors; with STAGE_KV of all), or pairs with OPERAND_PAIRS (cpu/fused_operands.h,
- * bf16/fused_operands.h). A kernel that defines STAGE_PAGES also gathers paged keys and values by
- * copies. */
-#ifndef STAGE_KV /* only fused_cpu has this tunable */
-#define STAGE_KV 0
-#endif
-#if K_DTYPE == DTYPE_F32 && V_DTYPE == DTYPE_F32 && !K_CACHE && !V_CACHE &&                        \
-    !(PAGE_SIZE && defined(STAGE_PAGES)) && !STAGE_KV
-#define STAGED 0
-typedef const __global float *source;
-#define K_COLUMN k_step(args)
-#define V_COLUMN v_step(args)
-#else
-#define STAGED 1
-#if OPERAND_PAIRS
-typedef const uint *source;
-#else
-typedef const float *source;
-#endif
-#define K_COLUMN 1
-#if OPERAND_TILES /* values are transposed: bf16/fused_operands.h */
-#define V_COLUMN (BLOCK_N / 2)
-#else
-#define V_COLUMN 1
-#endif
-#endif
-
 /* Copies a row of dim values. */
 INLINE void stage_row(const int dtype, float *to, const __global void *p, const long step,
                       const int dim)

@@ -304,9 +304,9 @@ INLINE void prefetch_share(const int cache, const __global void *rows, const lon
         UNROLL
         for (uint line = 0; line < share; line++) {
             if (cache)
-                PREFETCH_L1(at + 64 * line);
+                prefetch_l1(at + 64 * line);
             else
-                PREFETCH_L2(at + 64 * line);
+                prefetch_l2(at + 64 * line);
         }
     }
 }

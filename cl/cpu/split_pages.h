@@ -72,9 +72,9 @@ INLINE void prefetch_tlb(const struct arguments *args, const struct paged_keys k
         if (!is_key(args, keys, j))
             continue;
         for (long n = 0; n < BLOCK_N; n += k_step)
-            PREFETCH_L2(k_in_page(args, keys, j) + n * tile.k_row);
+            prefetch_l2(k_in_page(args, keys, j) + n * tile.k_row);
         for (long n = 0; n < BLOCK_N; n += v_step)
-            PREFETCH_L2(v_in_page(args, keys, j) + n * tile.v_row);
+            prefetch_l2(v_in_page(args, keys, j) + n * tile.v_row);
     }
 }
 
@@ -97,9 +97,9 @@ INLINE void list_rows(const struct arguments *args, const struct paged_keys keys
         if (V_TILES_AHEAD > 0 && is_key(args, keys, j + v_ahead))
             v_soon = v_in_page(args, keys, j + v_ahead);
         if (LISTED_TLB && (j + k_ahead) % PAGE_SIZE == 0)
-            PREFETCH_L2(k_soon);
+            prefetch_l2(k_soon);
         if (LISTED_TLB && (j + v_ahead) % PAGE_SIZE == 0)
-            PREFETCH_L2(v_soon);
+            prefetch_l2(v_soon);
         for (int r = 0; r < together; r++) {
             list->k[n + r] = k + head_of(tile) * k_head_step(tile) + r * tile.k_row;
             list->v[n + r] = v + head_of(tile) * v_head_step(tile) + r * tile.v_row;

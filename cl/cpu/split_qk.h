@@ -43,6 +43,31 @@ INLINE int packed_index(const int r, const int d)
            d % QK_DEPTH;
 }
 
+/* repeat_fours() repeats four elements of a key for each row of a vector. Each is named, since Oclgrind 21.10
+ * reports uninitialized values beyond the end of shorter vectors. */
+#if SIMD_WIDTH == 16
+#define STORE_HALF_OF_LANES(x, p) vstore8((x), 0, (p))
+#define STORE_QUARTER_OF_LANES(x, p) vstore4((x), 0, (p))
+INLINE lanes repeat_fours(const float4 x)
+{
+    return (lanes)(x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w);
+}
+#elif SIMD_WIDTH == 8
+#define STORE_HALF_OF_LANES(x, p) vstore4((x), 0, (p))
+#define STORE_QUARTER_OF_LANES(x, p) vstore2((x), 0, (p))
+INLINE lanes repeat_fours(const float4 x)
+{
+    return (lanes)(x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w);
+}
+#else
+#define STORE_HALF_OF_LANES(x, p) vstore2((x), 0, (p))
+#define STORE_QUARTER_OF_LANES(x, p) (*(p) = (x))
+INLINE lanes repeat_fours(const float4 x)
+{
+    return x;
+}
+#endif
+
 #if QK_DEPTH == SIMD_WIDTH
 /* Stores s[r * BLOCK_N + n] = the sum of the lanes of sum[n][r], in the unit of numbers, by transposing and adding in
  * turns. */
@@ -103,19 +128,6 @@ INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
     }
 }
 #endif
-
-/* Repeats four elements of a key for each row of a vector. Each is named, since Oclgrind 21.10
- * reports uninitialized values beyond the end of shorter vectors. */
-INLINE lanes repeat_fours(const float4 x)
-{
-#if SIMD_WIDTH == 16
-    return (lanes)(x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w);
-#elif SIMD_WIDTH == 8
-    return (lanes)(x.x, x.y, x.z, x.w, x.x, x.y, x.z, x.w);
-#else
-    return x;
-#endif
-}
 
 /* Returns vector d of the tile's key n, in `row`; scales has those of the tile if keys are
  * quantized. */

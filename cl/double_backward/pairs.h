@@ -162,8 +162,8 @@ TILE_STEP void add_pairs(struct row_sums *r, const struct pairs *p)
         VECTOR(as_float)((VECTOR(as_int)(p->score) & p->seen) | (VECTOR(as_int)(none) & ~p->seen));
     const lanes most = score > r->most ? score : r->most;
     const lanes base = most == none ? (lanes)(0.0f) : most;
-    const lanes kept = exponential2((r->most - base) * LOG2E);
-    const lanes weight = exponential2((score - base) * LOG2E);
+    const lanes kept = exponential2((r->most - base) * M_LOG2E_F);
+    const lanes weight = exponential2((score - base) * M_LOG2E_F);
     const lanes tangent = seen_of(p->seen, p->tangent - r->first_tangent);
     const lanes gradient = seen_of(p->seen, p->gradient - r->first_gradient);
 
@@ -181,7 +181,7 @@ TILE_STEP void store_row_numbers(const struct row_sums *r, __global float *sums,
 {
     const float most = max_lanes(r->most, -INFINITY);
     const float base = most == -INFINITY ? 0.0f : most;
-    const lanes share = exponential2((r->most - base) * LOG2E);
+    const lanes share = exponential2((r->most - base) * M_LOG2E_F);
     const float sum = sum_lanes(r->sum * share);
     const float inverse = sum == 0.0f ? 0.0f : 1.0f / sum; /* 0: no key, or scores of -inf alone */
     const float tangent = sum_lanes(r->tangent * share) * inverse;
@@ -215,7 +215,7 @@ TILE_STEP void weigh_pairs(const struct double_backward_arguments *args, SHARED 
 {
     const float scale = args->shape->scale;
     const lanes weight =
-        seen_of(p->seen, exponential2((p->score - sums[MAXIMUM]) * LOG2E) * sums[INVERSE]);
+        seen_of(p->seen, exponential2((p->score - sums[MAXIMUM]) * M_LOG2E_F) * sums[INVERSE]);
     const lanes tangent = p->tangent - sums[MEAN_TANGENT];
     const lanes gradient = p->gradient - sums[MEAN_GRADIENT];
     const lanes all = p->cross + tangent * gradient - sums[MEAN_ALL];

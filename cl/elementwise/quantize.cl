@@ -4,7 +4,7 @@
  *
  * NDRange   One dimension, local of any size: a work-item makes a block, those of a row after each
  *           other; work-items past the last block have nothing to do.
- * Exact     The bits are the same on every device (formats/quotients.h).
+ * Exact     The bits are the same on every device (formats/make_blocks.h).
  * One program serves all dtypes and formats: it is bound by memory, and built only once. */
 #include "common/arguments.h"
 #include "formats/make_blocks.h"

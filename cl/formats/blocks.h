@@ -30,7 +30,7 @@ struct element_form {
     float least_power; /* the least power of two by which all numbers stay exact in f16 */
 };
 
-#include "cpu/lanes.h"
+#include "formats/quotients.h"
 #include "problem/formats.def"
 
 enum { BLOCK_VALUES = CA_BLOCK_VALUES, CACHE_PLAIN = 0 /* of no blocks */ };

@@ -74,7 +74,6 @@ static inline uint2 e4m3_pair(const bool f16, const uint x, const uint less)
 
 /* ---- making blocks --------------------------------------------------------------------------- */
 
-#if MAKES_BLOCKS
 static inline bool e4m3_of_peak(void)
 {
     return false;
@@ -113,4 +112,3 @@ static inline ints e4m3_codes(const lanes x)
     return VECTOR(as_int)((VECTOR(as_uint)(x) >> 24 & 128) |
                           (x != x ? (VECTOR(uint))(127) : number));
 }
-#endif

@@ -54,7 +54,6 @@ static inline uint2 e5m2_pair(const bool f16, const uint x, const uint less)
 
 /* ---- making blocks --------------------------------------------------------------------------- */
 
-#if MAKES_BLOCKS
 static inline bool e5m2_of_peak(void)
 {
     return false;
@@ -94,4 +93,3 @@ static inline ints e5m2_codes(const lanes x)
     return VECTOR(as_int)((VECTOR(as_uint)(x) >> 24 & 128) |
                           (x != x ? (VECTOR(uint))(127) : number));
 }
-#endif

@@ -43,7 +43,6 @@ static inline uint2 int8_pair(const bool f16, const uint x, const uint less)
 
 /* ---- making blocks --------------------------------------------------------------------------- */
 
-#if MAKES_BLOCKS
 static inline bool int8_of_peak(void)
 {
     return false;
@@ -74,4 +73,3 @@ static inline ints int8_codes(const lanes x)
 
     return VECTOR(as_int)(x != x ? (lanes)(0.0f) : within + 0x1.8p23f);
 }
-#endif

@@ -86,7 +86,6 @@ static inline uint2 iq4_nl_pair(const bool f16, const uint x, const uint less)
 
 /* ---- making blocks --------------------------------------------------------------------------- */
 
-#if MAKES_BLOCKS
 /* Where the nearest number changes: halfway, and there the greater one. */
 __constant float iq4_nl_bounds[15] = {-115.5f, -93.5f, -74.0f, -57.0f, -42.0f,
                                       -28.5f,  -16.0f, -4.5f,  7.0f,   19.0f,
@@ -124,4 +123,3 @@ static inline ints iq4_nl_codes(const lanes x)
         code -= x >= (lanes)(iq4_nl_bounds[n]); /* a vector's truth is -1 */
     return code;
 }
-#endif

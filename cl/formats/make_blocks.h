@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making blocks of quantized values (clattn/quantize.h says how) in the formats of src/problem/formats.def.
  *
- * Where MAKES_BLOCKS is 1, the file of a format, cl/formats/NAME.h, has these functions, which begin with its name:
+ * The file of a format, cl/formats/NAME.h, has these functions, which begin with its name:
  *   of_peak()         true: the scale is made of the value of the largest magnitude, the first if there are several;
  *                     false: of the magnitude alone or, in a format with an offset, of the largest value less the
  *                     least, which is the offset (struct range)
@@ -9,8 +9,10 @@
  *   code(x)           the code of a value, less the offset, divided by the scale, as an int from 0 to 255, 31 or 15
  *   codes(x)          of lanes as ints (cpu/lanes.h); bits beyond a code's eight are ignored */
 #pragma once
-#define MAKES_BLOCKS 1
-#include "formats/quotients.h"
+
+/* The bits are the same on every device: no product and sum are contracted. */
+#pragma OPENCL FP_CONTRACT OFF
+
 #include "formats/blocks.h"
 
 /* with smaller scales, remainders are subnormal and may be flushed to zero */

@@ -50,7 +50,6 @@ static inline uint2 q4_0_pair(const bool f16, const uint x, const uint less)
 
 /* ---- making blocks --------------------------------------------------------------------------- */
 
-#if MAKES_BLOCKS
 static inline bool q4_0_of_peak(void)
 {
     return true;
@@ -76,4 +75,3 @@ static inline ints q4_0_codes(const lanes x)
 {
     return min(VECTOR(convert_int)(x + 8.5f), (ints)(15));
 }
-#endif

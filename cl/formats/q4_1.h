@@ -46,7 +46,6 @@ static inline uint2 q4_1_pair(const bool f16, const uint x, const uint less)
 
 /* ---- making blocks --------------------------------------------------------------------------- */
 
-#if MAKES_BLOCKS
 static inline bool q4_1_of_peak(void)
 {
     return false;
@@ -72,4 +71,3 @@ static inline ints q4_1_codes(const lanes x)
 {
     return min(VECTOR(convert_int)(x + 0.5f), (ints)(15));
 }
-#endif

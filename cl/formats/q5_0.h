@@ -55,7 +55,6 @@ static inline uint2 q5_0_pair(const bool f16, const uint x, const uint less)
 
 /* ---- making blocks --------------------------------------------------------------------------- */
 
-#if MAKES_BLOCKS
 static inline bool q5_0_of_peak(void)
 {
     return true;
@@ -81,4 +80,3 @@ static inline ints q5_0_codes(const lanes x)
 {
     return min(VECTOR(convert_int)(x + 16.5f), (ints)(31));
 }
-#endif

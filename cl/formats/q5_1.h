@@ -54,7 +54,6 @@ static inline uint2 q5_1_pair(const bool f16, const uint x, const uint less)
 
 /* ---- making blocks --------------------------------------------------------------------------- */
 
-#if MAKES_BLOCKS
 static inline bool q5_1_of_peak(void)
 {
     return false;
@@ -80,4 +79,3 @@ static inline ints q5_1_codes(const lanes x)
 {
     return min(VECTOR(convert_int)(x + 0.5f), (ints)(31));
 }
-#endif

@@ -47,7 +47,6 @@ static inline uint2 q8_0_pair(const bool f16, const uint x, const uint less)
 
 /* ---- making blocks --------------------------------------------------------------------------- */
 
-#if MAKES_BLOCKS
 static inline bool q8_0_of_peak(void)
 {
     return false;
@@ -72,4 +71,3 @@ static inline ints q8_0_codes(const lanes x)
 {
     return round_away(x);
 }
-#endif

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quotients and roundings for blocks of quantized values. The bits are the same on every device: no product and sum
- * are contracted, and the two quotients, which devices may round as they like, are corrected to the nearest. */
+/* Quotients and roundings for blocks of quantized values. The bits are the same on every device: the two quotients,
+ * which devices may round as they like, are corrected to the nearest. */
 #pragma once
 #include "cpu/lanes.h"
-
-#pragma OPENCL FP_CONTRACT OFF
 
 /* 1 / x rounded to nearest, for a normal x with a normal reciprocal. The device's quotient may be
  * off by 2.5 units in the last place, and the first Newton step leaves at most one. The second step

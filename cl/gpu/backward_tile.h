@@ -386,7 +386,7 @@ INLINE float keep_of(const struct arguments *args)
 /* Returns exp(s - lse) times a power of 2. */
 INLINE float weight_of(const struct score s, const float minus_lse, const float power)
 {
-    return power_of_two(MULTIPLY_ADD(s.value + minus_lse, LOG2E, power));
+    return power_of_two(MULTIPLY_ADD(s.value + minus_lse, M_LOG2E_F, power));
 }
 
 /* A weight after dropout, and the gradient of its score before softcap's derivative. */

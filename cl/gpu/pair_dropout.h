@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dropout of single pairs, for values that are seldom computed. */
+/* Dropout on GPUs: what a kernel keeps of a tile's decisions, and the factors of single pairs, for values that are
+ * seldom computed. */
 #pragma once
 #include "common/dropout.h"
+
+/* Declares what dropout keeps of a tile, in a kernel's local memory: `kept`, null without dropout. */
+#if HAS_DROPOUT
+#define DECLARE_KEPT(bytes) __local uchar kept[bytes]
+#else
+#define DECLARE_KEPT(bytes) __local uchar *const kept = 0
+#endif
 
 /* The dropout factor of a pair's weight. */
 static inline float dropout_factor(const struct arguments *args, const long b, const long h,

@@ -21,8 +21,9 @@ static inline struct row_end finish_row(const struct arguments *args, const long
 #if HAS_SINKS
     const float sink = args->sinks[h];
     row.highest = fmax(row_max, sink);
-    row.factor = power_of_two((row_max - finite_maximum(row.highest)) * LOG2E);
-    row.total = row_sum * row.factor + power_of_two((sink - finite_maximum(row.highest)) * LOG2E);
+    row.factor = power_of_two((row_max - finite_maximum(row.highest)) * M_LOG2E_F);
+    row.total =
+        row_sum * row.factor + power_of_two((sink - finite_maximum(row.highest)) * M_LOG2E_F);
 #endif
     row.zero = !sees_any || row.total == 0.0f;
     row.factor /= row.total;

@@ -53,7 +53,7 @@ combine(PARAMETERS_combine)
     highest = fmax(highest, args->sinks[h]);
 #endif
     for (int n = thread; n < SPLIT_K; n += COMBINE_THREADS)
-        rescales[n] = power_of_two((row_maxima[n] - finite_maximum(highest)) * LOG2E);
+        rescales[n] = power_of_two((row_maxima[n] - finite_maximum(highest)) * M_LOG2E_F);
     LOCAL_BARRIER(); /* the ranges' factors are complete */
     for (int n = thread / COMBINED_COLUMNS; n < SPLIT_K; n += COMBINE_PARTS)
         x = MULTIPLY_ADD(column[n * (long)DIM_V], rescales[n], x);

@@ -344,7 +344,7 @@ INLINE void finish_scores(const struct arguments *args, const struct score_tile 
  * of its highest score. */
 INLINE float exponent_of(const float score, const float scale, const float less)
 {
-    return fma(score, scale_waits(scale) ? scale * LOG2E : LOG2E, less);
+    return fma(score, scale_waits(scale) ? scale * M_LOG2E_F : M_LOG2E_F, less);
 }
 
 /* Applies to the rows' state the factors that were deferred to the last key: the scale, and the

@@ -332,7 +332,7 @@ INLINE float weight_of_sum(const bool owns_keys, const struct arguments *args,
     const float base = minus_lse;
 #endif
     return power_of_two(
-        fma(fma(product, HAS_SOFTCAP ? args->shape->softcap : tile.scale, base), LOG2E, power));
+        fma(fma(product, HAS_SOFTCAP ? args->shape->softcap : tile.scale, base), M_LOG2E_F, power));
 }
 
 /* Whether sum x is of a pair that is visible, by steps of find_visible(). */

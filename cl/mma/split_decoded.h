@@ -450,7 +450,7 @@ INLINE void store_row_eights(const struct arguments *args, const struct task *ta
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++) {
         state->rescale[n] =
-            power_of_two((state->row_max[n] - finite_maximum(highest[0][n])) * LOG2E);
+            power_of_two((state->row_max[n] - finite_maximum(highest[0][n])) * M_LOG2E_F);
         state->row_sum[n] *= state->rescale[n];
     }
     columns_of_rows(columns, state->rescale, lane, exchange);

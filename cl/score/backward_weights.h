@@ -10,20 +10,11 @@
 
 /* Is 1 if weights and the gradients of scores are computed while the products are accumulators. The
  * accumulators then begin with -lse and -delta, and only masked pairs need more work. */
-#if CHANGES_SCORES || HAS_DROPOUT || HAS_DSLOPES
-#define WEIGHTS_IN_REGISTERS 0
-#else
-#define WEIGHTS_IN_REGISTERS 1
-#endif
+enum { WEIGHTS_IN_REGISTERS = !(CHANGES_SCORES || HAS_DROPOUT || HAS_DSLOPES) };
 
-#if HAS_DROPOUT
 /* Is 1 if a block of keys may begin at a key that is not a multiple of four, as columns of block
  * lists may. */
-#if HAS_BLOCKS
-#define BEGINS_BETWEEN_FOURS (BLOCK_KV % 4 != 0)
-#else
-#define BEGINS_BETWEEN_FOURS 0
-#endif
+enum { BEGINS_BETWEEN_FOURS = HAS_BLOCKS & (BLOCK_KV % 4 != 0) };
 
 /* x[n][m]: the dropout factors of query i + n and the keys of vector m. Four queries are drawn at
  * once, since four neighbouring keys share a counter's random words. The keys are drawn from the
@@ -49,7 +40,6 @@ INLINE void dropout_of_four_rows(const struct arguments *args, const struct head
             x[n][m] = BEGINS_BETWEEN_FOURS ? VECTOR(vload)(m, (const float *)drawn[n] + j % 4)
                                            : drawn[n][m];
 }
-#endif
 
 /* Zeros dS of the rows that share a register tile of dq with rows begin .. end - 1. */
 INLINE void clear_neighbours(const struct row_range rows, lanes *ds)
@@ -76,12 +66,29 @@ NOINLINE void multiply_scores(const float scale, const struct key_block *block,
     (void)scale; /* not used with floats, whose k is scaled already */
 }
 
+/* Finds what a function of the distance gives for a tile, and tells it to a row of it. */
 #if SHARES_DISTANCES
-#define FIND_DISTANCES(args, head, block, tile)                                                    \
-    find_distances(args, function_pair_of(args, (head).b, (head).h, (tile)->i, (block)->j),        \
-                   (tile)->count, max((block)->keys, 1), &(tile)->distances)
+INLINE void find_distances_of_tile(const struct arguments *args, const struct head head,
+                                   const struct key_block *block, struct query_tile *tile)
+{
+    find_distances(args, function_pair_of(args, head.b, head.h, tile->i, block->j), tile->count,
+                   max(block->keys, 1), &tile->distances);
+}
+
+INLINE void take_distances(const struct query_tile *tile, const int n, struct score_row *row)
+{
+    row->distances = &tile->distances;
+    row->distance_of_first = DISTANCE_ROWS - 1 - n;
+}
 #else
-#define FIND_DISTANCES(args, head, block, tile)
+INLINE void find_distances_of_tile(const struct arguments *args, const struct head head,
+                                   const struct key_block *block, struct query_tile *tile)
+{
+}
+
+INLINE void take_distances(const struct query_tile *tile, const int n, struct score_row *row)
+{
+}
 #endif
 
 /* A row of the tile and a block of keys. */
@@ -92,13 +99,9 @@ INLINE struct score_row row_of_tile(const struct arguments *args, const struct h
     struct score_row row =
         score_row_at(args, head.e, head.b, head.h, tile->i + n, block->j, block->keys);
 
-#if HAS_BLOCKS
-    row.bits = head.bits;
-#endif
-#if SHARES_DISTANCES
-    row.distances = &tile->distances;
-    row.distance_of_first = DISTANCE_ROWS - 1 - n;
-#endif
+    if (HAS_BLOCKS)
+        row.bits = head.bits;
+    take_distances(tile, n, &row);
     return row;
 }
 
@@ -106,7 +109,7 @@ INLINE struct score_row row_of_tile(const struct arguments *args, const struct h
  * finish_scores(). */
 INLINE lanes weights_of_lanes(const lanes left, const struct score_vector s, const float minus_lse)
 {
-    return WEIGHTS_IN_REGISTERS ? left : EXPONENTIAL(s.scores + minus_lse);
+    return WEIGHTS_IN_REGISTERS ? left : exponential(s.scores + minus_lse);
 }
 
 /* Multiplies P and dS of some rows by the factors that correct weights for a rounded lse. */
@@ -141,20 +144,15 @@ NOINLINE int compute_weights(const int partial, const int of_bias,
         add_missing(rows, tile);
     if (WEIGHTS_IN_REGISTERS && !partial)
         return 0;
-#if HAS_DROPOUT
     lanes kept[4][BLOCK_VECTORS];
-#endif
-    FIND_DISTANCES(args, head, block, tile);
-#if HAS_DFUNCTION
+    find_distances_of_tile(args, head, block, tile);
     struct load_run runs[SCORE_FUNCTION_LOADS];
-    begin_load_runs(runs);
-#endif
+    if (HAS_DFUNCTION)
+        begin_load_runs(runs);
     for (int n = rows.begin; n < rows.end; n++) {
         const long i = tile->i + n;
-#if HAS_DROPOUT
-        if (n % 4 == 0 || n == rows.begin)
+        if (HAS_DROPOUT && (n % 4 == 0 || n == rows.begin))
             dropout_of_four_rows(args, head, block->j, i - n % 4, kept);
-#endif
         const struct score_row row = row_of_tile(args, head, block, tile, n);
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             lanes *weights = p + n * BLOCK_VECTORS + m, *gradients = ds + n * BLOCK_VECTORS + m;
@@ -163,37 +161,29 @@ NOINLINE int compute_weights(const int partial, const int of_bias,
             lanes weight = weights_of_lanes(*weights, s, tile->minus_lse[n]), gradient = *gradients;
             if (!WEIGHTS_IN_REGISTERS)
                 weight *= tile->missing[n];
-#if HAS_DROPOUT
-            gradient = weight * fma(kept[n % 4][m], gradient, (lanes)(tile->minus_delta[n]));
-            weight *= kept[n % 4][m];
-#else
-            if (!WEIGHTS_IN_REGISTERS)
+            if (HAS_DROPOUT) {
+                gradient = weight * fma(kept[n % 4][m], gradient, (lanes)(tile->minus_delta[n]));
+                weight *= kept[n % 4][m];
+            } else if (!WEIGHTS_IN_REGISTERS) {
                 gradient = weight * gradient;
-#endif
+            }
             if (partial) {
                 weight = s.hidden ? (lanes)(-0.0f) : weight;
                 gradient = s.hidden ? (lanes)(0.0f) : gradient;
                 hidden |= s.hidden;
             }
-#if HAS_DSLOPES
-            *slope_sums = fma(gradient, s.distance, *slope_sums);
-#endif
-#if HAS_DFUNCTION
-            if (!of_bias)
+            if (HAS_DSLOPES)
+                *slope_sums = fma(gradient, s.distance, *slope_sums);
+            if (HAS_DFUNCTION && !of_bias)
                 add_load_gradients(s, gradient, runs, head.of_loads);
-#endif
-#if HAS_DERIVATIVE
-            if (!of_bias) /* the derivative of a masked pair may be NaN */
+            if (HAS_DERIVATIVE && !of_bias) /* the derivative of a masked pair may be NaN */
                 gradient = partial && s.hidden ? gradient : gradient * s.derivative;
-#endif
             *weights = weight;
             *gradients = gradient;
         }
     }
-#if HAS_DFUNCTION
-    for (int load = 0; load < SCORE_FUNCTION_LOADS && !of_bias; load++)
+    for (int load = 0; HAS_DFUNCTION && load < SCORE_FUNCTION_LOADS && !of_bias; load++)
         end_load_run(runs[load], head.of_loads);
-#endif
     if (!OPERAND_TILES) /* with tiles pair_weights() clears them */
         clear_neighbours(rows, ds);
     (void)slope_sums;

@@ -73,10 +73,10 @@ INLINE float weigh_keys(const struct arguments *args, const struct row_window ro
         s[n] = score_of_key(args, row, j0 + KEY_OF(thread_n, n), s[n]);
         new = fmax(new, s[n]);
     }
-    const float rescale = power_of_two((old - finite_maximum(new)) * LOG2E);
+    const float rescale = power_of_two((old - finite_maximum(new)) * M_LOG2E_F);
 #pragma unroll
     for (int n = 0; n < THREAD_N; n++) {
-        s[n] = s[n] == -INFINITY ? -0.0f : power_of_two((s[n] - finite_maximum(new)) * LOG2E);
+        s[n] = s[n] == -INFINITY ? -0.0f : power_of_two((s[n] - finite_maximum(new)) * M_LOG2E_F);
         sum += s[n];
         if (HAS_V_SCALES && as_int(s[n]) != as_int(-0.0f))
             s[n] *= scale_of_key(row, v_scales, j0 + KEY_OF(thread_n, n));

@@ -117,7 +117,6 @@ INLINE void finish_scores(const struct score_tile *tile, const int n0, const int
 
 /* ---- dropout -------------------------------------------------------------------------------- */
 
-#if HAS_DROPOUT
 /* Applies dropout to the weights of keys j .. j + count - 1; -0 stays -0. */
 NOINLINE void drop_block_weights(const struct arguments *restrict args,
                                  const struct query_block block, const long j, const int count,
@@ -144,4 +143,3 @@ NOINLINE void drop_block_weights(const struct arguments *restrict args,
         }
     }
 }
-#endif

@@ -10,20 +10,29 @@
  * (NATURAL_SCORES). */
 #if HAS_BIAS || HAS_SCORE_FUNCTION || defined(NATURAL_SCORES)
 #define SCORE_UNIT 1.0f
-#define SCORE_TO_LOG 1.0f
-#define EXPONENTIAL(x) exponential2((x)*LOG2E)
 #else
-#define SCORE_UNIT LOG2E
-#define SCORE_TO_LOG LN2
-#define EXPONENTIAL(x) exponential2(x)
+#define SCORE_UNIT M_LOG2E_F
 #endif
+
+/* The factor of scores that gives natural units. */
+INLINE float score_to_log(void)
+{
+    return SCORE_UNIT == 1.0f ? 1.0f : M_LN2_F;
+}
+
+/* The exponential of scores. */
+INLINE lanes exponential(const lanes scores)
+{
+    return exponential2(SCORE_UNIT == 1.0f ? scores * M_LOG2E_F : scores);
+}
+
 /* The factor of score_scale(): the softcap takes natural units, and returns scores in SCORE_UNIT.
  * */
 #define SCALE_UNIT (HAS_SOFTCAP ? 1.0f : SCORE_UNIT)
 
 #define HAS_WINDOW (HAS_WINDOW_LEFT || HAS_WINDOW_RIGHT)
 /* Is 1 if any pair may be masked. */
-#define HIDES (HAS_WINDOW || HIDES_ANYWHERE)
+enum { HIDES = HAS_WINDOW || HIDES_ANYWHERE };
 /* Is 1 if scores differ from products even in a tile of full visibility. */
 #define CHANGES_SCORES                                                                             \
     (HAS_SOFTCAP || HAS_BIAS || HAS_MASK || HAS_ALIBI || HAS_SCORE_FUNCTION || HAS_MASK_FUNCTION)

@@ -94,7 +94,7 @@ INLINE lanes exponentials_of_row(const int hides, const float base, const int co
 
     for (int n = 0; n < count; n += SIMD_WIDTH) {
         const lanes x = VECTOR(vload)(0, s + n);
-        lanes p = EXPONENTIAL(x - base);
+        lanes p = exponential(x - base);
         if (hides) {
             const ints is_hidden = x == -INFINITY;
             p = is_hidden ? (lanes)(-0.0f) : p;
@@ -135,7 +135,7 @@ NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict a
         const lanes new_max = tile_max > old_max ? tile_max : old_max;
         const lanes bases = new_max == -INFINITY ? (lanes)(0.0f) : new_max;
         row_max[r0 / SIMD_WIDTH] = new_max;
-        rescale[r0 / SIMD_WIDTH] = EXPONENTIAL(old_max - bases);
+        rescale[r0 / SIMD_WIDTH] = exponential(old_max - bases);
         VECTOR(vstore)(bases, 0, base);
         VECTOR(vstore)(rescale[r0 / SIMD_WIDTH], 0, rescales);
         for (int r = 0; r < rows; r++) {

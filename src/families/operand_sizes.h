@@ -2,8 +2,7 @@
 /* Sizes of operands of products on CPUs (cl/cpu/operands.h), for kernels and, with the names of families/names.h, for the host.
  *
  * Before including this: UNIT, SIMD_WIDTH. */
-#ifndef CLATTN_OPERAND_SIZES_H
-#define CLATTN_OPERAND_SIZES_H
+#pragma once
 #include "families/sizes.h"
 #include "families/units.h"
 
@@ -19,5 +18,3 @@
 #define ROUNDED_TO_TILES(n) (TILES(n) * TILE)
 /* The keys that form the rows of a register tile of Q K^T, and the depth of a tile of P V. */
 #define STEP_KEYS (2 * TILE)
-
-#endif

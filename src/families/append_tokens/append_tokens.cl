@@ -262,7 +262,7 @@ INLINE void fetch_row(const __global storage *row, const long columns)
 {
 #if GROUP_ITEMS == 1 && UNIT_IN && WHOLE_ROWS
     for (long c = 0; c < columns; c += 64 / (long)sizeof(storage))
-        PREFETCH_L1(row + c);
+        prefetch_l1(row + c);
 #endif
 }
 

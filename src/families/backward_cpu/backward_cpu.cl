@@ -95,12 +95,9 @@ INLINE struct load_sums place_load_sums(const struct arguments *args)
 INLINE long marks_begin(const struct arguments *args)
 {
     const struct load_sums place = place_load_sums(args);
-    long sums = 0;
 
-#if HAS_DFUNCTION
-    sums = function_sums(args, place.most) * function_gradients(args);
-#endif
-    return place.begin + sums;
+    return place.begin +
+           (HAS_DFUNCTION ? function_sums(args, place.most) * function_gradients(args) : 0);
 }
 
 #define MARK_M BACKWARD_MARK_QUERIES
@@ -117,23 +114,13 @@ INLINE long marks_begin(const struct arguments *args)
 NOINLINE void add_key_gradients(const struct query_tile *tile, const struct row_range rows,
                                 struct key_block *block)
 {
-#if OPERAND_PAIRS
-    const operand *q = (const operand *)tile->q_rows, *d_o = (const operand *)tile->d_o_rows;
-#else
-    const operand *q = (const operand *)tile->q, *d_o = (const operand *)tile->d_o;
-#endif
     const int begin = rows.begin / VALUES_IN_OPERAND, end = OPERANDS(rows.end);
 
-    ADD_ROWS(DIM_V, tile->p, d_o, OPERAND_TILES ? BLOCK_M / 2 : ROW_V, begin, end, block->dv);
-    ADD_ROWS(DIM_QK, tile->ds, q, OPERAND_TILES ? BLOCK_M / 2 : ROW_QK, begin, end, block->dk);
+    ADD_ROWS(DIM_V, tile->p, rows_of_d_o(tile), OPERAND_TILES ? BLOCK_M / 2 : ROW_V, begin, end,
+             block->dv);
+    ADD_ROWS(DIM_QK, tile->ds, rows_of_q(tile), OPERAND_TILES ? BLOCK_M / 2 : ROW_QK, begin, end,
+             block->dk);
 }
-
-/* The sums that a tile's dq is added to. */
-#if OPERAND_TILES
-#define SUMS_OF(tile, dq) (tile)->dq
-#else
-#define SUMS_OF(tile, dq) (dq)
-#endif
 
 /* Adds the contributions of some rows of a tile (all of them, if the tile is visible in full) to
  * dk, dv and dq. */
@@ -146,15 +133,12 @@ INLINE void add_gradients_of_tile(const int partial, const struct arguments *arg
     /* The first or last step may include a row that sees no key of the block. */
     const bool ends_within = OPERAND_TILES ? rows.end != tile->count : true;
     const int cut = rows.begin % ROWS_OF_STEP || (rows.end % ROWS_OF_STEP && ends_within);
-#if OPERAND_TILES
-    if (WEIGHTS_IN_REGISTERS && !partial && !cut && !tile->lacks) {
-        compute_pairs(args->shape->scale * SCALE_UNIT, block, rows, tile);
+    if ((OPERAND_TILES & WEIGHTS_IN_REGISTERS) && !partial && !cut && !tile->lacks) {
+        const operand *ds = compute_whole_tile(args->shape->scale * SCALE_UNIT, block, rows, tile);
         add_key_gradients(tile, rows, block);
-        ADD_QUERY_GRADIENTS((const operand *)tile->ds_keys, block->k_rows, block->keys, rows.begin,
-                            rows.end, SUMS_OF(tile, dq));
+        add_to_query_sums(ds, block, rows, tile, dq);
         return;
     }
-#endif
     const int hidden = compute_weights(partial, 0, args, head, block, rows, tile, slope_sums);
     const int rows_apart = ((partial && hidden) || cut) && tile->nonfinite;
     const int keys_apart = partial && block->nonfinite; /* a weight of 0 times an infinity is NaN */
@@ -169,21 +153,11 @@ INLINE void add_gradients_of_tile(const int partial, const struct arguments *arg
         add_visible_query_gradients((const float *)tile->p, (const float *)tile->ds,
                                     (const operand *)block->k_rows, block->keys, rows.begin,
                                     rows.end, dq);
-#if OPERAND_PAIRS
-#if OPERAND_TILES
-    pair_weights_of_tiles(rows, tile);
-#else
-    pair_weights(rows, tile);
-#endif
-    const operand *ds = (const operand *)tile->ds_keys;
-#else
-    const operand *ds = (const operand *)tile->ds;
-#endif
+    const operand *ds = round_weights(rows, tile);
     if (!rows_apart)
         add_key_gradients(tile, rows, block);
     if (!keys_apart)
-        ADD_QUERY_GRADIENTS(ds, block->k_rows, block->keys, rows.begin, rows.end,
-                            SUMS_OF(tile, dq));
+        add_to_query_sums(ds, block, rows, tile, dq);
 }
 
 /* Loads `count` blocks of keys from key j on, and zeroes their gradients. */
@@ -202,23 +176,21 @@ INLINE void load_key_blocks(const struct arguments *args, const struct head head
 
 /* The keys of a chunk. If columns of the block lists are as long, chunks begin with a column: all
  * blocks of a chunk are then visible to the same queries. */
-#define CHUNK (BLOCKS_PER_TILE * BLOCK_N)
-#if HAS_BLOCKS
-#define CHUNKS_FOLLOW_COLUMNS (BLOCK_KV >= CHUNK)
+enum {
+    CHUNK = BLOCKS_PER_TILE * BLOCK_N,
+    CHUNKS_FOLLOW_COLUMNS = HAS_BLOCKS & (BLOCK_KV >= CHUNK)
+};
 
 /* The number of chunks in a column of the block lists. */
 INLINE long chunks_of_column(const struct arguments *args)
 {
     return (min((long)BLOCK_KV, args->shape->seq_kv) + CHUNK - 1) / CHUNK;
 }
-#endif
 
 INLINE long count_key_chunks(const struct arguments *args)
 {
-#if HAS_BLOCKS
     if (CHUNKS_FOLLOW_COLUMNS)
         return block_columns(args) * chunks_of_column(args);
-#endif
     return (args->shape->seq_kv + CHUNK - 1) / CHUNK;
 }
 
@@ -230,16 +202,23 @@ INLINE int find_chunk(const struct arguments *args, const long n, const long key
     long end = args->shape->seq_kv;
 
     *first = n * CHUNK;
-#if HAS_BLOCKS
     if (CHUNKS_FOLLOW_COLUMNS && args->shape->seq_kv > 0) {
         const long of_column = chunks_of_column(args), column = n / of_column;
         *first = column * BLOCK_KV + n % of_column * CHUNK;
         end = min((column + 1) * BLOCK_KV, args->shape->seq_kv);
     }
-    head->keys_end = end;
-    head->e.keys = min(keys_of_batch, end);
-#endif
+    if (HAS_BLOCKS) {
+        head->keys_end = end;
+        head->e.keys = min(keys_of_batch, end);
+    }
     return (int)clamp((end - *first + BLOCK_N - 1) / BLOCK_N, 0L, (long)BLOCKS_PER_TILE);
+}
+
+/* The first query from i on that block lists leave to one of the keys. */
+INLINE long listed_from(const struct head head, const long j, const int keys, const long i,
+                        const long end)
+{
+    return HAS_BLOCKS ? next_listed_query(head, j, keys, i, end) : i;
 }
 
 /* Computes the share of one of SPLIT_K work-items of a kv head. */
@@ -261,10 +240,8 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
     for (long n = sum_row(args, head.b, first_head) * ROW_QK;
          n < sum_row(args, head.b, end_head) * ROW_QK; n++)
         sums[n] = 0.0f;
-#if HAS_DSLOPES
-    for (long h = first_head; h < end_head; h++)
+    for (long h = first_head; HAS_DSLOPES && h < end_head; h++)
         slope_sums_of_heads[h] = 0.0f;
-#endif
     /* Work-items take chunks in alternating order, so that under a causal mask all have the same
      * work. */
     for (long deal = 0; deal * SPLIT_K < chunks; deal++) {
@@ -281,20 +258,17 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
         const long end = end_query(args, head.e, blocks->j, keys);
         for (; head.h < end_head; head.h++) {
             lanes slope_sums = 0.0f;
-#if HAS_BLOCKS
-            head.bits = block_bits_of(args, row_stats + marks_begin(args), head.b, head.h);
-            for (long i = next_listed_query(head, blocks->j, keys, begin, end), stop; i < end;
-                 i = next_listed_query(head, blocks->j, keys, stop, end)) {
-                stop = end_listed_query(head, blocks->j, keys, i, min(i + BLOCK_M, end));
-#else
-            for (long i = begin; i < end; i += BLOCK_M) {
-                const long stop = min(i + BLOCK_M, end);
-#endif
-#if HAS_MARKS
-                if (mark_of_pairs(args, head.marks, head.b, head.h, i, stop - i, blocks->j, keys) &
-                    MARK_EMPTY)
+            if (HAS_BLOCKS)
+                head.bits = block_bits_of(args, row_stats + marks_begin(args), head.b, head.h);
+            for (long i = listed_from(head, blocks->j, keys, begin, end), stop; i < end;
+                 i = listed_from(head, blocks->j, keys, stop, end)) {
+                stop = min(i + BLOCK_M, end);
+                if (HAS_BLOCKS)
+                    stop = end_listed_query(head, blocks->j, keys, i, stop);
+                if (HAS_MARKS &&
+                    mark_of_pairs(args, head.marks, head.b, head.h, i, stop - i, blocks->j, keys) &
+                        MARK_EMPTY)
                     continue;
-#endif
                 __global float *dq = sums + (sum_row(args, head.b, head.h) + i) * ROW_QK;
                 load_query_tile(args, head, i, (int)(stop - i), row_stats, &tile);
                 for (int n = 0; n < count; n++) {
@@ -304,19 +278,15 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
                         add_gradients_of_tile(is_partial_tile(args, head, block, &tile), args, head,
                                               block, rows, &tile, dq, &slope_sums);
                 }
-#if OPERAND_TILES
-                add_query_sums(&tile, dq);
-#endif
+                end_query_sums(&tile, dq);
             }
-#if HAS_DSLOPES
-            slope_sums_of_heads[head.h] += sum_lanes(slope_sums);
-#endif
+            if (HAS_DSLOPES)
+                slope_sums_of_heads[head.h] += sum_lanes(slope_sums);
         }
         head.h = first_head;
         for (int n = 0; n < count; n++)
             store_key_gradients(args, head, blocks + n);
     }
-    (void)slope_sums_of_heads;
 }
 
 /* The same of a kv head of batch b. of_loads: the work-item's sums of dfunction. */
@@ -329,12 +299,10 @@ INLINE void enter_split(struct arguments *own, const long split, const long kv_h
     head.b = b;
     head.h = kv_head * args->shape->group;
     head.e = extent_of(args, head.b);
-#if HAS_MARKS
-    head.marks = all_marks(args);
-#endif
-#if HAS_DFUNCTION
-    head.of_loads = of_loads;
-#endif
+    if (HAS_MARKS)
+        head.marks = all_marks(args);
+    if (HAS_DFUNCTION)
+        head.of_loads = of_loads;
     compute_split(args, split, kv_head, head);
 }
 
@@ -342,7 +310,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_cpu(PARAME
 {
     struct arguments arguments = ARGUMENTS_backward_cpu;
 
-    CONFIGURE_TILES();
+    configure_tiles();
 #if HAS_DFUNCTION /* a work-item has the shares of several, one after the other */
     const struct arguments whole = arguments;
     const struct load_sums place = place_load_sums(&whole);
@@ -360,7 +328,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void backward_cpu(PARAME
 #else
     enter_split(&arguments, get_global_id(0), get_global_id(1), get_global_id(2), 0);
 #endif
-    RELEASE_TILES();
+    release_tiles();
 }
 
 /* Global (seq_q, heads, batch): a row of dq. */
@@ -391,23 +359,21 @@ __kernel void backward_heads(PARAMETERS_backward_heads)
     const __global float *totals = rows + sums_begin(args, SPLIT_K);
     float sum = 0.0f;
 
-#if HAS_DSLOPES
-    for (long n = 0; n < SPLIT_K * args->shape->batch; n++)
+    for (long n = 0; HAS_DSLOPES && n < SPLIT_K * args->shape->batch; n++)
         sum += totals[n * args->shape->heads + h];
-    args->dslopes[h] = sum;
-#endif
-#if HAS_DSINKS
+    if (HAS_DSLOPES)
+        args->dslopes[h] = sum;
     sum = 0.0f;
-    for (long b = 0; b < args->shape->batch; b++) {
+    for (long b = 0; HAS_DSINKS && b < args->shape->batch; b++) {
         long first = 0, queries = args->shape->seq_q;
-#if HAS_TOTAL_Q
-        find_rows_of(args->q_starts, b, args->shape->total_q, args->shape->seq_q, &first, &queries);
-#endif
+        if (HAS_TOTAL_Q)
+            find_rows_of(args->q_starts, b, args->shape->total_q, args->shape->seq_q, &first,
+                         &queries);
         for (long i = 0; i < queries; i++)
             sum += sink_term(args->sinks[h], args->lse[lse_of(args, b, h, first + i)],
                              rows + ROW_STATISTICS * row_of(args, b, h, i));
     }
-    args->dsinks[h] = sum;
-#endif
+    if (HAS_DSINKS)
+        args->dsinks[h] = sum;
 }
 #endif

@@ -52,6 +52,7 @@
 
 #include "families/backward_gpu/backward_gpu_item_sizes.h"
 #include "common/backward.h"
+#include "gpu/pair_dropout.h"
 #include "gpu/tile_products.h"
 #include "gpu/tile_dropout.h"
 

@@ -33,14 +33,10 @@
  * Tunables   src/families/fused_cpu/fused_cpu.def or fused_cpu_amx.def, all defined by the host; no fallbacks here. */
 #include "common/common.h"
 #include "families/units.h"
-#if OPERAND_PAIRS
-#if !defined(EMULATE)
-#error "a kernel that multiplies pairs must be built with EMULATE defined"
-#endif
-#if DTYPE != DTYPE_BF16 || K_DTYPE != DTYPE_BF16 || V_DTYPE != DTYPE_BF16 || HAS_STRICT ||         \
-    HAS_MASK_KEYS
-#error "pairs are of q, k and v in bf16, of standard precision, without mask_keys"
-#endif
+#if OPERAND_PAIRS && (!defined(EMULATE) || DTYPE != DTYPE_BF16 || K_DTYPE != DTYPE_BF16 ||         \
+                      V_DTYPE != DTYPE_BF16 || HAS_STRICT || HAS_MASK_KEYS)
+#error                                                                                             \
+    "pairs are of q, k and v in bf16, of standard precision, without mask_keys, and need EMULATE defined"
 #endif
 #if UNIT == UNIT_AMX
 #define SIMD_WIDTH 16 /* queries in a row of a tile */
@@ -64,10 +60,12 @@
 
 /* The queries of a chunk. With block lists, chunks begin with rows of blocks, if these have as many
  * queries: the blocks of a chunk then see the same keys. */
-#define CHUNK (BLOCK_M * BLOCKS_PER_TILE)
-#if HAS_BLOCKS
-#define CHUNKS_FOLLOW_ROWS (BLOCK_Q >= CHUNK)
-#endif
+enum {
+    CHUNK = BLOCK_M * BLOCKS_PER_TILE,
+    CHUNKS_FOLLOW_ROWS = HAS_BLOCKS & (BLOCK_Q >= CHUNK),
+    /* 1 if marks say which keys a mask function shows. */
+    MARKS_SHOW_KEYS = HAS_MARKS && HAS_MASK_FUNCTION
+};
 
 /* Adds keys j .. j + count - 1, at most BLOCK_N, to one block. partial: some pairs may be masked.
  * With check_values, *nonfinite says whether v has a value there that is not finite; -1 if not
@@ -85,68 +83,62 @@ INLINE void add_tile(const int partial, const struct arguments *args,
     /* scores */
     struct score_tile tile;
     find_score_tile(args, block, j, &tile);
-#if HIDES_ANYWHERE
     ints masks[MASK_VECTORS];
-    if (!load_biases_and_masks(args, block, j, count, &tile, streams, s, masks))
+    if (HIDES_ANYWHERE && !load_biases_and_masks(args, block, j, count, &tile, streams, s, masks))
         return;
-#endif
-#if HAS_DISTANCE_FUNCTION
     lanes by_distance[DISTANCE_VECTORS];
-    find_tile_distances(&tile, count, by_distance);
-    tile.by_distance = by_distance;
-#endif
+    if (HAS_DISTANCE_FUNCTION) {
+        find_tile_distances(&tile, count, by_distance);
+        tile.by_distance = by_distance;
+    }
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++)
         old_max[m] = new_max[m] = row_max[m];
-    multiply_qk(&tile, q, k, k_row, K_COLUMN, count, streams, s, new_max);
+    multiply_qk(&tile, q, k, k_row, k_column(args), count, streams, s, new_max);
 
     /* softmax */
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++) {
         base[m] = new_max[m] == -INFINITY ? (lanes)(0.0f) : new_max[m];
-        rescale[m] = EXPONENTIAL(old_max[m] - base[m]);
+        rescale[m] = exponential(old_max[m] - base[m]);
         row_max[m] = new_max[m];
     }
     if (HIDES && partial &&
         check_values) { /* keys that round count up to whole steps are masked too */
         if (*nonfinite < 0)
-            *nonfinite = has_nonfinite(v, v_row, V_COLUMN, WHOLE_STEPS(count));
+            *nonfinite = has_nonfinite(v, v_row, v_column(args), WHOLE_STEPS(count));
         mark_hidden = *nonfinite;
     }
     weigh_keys_of_block(&tile, mark_hidden, base, count, s, sum);
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++)
         row_sum[m] = fma(row_sum[m], rescale[m], sum[m]);
-#if HAS_DROPOUT
-    drop_block_weights(args, block, j, count, s);
-#if OPERAND_PAIRS
-    if (!mark_hidden)
-        pair_block_weights(count, s);
-#endif
-#endif
+    if (HAS_DROPOUT) {
+        drop_block_weights(args, block, j, count, s);
+        if (OPERAND_PAIRS && !mark_hidden)
+            pair_block_weights(count, s);
+    }
 
     /* values */
     if (mark_hidden)
-        add_visible(rescale, s, v, v_row, V_COLUMN, count, o);
+        add_visible(rescale, s, v, v_row, v_column(args), count, o);
     else
-        multiply_pv(&tile, rescale, s, v, v_row, V_COLUMN, count, o);
+        multiply_pv(&tile, rescale, s, v, v_row, v_column(args), count, o);
 }
 
 /* Finishes rows in SIMD lanes: returns the factors of their sums. A sink becomes a part of row_max
  * and row_sum. */
 INLINE lanes finish_rows(const struct arguments *args, const long h, lanes *row_max, lanes *row_sum)
 {
-#if HAS_SINKS
+    if (!HAS_SINKS)
+        return 1.0f / *row_sum;
     const lanes sink = args->sinks[h] * SCORE_UNIT;
     const lanes new_max = sink > *row_max ? sink : *row_max;
-    const lanes rescale = EXPONENTIAL(*row_max - new_max);
+    const lanes rescale = exponential(*row_max - new_max);
 
-    *row_sum = fma(*row_sum, rescale, EXPONENTIAL(sink - new_max));
+    *row_sum = fma(*row_sum, rescale, exponential(sink - new_max));
     *row_max = new_max;
     return rescale / *row_sum;
-#else
-    return 1.0f / *row_sum;
-#endif
 }
 
 /* Stores o and lse of a block. */
@@ -161,16 +153,16 @@ NOINLINE void finish_block(const struct arguments *restrict args, const struct q
             row_sum[m] == 0.0f | COUNT_UP + (float)(m * SIMD_WIDTH) >= (float)block.queries;
         const lanes outputs = finish_rows(args, block.h, row_max + m, row_sum + m);
         factor[m] = sees_none ? (lanes)(-1.0f) : outputs;
-#if HAS_LSE
+        if (!HAS_LSE)
+            continue;
         const lanes sums =
-            sees_none ? (lanes)(-INFINITY) : row_max[m] * SCORE_TO_LOG + log(row_sum[m]);
+            sees_none ? (lanes)(-INFINITY) : row_max[m] * score_to_log() + log(row_sum[m]);
         float rows[SIMD_WIDTH];
         VECTOR(vstore)(sums, 0, rows);
         for (int r = 0; r < min((long)SIMD_WIDTH, QUERIES_END(block) - block.i - m * SIMD_WIDTH);
              r++)
             args->lse[lse_head(args, block.b * args->shape->heads + block.h, block.h) + block.i +
                       m * SIMD_WIDTH + r] = rows[r];
-#endif
     }
     unpack_outputs(args, block, packed_o, factor,
                    args->o + row_offset(args->shape->o_stride, block.b, block.h, block.i));
@@ -186,7 +178,6 @@ INLINE struct query_block block_of(const struct query_block chunk, const int n)
     return block;
 }
 
-#if HAS_MARKS
 /* The mark of the block and the tile of keys from j on. */
 INLINE int mark_of_tile(const struct arguments *args, const struct query_block block, const long j)
 {
@@ -194,7 +185,6 @@ INLINE int mark_of_tile(const struct arguments *args, const struct query_block b
                          min((long)BLOCK_N, args->shape->seq_kv - j));
 }
 
-#if HAS_MASK_FUNCTION
 /* Keys begin .. end - 1. */
 struct key_range {
     long begin, end;
@@ -254,7 +244,6 @@ INLINE struct key_range visible_keys(const struct arguments *args, const struct 
     }
     return visible;
 }
-#endif
 
 /* Returns whether no key of the tile is visible to a block of the chunk. */
 INLINE bool is_empty_for_all(const struct arguments *args, const struct query_block chunk,
@@ -268,7 +257,6 @@ INLINE bool is_empty_for_all(const struct arguments *args, const struct query_bl
     }
     return empty;
 }
-#endif
 
 /* Returns whether all sums of a chunk are finite. */
 NOINLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * BLOCK_VECTORS])
@@ -292,6 +280,25 @@ INLINE long with_whole_operand(const long j0, const long j)
     return j0 + (j - j0) / KEYS_TOGETHER * KEYS_TOGETHER;
 }
 
+/* The keys that some of a chunk's queries may see by windows, lengths and marks. */
+INLINE struct key_range seen_keys(const struct arguments *args, const struct query_block chunk,
+                                  const long queries)
+{
+    if (MARKS_SHOW_KEYS)
+        return visible_keys(args, chunk, queries);
+    const long first = first_key(args, chunk.e, chunk.i);
+
+    return (struct key_range){HAS_INVARIANT ? with_whole_operand(0, first) : first,
+                              queries > 0 ? end_key(args, chunk.e, chunk.i + queries - 1) : 0};
+}
+
+/* The first key from j on that block lists leave to some of the chunk's queries. */
+INLINE long listed_from(const struct query_block chunk, const struct block_rows listing,
+                        const long j, const long end)
+{
+    return HAS_BLOCKS ? run_begin(chunk.bits, listing, j, end) : j;
+}
+
 /* Computes and stores a chunk and returns 1; 0 if its sums are not finite, unless values are
  * checked. */
 NOINLINE int compute_chunk(const struct arguments *restrict args, const struct query_block chunk,
@@ -302,21 +309,12 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
     lanes s[TILE_SCORES];
     lanes row_max[BLOCKS_PER_TILE][BLOCK_VECTORS], row_sum[BLOCKS_PER_TILE][BLOCK_VECTORS];
     const long queries = min(chunk.e.queries - chunk.i, (long)BLOCK_M * BLOCKS_PER_TILE);
-#if HAS_MARKS && HAS_MASK_FUNCTION
-    const struct key_range visible = visible_keys(args, chunk, queries);
-    const long begin = visible.begin, end = visible.end;
-#else
-    const long first = first_key(args, chunk.e, chunk.i);
-    const long begin = HAS_INVARIANT ? with_whole_operand(0, first) : first;
-    const long end = queries > 0 ? end_key(args, chunk.e, chunk.i + queries - 1) : 0;
-#endif
-#if STAGED
-    operand k_staged[STAGED_K] ON_CACHE_LINE;
-    operand v_staged[STAGED_V] ON_CACHE_LINE;
-    const long k_row = KEY_OPERANDS, v_row = OPERAND_TILES ? 1 : DIM_V;
-#else
-    const long k_row = args->shape->k_stride[2], v_row = args->shape->v_stride[2];
-#endif
+    const struct key_range seen = seen_keys(args, chunk, queries);
+    const long begin = seen.begin, end = seen.end;
+    operand k_staged[STAGED ? STAGED_K : 1] ON_CACHE_LINE;
+    operand v_staged[STAGED ? STAGED_V : 1] ON_CACHE_LINE;
+    const long k_row = STAGED ? KEY_OPERANDS : args->shape->k_stride[2];
+    const long v_row = !STAGED ? args->shape->v_stride[2] : OPERAND_TILES ? 1 : DIM_V;
 
     for (int n = 0; n < BLOCKS_PER_TILE; n++) {
         const struct query_block block = block_of(chunk, n);
@@ -336,36 +334,29 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
         k_place(args->k, head_offset(args->shape->k_stride, cache_batch(chunk.b), kv_head));
     const __global v_storage *const v =
         v_place(args->v, head_offset(args->shape->v_stride, cache_batch(chunk.b), kv_head));
-#if HAS_BLOCKS /* this family refuses block lists with pages */
     const struct block_rows listing = block_rows_of(chunk.i, max(queries, 1L));
-    for (long j0 = run_begin(chunk.bits, listing, begin, end), j1; j0 < end;
-         j0 = run_begin(chunk.bits, listing, j1, end)) {
-        j1 = run_end(chunk.bits, listing, j0, min(j0 + BLOCK_N, end));
-#else
-    for (long j0 = begin, j1; j0 < end; j0 = j1) {
-        j1 = next_run(args, chunk.b, begin, end, BLOCK_N, &j0);
-#endif
-#if HAS_MARKS
-        if (is_empty_for_all(args, chunk, j0))
+    for (long j0 = listed_from(chunk, listing, begin, end), j1; j0 < end;
+         j0 = listed_from(chunk, listing, j1, end)) {
+        j1 = HAS_BLOCKS /* this family refuses block lists with pages */
+                 ? run_end(chunk.bits, listing, j0, min(j0 + BLOCK_N, end))
+                 : next_run(args, chunk.b, begin, end, BLOCK_N, &j0);
+        if (HAS_MARKS && is_empty_for_all(args, chunk, j0))
             continue;
-#endif
-#if STAGED
-        stage_tile(args, chunk.b, chunk.h / args->shape->group, j0, (int)(j1 - j0), k, v, k_staged,
-                   v_staged);
-        source tile_k = k_staged, tile_v = v_staged;
-#else
-        source tile_k = k + j0 * k_row, tile_v = v + j0 * v_row;
-#endif
+        if (STAGED)
+            stage_tile(args, chunk.b, chunk.h / args->shape->group, j0, (int)(j1 - j0), k, v,
+                       k_staged, v_staged);
+        source tile_k = source_of(k_staged, k + j0 * k_row);
+        source tile_v = source_of(v_staged, v + j0 * v_row);
         int nonfinite = -1;
         for (int n = 0; n < BLOCKS_PER_TILE; n++) {
             struct query_block block = block_of(chunk, n);
             if (block.queries == 0)
                 break;
-#if HAS_MARKS
-            block.mark = mark_of_tile(args, block, j0);
-            if (block.mark & MARK_EMPTY)
-                continue;
-#endif
+            if (HAS_MARKS) {
+                block.mark = mark_of_tile(args, block, j0);
+                if (block.mark & MARK_EMPTY)
+                    continue;
+            }
             struct prefetch_streams streams = streams_of_tile(args, chunk, n, j1, end, k, v);
             if (HAS_WINDOW || HAS_MASK_FUNCTION) /* blocks see different keys */
                 nonfinite = -1;
@@ -374,11 +365,11 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
             const long all_end = end_key(args, block.e, block.i);
             long block_begin = max(first_key(args, block.e, block.i), j0);
             long block_end = min(end_key(args, block.e, last), j1), stop;
-#if HAS_MARKS && HAS_MASK_FUNCTION
-            const struct key_range shown = shown_keys(args, block, j0, j1);
-            block_begin = shown.begin;
-            block_end = min(block_end, shown.end);
-#endif
+            if (MARKS_SHOW_KEYS) {
+                const struct key_range shown = shown_keys(args, block, j0, j1);
+                block_begin = shown.begin;
+                block_end = min(block_end, shown.end);
+            }
             for (long j = with_whole_operand(j0, block_begin); j < block_end; j = stop) {
                 const source keys = tile_k + (j - j0) * k_row;
                 const source values = tile_v + OPERANDS_BEFORE(j - j0) * v_row;
@@ -389,11 +380,11 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
                                       : all_end >= block_end || all_end - j >= BLOCK_N / 2;
                 const bool full = !HIDES_ANYWHERE && j >= all_begin && pays;
                 stop = full && all_end < block_end ? with_whole_operand(j0, all_end) : block_end;
-#if HAS_MASK_KEYS
-                if (j < block.e.mask_begin) /* no tile is partly within the mask's columns */
-                    stop = min(stop, block.e.mask_begin);
-                nonfinite = -1;
-#endif
+                if (HAS_MASK_KEYS) { /* no tile is partly within the mask's columns */
+                    if (j < block.e.mask_begin)
+                        stop = min(stop, block.e.mask_begin);
+                    nonfinite = -1;
+                }
                 add_tile(!full, args, block, j, (int)(stop - j), packed_q[n], keys, k_row, values,
                          v_row, s, check_values, &streams, &nonfinite, row_max[n], row_sum[n],
                          packed_o[n]);
@@ -410,10 +401,8 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
 /* The number of chunks of a head. */
 INLINE long count_chunks(const struct arguments *args)
 {
-#if HAS_BLOCKS
     if (CHUNKS_FOLLOW_ROWS)
         return block_rows(args) * ((min((long)BLOCK_Q, args->shape->seq_q) + CHUNK - 1) / CHUNK);
-#endif
     return (args->shape->seq_q + CHUNK - 1) / CHUNK;
 }
 
@@ -421,8 +410,8 @@ INLINE long count_chunks(const struct arguments *args)
 INLINE void set_chunk(const struct arguments *args, const long n, struct query_block *chunk)
 {
     chunk->i = n * CHUNK;
-#if HAS_BLOCKS
-    chunk->end = args->shape->seq_q;
+    if (HAS_BLOCKS)
+        chunk->end = args->shape->seq_q;
     if (CHUNKS_FOLLOW_ROWS) {
         const long of_row = (min((long)BLOCK_Q, args->shape->seq_q) + CHUNK - 1) / CHUNK,
                    row = n / of_row;
@@ -430,7 +419,6 @@ INLINE void set_chunk(const struct arguments *args, const long n, struct query_b
         chunk->end = min((row + 1) * BLOCK_Q, args->shape->seq_q);
         chunk->e.queries = min(chunk->e.queries, chunk->end);
     }
-#endif
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_cpu(PARAMETERS_fused_cpu)
@@ -443,13 +431,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_cpu(PARAMETER
     LEAVE_IF_BEYOND(x, BALANCE_CAUSAL ? (chunks + 1) / 2 : chunks);
     chunk.h = get_global_id(1);
     chunk.b = get_global_id(2);
-    CONFIGURE_TILES();
-#if HAS_MARKS
-    chunk.marks = all_marks(args);
-#endif
-#if HAS_BLOCKS
-    chunk.bits = block_bits_of(args, args->workspace, chunk.b, chunk.h);
-#endif
+    configure_tiles();
+    if (HAS_MARKS)
+        chunk.marks = all_marks(args);
+    if (HAS_BLOCKS)
+        chunk.bits = block_bits_of(args, args->workspace, chunk.b, chunk.h);
     const struct extent e = extent_of(args, chunk.b);
     for (int late = 0; late <= BALANCE_CAUSAL; late++) {
         const long n = late ? chunks - 1 - x : x;
@@ -461,5 +447,5 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_cpu(PARAMETER
         while (!compute_chunk(args, chunk, check_values))
             check_values = 1;
     }
-    RELEASE_TILES();
+    release_tiles();
 }

@@ -227,7 +227,7 @@ INLINE void update_row_max(const struct shared *l)
         for (int n = 0; n < THREADS_N; n++)
             new = fmax(new, partial_of(l->tiles + PARTIAL_AT, n, row));
         l->row_max[row] = new;
-        l->rescale[row] = power_of_two((old - finite_maximum(new)) * LOG2E);
+        l->rescale[row] = power_of_two((old - finite_maximum(new)) * M_LOG2E_F);
     }
 }
 
@@ -246,7 +246,7 @@ INLINE void weigh(const struct arguments *args, const struct shared *l, float s[
             out[r][n] *= rescale;
 #pragma unroll
         for (int c = 0; c < THREAD_N; c++) {
-            s[r][c] = power_of_two((s[r][c] - base) * LOG2E);
+            s[r][c] = power_of_two((s[r][c] - base) * M_LOG2E_F);
             row_sum[r] += s[r][c];
 #if HAS_DROPOUT
             s[r][c] *= kept_factor(args, ROW(r), c, kept);

@@ -103,7 +103,7 @@ INLINE void prefetch_block(const struct indexer_arguments *args, const struct bl
         return;
     for (int key = BLOCK_KEYS * n / shares; key < BLOCK_KEYS * (n + 1) / shares; key++)
         for (int d = 0; d < DIM_QK; d += 64 / (int)sizeof(storage))
-            PREFETCH_L2(args->k + block->places[key] + d);
+            prefetch_l2(args->k + block->places[key] + d);
 #endif
 }
 
@@ -286,10 +286,10 @@ indexer_choose(PARAMETERS_indexer_choose)
     const long width = CANDIDATE_ROOM(args->shape->topk, args->shape->seq_kv);
     __global int *room = (__global int *)args->workspace + get_group_id(0) * (2 * QUERIES * width);
 
-    CONFIGURE_TILES();
+    configure_tiles();
     for (long task = get_group_id(0); task < tasks; task += GROUPS)
         choose_for_queries(args, task, room);
-    RELEASE_TILES();
+    release_tiles();
 }
 
 #if SPLITS > 1

@@ -72,7 +72,7 @@ INLINE lanes load_lse(const struct row *r, const long s)
 /* The weights of states relative to the largest lse, which is not -inf; NaN if it is NaN. */
 INLINE lanes weights_of_states(const lanes lse, const float most)
 {
-    return lse == (lanes)(most) ? (lanes)(1.0f) : exponential2((lse - most) * LOG2E);
+    return lse == (lanes)(most) ? (lanes)(1.0f) : exponential2((lse - most) * M_LOG2E_F);
 }
 
 /* Sets most and share, and returns the lse of the merged row. */

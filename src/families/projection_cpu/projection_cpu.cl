@@ -155,7 +155,7 @@ INLINE void prefetch_rows(const __global storage *x, const long *rows, const int
     for (int r = 0; r < num_rows; r++) {
         UNROLL
         for (int line = 0; line < FETCHED_LINES; line++)
-            PREFETCH_L2(x + rows[r] + line * (CACHE_LINE / (int)sizeof(storage)));
+            prefetch_l2(x + rows[r] + line * (CACHE_LINE / (int)sizeof(storage)));
     }
 }
 #endif

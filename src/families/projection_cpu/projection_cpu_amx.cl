@@ -155,7 +155,7 @@ NOINLINE void compute_block_of_tiles(const struct projection_arguments *restrict
     const int most = equal_part(b.end - b.begin, BLOCK_K);
     const bool whole = most >= b.end - b.begin;
     const int slab = whole ? b.rows : SUMS_M;
-    CONFIGURE_TILES();
+    configure_tiles();
     for (int first = 0; first < b.rows; first += slab) {
         for (long k = b.begin; k < b.end; k += most) {
             const int depth = min((long)most, b.end - k);
@@ -169,7 +169,7 @@ NOINLINE void compute_block_of_tiles(const struct projection_arguments *restrict
                               sums + (whole ? 0 : r * MOST_COLUMNS / SIMD_WIDTH));
         }
     }
-    RELEASE_TILES();
+    release_tiles();
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void

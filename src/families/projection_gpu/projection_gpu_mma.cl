@@ -30,49 +30,95 @@
 #error "projection_gpu_mma.cl must be built with all of its tunables defined"
 #endif
 
-#if INSTRUCTION != 7 /* projection_gpu_warpgroup.cl */
 #include "mma/any_instruction.h"
-#endif
-#include "mma/fragment.h"
-#include "families/projection_gpu/projection_gpu_mma_sizes.h"
-
-#define THREADS (FRAGMENT_LANES * SUB_GROUPS_M * SUB_GROUPS_N)
-#define LOAD_WIDTH 4
-#include "gpu/tile_load.h"
-#if DTYPE == DTYPE_F32
-#define BY_PARTS 1
-#include "mma/projection_parts.h"
-/* From here on x and w are planes. */
-#undef UNIT_X_COLUMN
-#undef UNIT_X_ROW
-#undef UNIT_W_COLUMN
-#undef UNIT_W_ROW
-#define UNIT_X_COLUMN 1
-#define UNIT_X_ROW 0
-#define UNIT_W_COLUMN 0
-#define UNIT_W_ROW 1
-#else
-#define DECLARE_ARGUMENTS(own) const struct projection_arguments arguments = own
-#define IS_COMPUTED_HERE(row) true
-#endif
-#include "gpu/projection_task.h"
-#include "mma/fragment_tile.h"
-#include "mma/projection_stages.h"
-
-#define M_FRAGMENTS (BLOCK_M / SUB_GROUPS_M / FRAGMENT_QUERIES)
-#define N_FRAGMENTS (BLOCK_N / SUB_GROUPS_N / FRAGMENT_OTHERS)
-#define SUMS (N_FRAGMENTS * FRAGMENT_SUMS)
-/* The number of 4 x 4 blocks that a thread loads of a tile of `block` rows or columns. */
-#define LOADS(block) (((block)*BLOCK_K / 16 + THREADS - 1) / THREADS)
-#define IS_IN_STAGE(t, block) ((block)*BLOCK_K / 16 % THREADS == 0 || (t) < (block)*BLOCK_K / 16)
-/* The row and column, in the block, of sum x of a fragment of rows that begins at `row`. */
-#define ROW(row, x) ((row) + lane_query(lane, sum_query((x) % FRAGMENT_SUMS)))
-#define COLUMN(column, x)                                                                          \
-    ((column) + (x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(lane, (x) % FRAGMENT_SUMS))
+#include "mma/projection_tile.h"
 
 #if COPIES
 #include "mma/projection_copies.h"
-#elif !HAS_TILE_PRODUCTS
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+#define PLACE_OF_STAGE(n) ((__local ushort *)tiles + (n)*STAGE_ELEMENTS)
+
+/* Ends the copies of the stage `ahead` and moves on by one. */
+#define END_COPIES(tile)                                                                           \
+    do {                                                                                           \
+        const struct stage behind = ahead;                                                         \
+        if (!pieces) {                                                                             \
+            copies_wait(); /* its zeros */                                                         \
+            copy_elements(args, &t, &copies, ahead.k, x_rows, w_columns, tile);                    \
+        }                                                                                          \
+        copies_end_set();                                                                          \
+        ahead = next_stage(args, &t, ahead);                                                       \
+        copies.x_step = ahead.x - behind.x;                                                        \
+        copies.w_step = ahead.w - behind.w;                                                        \
+        copies.left = pieces ? (int)clamp(t.end - ahead.k, 0L, (long)BLOCK_K) : 0;                 \
+    } while (0)
+
+/* The number of pieces that are copied by the end of step n of the `all` steps before the last. */
+#define PIECES_BY(n) ((X_COPIES + W_COPIES) * MIN(n, STEPS - 1) / (STEPS - 1))
+
+__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
+projection_gpu_mma(PARAMETERS_projection_gpu_mma)
+{
+    DECLARE_ARGUMENTS(ARGUMENTS_projection_gpu_mma);
+    const struct projection_arguments *const args = &arguments;
+    __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8];
+    __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
+    DECLARE_EXCHANGE(SUB_GROUPS_M * SUB_GROUPS_N);
+    const int sub = THIS_THREAD / FRAGMENT_LANES;
+    const int first_row = sub / SUB_GROUPS_N * (BLOCK_M / SUB_GROUPS_M);
+    const int first_column = sub % SUB_GROUPS_N * (BLOCK_N / SUB_GROUPS_N);
+    int lane = THIS_THREAD % FRAGMENT_LANES;
+    const struct operand_starts starts = find_starts(first_row, first_column, lane);
+    const struct task t = find_output_task(args);
+    const bool pieces = has_pieces(args);
+    struct stage ahead = first_stage(args, &t);
+    struct operands operands[2];
+    float sums[M_FRAGMENTS][SUMS];
+    int now = 0; /* the number of the current stage */
+
+    find_rows_and_columns(args, &t, x_rows, w_columns);
+    clear_block_sums(sums);
+    LOCAL_BARRIER(); /* the places are complete */
+    struct copies copies = find_copies(args, ahead, x_rows, w_columns);
+    copies.left = pieces ? (int)clamp(t.end - ahead.k, 0L, (long)BLOCK_K) : 0;
+    for (int n = 0; n < STAGES - 1; n++) {
+        UNROLL
+        for (int x = 0; x < X_COPIES + W_COPIES; x++)
+            copy_piece_of_stage(&t, &copies, PLACE_OF_STAGE(n), x);
+        END_COPIES(PLACE_OF_STAGE(n));
+    }
+    COPIES_WAIT_BUT_SETS(STAGES - 2);
+    LOCAL_BARRIER(); /* the first stage is complete */
+    UNROLL
+    for (int n = 0; n < STEP_LOADS; n++)
+        load_operand(&operands[0], PLACE_OF_STAGE(0), starts, 0, n, lane);
+    for (long k = t.begin; k < t.end; k += BLOCK_K) {
+        __local ushort *const later = PLACE_OF_STAGE(now == 0 ? STAGES - 1 : now - 1);
+        const __local ushort *stage = PLACE_OF_STAGE(now);
+        now = now + 1 == STAGES ? 0 : now + 1;
+        UNROLL
+        for (int step = 0; step < STEPS; step++) {
+            if (step == STEPS - 1) {
+                END_COPIES(later);
+                COPIES_WAIT_BUT_SETS(STAGES - 2);
+                LOCAL_BARRIER(); /* the next stage is complete, all have read this one */
+                stage = PLACE_OF_STAGE(now);
+            }
+            multiply_step(&operands[step % 2], &operands[(step + 1) % 2], stage, (step + 1) % STEPS,
+                          starts, &t, &copies, later, PIECES_BY(step), PIECES_BY(step + 1), sums,
+                          lane, exchange);
+        }
+    }
+    copies_wait();
+    LATER(lane);
+    STORE_SUMS(first_row, first_column);
+}
+#else
+/* The number of 4 x 4 blocks that a thread loads of a tile of `block` rows or columns. */
+#define LOADS(block) (((block)*BLOCK_K / 16 + THREADS - 1) / THREADS)
+#define IS_IN_STAGE(t, block) ((block)*BLOCK_K / 16 % THREADS == 0 || (t) < (block)*BLOCK_K / 16)
 /* ---- load ------------------------------------------------------------------------------------ */
 
 /* The position of block t in a tile: its row or column (across), and its depth (along). */
@@ -192,252 +238,6 @@ INLINE void multiply_blocks(const __local ushort *x_rows, const __local ushort *
     }
 }
 
-#endif
-
-INLINE void clear_block_sums(float sums[M_FRAGMENTS][SUMS])
-{
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        UNROLL
-    for (int n = 0; n < SUMS; n++)
-        sums[f][n] = 0.0f;
-}
-
-/* ---- store ----------------------------------------------------------------------------------- */
-
-#if SPLIT_K > 1
-/* Stores the lane's sums to the workspace. */
-INLINE void store_part_of_fragments(const struct projection_arguments *args, const struct task *t,
-                                    const int first_row, const int first_column, const int lane,
-                                    float sums[M_FRAGMENTS][SUMS])
-{
-    __global float *const part = args->workspace + get_group_id(1) * t->rows * t->columns;
-
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        UNROLL
-    for (int x = 0; x < SUMS; x++) {
-        const long i = t->row + ROW(first_row + f * FRAGMENT_QUERIES, x);
-        const long j = t->column + COLUMN(first_column, x);
-        if (i < t->rows && j < t->columns)
-            part[i * t->columns + j] = sums[f][x];
-    }
-}
-#else
-/* Finds the offsets of the tile's rows and columns in y. */
-INLINE void find_results(const struct projection_arguments *args, const struct task *t,
-                         __local long *y_rows, __local long *y_columns)
-{
-    for (int n = get_local_id(0); n < BLOCK_M; n += THREADS)
-        y_rows[n] = place(
-            (struct pair){args->shape->rows, args->shape->y_stride[0], args->shape->y_stride[2]},
-            clamped(t->row + n, t->rows));
-    for (int n = get_local_id(0); n < BLOCK_N; n += THREADS)
-        y_columns[n] =
-            place((struct pair){args->shape->y_dim, args->shape->y_stride[1], Y_COLUMN_STEP},
-                  clamped(t->column + n, t->columns));
-}
-
-#if KEYS_OF_SUMS % 2 == 0 && UNIT_Y_COLUMN && DTYPE != DTYPE_F32
-/* Returns whether two neighbouring columns can be stored at once. */
-INLINE bool stores_pairs(const struct projection_arguments *args)
-{
-    return ((args->shape->y_dim | args->shape->y_stride[0] | args->shape->y_stride[1] |
-             args->shape->y_stride[2]) &
-            1) == 0 &&
-           ((size_t)args->y & 3) == 0;
-}
-
-INLINE void store_pairs(const struct projection_arguments *args, const struct task *t,
-                        const int first_row, const int first_column, const int lane,
-                        float sums[M_FRAGMENTS][SUMS], const __local long *y_rows,
-                        const __local long *y_columns)
-{
-    UNROLL
-    for (int x = 0; x < SUMS; x += 2) {
-        const int column = COLUMN(first_column, x);
-        const long place = y_columns[column], e = t->column + column;
-        UNROLL
-        for (int f = 0; f < M_FRAGMENTS; f++) {
-            const int row = ROW(first_row + f * FRAGMENT_QUERIES, x);
-            __global storage *const to = args->y + y_rows[row] + place;
-            if (t->row + row < t->rows && e < t->columns)
-                *(__global uint *)to = pack_pair(COMPLETE_Y(sums[f][x], to, 0, 0, e),
-                                                 COMPLETE_Y(sums[f][x + 1], to, 1, 0, e + 1));
-        }
-    }
-}
-#endif
-
-/* Stores the lane's elements of y. */
-INLINE void store_fragments(const struct projection_arguments *args, const struct task *t,
-                            const int first_row, const int first_column, const int lane,
-                            float sums[M_FRAGMENTS][SUMS], const __local long *y_rows,
-                            const __local long *y_columns)
-{
-#if KEYS_OF_SUMS % 2 == 0 && UNIT_Y_COLUMN && DTYPE != DTYPE_F32
-    if (stores_pairs(args)) {
-        store_pairs(args, t, first_row, first_column, lane, sums, y_rows, y_columns);
-        return;
-    }
-#endif
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        UNROLL
-    for (int x = 0; x < SUMS; x++) {
-        const int row = ROW(first_row + f * FRAGMENT_QUERIES, x);
-        const int column = COLUMN(first_column, x);
-        if (t->row + row < t->rows && t->column + column < t->columns &&
-            IS_COMPUTED_HERE(y_rows[row]))
-            STORE_Y(sums[f][x], args->y + y_rows[row], y_columns[column], 0, t->column + column);
-    }
-}
-
-/* Lanes have pairs of columns: the f32 pairs of four lanes fill a sector. */
-#if BY_PARTS && UNIT_Y_COLUMN && !HAS_ACCUMULATE && KEYS_OF_SUMS % 2 == 0
-INLINE bool y_has_pairs(const struct projection_arguments *args)
-{
-    return ((args->shape->y_stride[0] | args->shape->y_stride[1] | args->shape->y_stride[2] |
-             args->shape->y_dim) &
-            1) == 0 &&
-           ((size_t)args->y & 7) == 0;
-}
-
-INLINE void store_pairs(const struct projection_arguments *args, const struct task *t,
-                        const int first_row, const int first_column, const int lane,
-                        float sums[M_FRAGMENTS][SUMS], const __local long *y_rows,
-                        const __local long *y_columns)
-{
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        UNROLL
-    for (int x = 0; x < SUMS; x += 2) {
-        const int row = ROW(first_row + f * FRAGMENT_QUERIES, x);
-        const int column = COLUMN(first_column, x);
-        const long n = t->column + column;
-        if (t->row + row < t->rows && n < t->columns)
-            *(__global float2 *)(args->y + y_rows[row] + y_columns[column]) =
-                (float2)(sums[f][x] + BIAS_OF(0, n), sums[f][x + 1] + BIAS_OF(0, n + 1));
-    }
-}
-#define STORES_PAIRS 1
-#endif
-#endif
-
-/* A kernel's end. */
-#if STORES_PAIRS
-#define Y_HAS_PAIRS y_has_pairs
-#define STORE_PAIRS store_pairs
-#else
-#define Y_HAS_PAIRS(args) false
-#define STORE_PAIRS store_fragments
-#endif
-#if BY_PARTS
-#define LEAVE_FLAGGED() leave_flagged(&parts, t.row, t.rows, x_rows, BLOCK_M, THREADS, &any_flag)
-#else
-#define LEAVE_FLAGGED()
-#endif
-#if SPLIT_K > 1
-#define STORE_SUMS(first_row, first_column)                                                        \
-    do {                                                                                           \
-        LEAVE_FLAGGED();                                                                           \
-        store_part_of_fragments(args, &t, first_row, first_column, lane, sums);                    \
-    } while (0)
-#else
-#define STORE_SUMS(first_row, first_column)                                                        \
-    do {                                                                                           \
-        LOCAL_BARRIER(); /* the offsets of x and w are no longer read */                           \
-        find_results(args, &t, x_rows, w_columns);                                                 \
-        LEAVE_FLAGGED();                                                                           \
-        LOCAL_BARRIER(); /* places of y are complete */                                            \
-        if (Y_HAS_PAIRS(args))                                                                     \
-            STORE_PAIRS(args, &t, first_row, first_column, lane, sums, x_rows, w_columns);         \
-        else                                                                                       \
-            store_fragments(args, &t, first_row, first_column, lane, sums, x_rows, w_columns);     \
-    } while (0)
-#endif
-
-#if COPIES
-/* ---- the kernel ------------------------------------------------------------------------------ */
-
-#define PLACE_OF_STAGE(n) ((__local ushort *)tiles + (n)*STAGE_ELEMENTS)
-
-/* Ends the copies of the stage `ahead` and moves on by one. */
-#define END_COPIES(tile)                                                                           \
-    do {                                                                                           \
-        const struct stage behind = ahead;                                                         \
-        if (!pieces) {                                                                             \
-            copies_wait(); /* its zeros */                                                         \
-            copy_elements(args, &t, &copies, ahead.k, x_rows, w_columns, tile);                    \
-        }                                                                                          \
-        copies_end_set();                                                                          \
-        ahead = next_stage(args, &t, ahead);                                                       \
-        copies.x_step = ahead.x - behind.x;                                                        \
-        copies.w_step = ahead.w - behind.w;                                                        \
-        copies.left = pieces ? (int)clamp(t.end - ahead.k, 0L, (long)BLOCK_K) : 0;                 \
-    } while (0)
-
-/* The number of pieces that are copied by the end of step n of the `all` steps before the last. */
-#define PIECES_BY(n) ((X_COPIES + W_COPIES) * MIN(n, STEPS - 1) / (STEPS - 1))
-
-__kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
-projection_gpu_mma(PARAMETERS_projection_gpu_mma)
-{
-    DECLARE_ARGUMENTS(ARGUMENTS_projection_gpu_mma);
-    const struct projection_arguments *const args = &arguments;
-    __local uint4 tiles[STAGES * STAGE_ELEMENTS / 8];
-    __local long x_rows[BLOCK_M], w_columns[BLOCK_N];
-    DECLARE_EXCHANGE(SUB_GROUPS_M * SUB_GROUPS_N);
-    const int sub = THIS_THREAD / FRAGMENT_LANES;
-    const int first_row = sub / SUB_GROUPS_N * (BLOCK_M / SUB_GROUPS_M);
-    const int first_column = sub % SUB_GROUPS_N * (BLOCK_N / SUB_GROUPS_N);
-    int lane = THIS_THREAD % FRAGMENT_LANES;
-    const struct operand_starts starts = find_starts(first_row, first_column, lane);
-    const struct task t = find_output_task(args);
-    const bool pieces = has_pieces(args);
-    struct stage ahead = first_stage(args, &t);
-    struct operands operands[2];
-    float sums[M_FRAGMENTS][SUMS];
-    int now = 0; /* the number of the current stage */
-
-    find_rows_and_columns(args, &t, x_rows, w_columns);
-    clear_block_sums(sums);
-    LOCAL_BARRIER(); /* the places are complete */
-    struct copies copies = find_copies(args, ahead, x_rows, w_columns);
-    copies.left = pieces ? (int)clamp(t.end - ahead.k, 0L, (long)BLOCK_K) : 0;
-    for (int n = 0; n < STAGES - 1; n++) {
-        UNROLL
-        for (int x = 0; x < X_COPIES + W_COPIES; x++)
-            copy_piece_of_stage(&t, &copies, PLACE_OF_STAGE(n), x);
-        END_COPIES(PLACE_OF_STAGE(n));
-    }
-    COPIES_WAIT_BUT_SETS(STAGES - 2);
-    LOCAL_BARRIER(); /* the first stage is complete */
-    UNROLL
-    for (int n = 0; n < STEP_LOADS; n++)
-        load_operand(&operands[0], PLACE_OF_STAGE(0), starts, 0, n, lane);
-    for (long k = t.begin; k < t.end; k += BLOCK_K) {
-        __local ushort *const later = PLACE_OF_STAGE(now == 0 ? STAGES - 1 : now - 1);
-        const __local ushort *stage = PLACE_OF_STAGE(now);
-        now = now + 1 == STAGES ? 0 : now + 1;
-        UNROLL
-        for (int step = 0; step < STEPS; step++) {
-            if (step == STEPS - 1) {
-                END_COPIES(later);
-                COPIES_WAIT_BUT_SETS(STAGES - 2);
-                LOCAL_BARRIER(); /* the next stage is complete, all have read this one */
-                stage = PLACE_OF_STAGE(now);
-            }
-            multiply_step(&operands[step % 2], &operands[(step + 1) % 2], stage, (step + 1) % STEPS,
-                          starts, &t, &copies, later, PIECES_BY(step), PIECES_BY(step + 1), sums,
-                          lane, exchange);
-        }
-    }
-    copies_wait();
-    LATER(lane);
-    STORE_SUMS(first_row, first_column);
-}
-#elif !HAS_TILE_PRODUCTS
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void

@@ -17,7 +17,7 @@
 #define BLOCK_K 64
 #define COPIES 0
 #include "mma/fragment_wgmma.h"
-#include "families/projection_gpu/projection_gpu_mma.cl"
+#include "mma/projection_tile.h"
 #include "mma/projection_stages.h"
 #include "mma/warpgroup_tile.h"
 

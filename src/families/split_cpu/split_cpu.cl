@@ -129,7 +129,7 @@ INLINE void store_o_and_lse(const struct arguments *restrict args, const long b,
     float row_sum = sums.row_sum;
 
     if (HAS_SINKS)
-        row_sum += EXPONENTIAL((lanes)(sink_of(args, h) - base_of(sums.row_max))).s0;
+        row_sum += exponential((lanes)(sink_of(args, h) - base_of(sums.row_max))).s0;
     const float scale = sums.sees_none ? 0.0f : unit_of_lanes(V_CACHE) / row_sum;
     for (int c = 0; c < VECTORS(DIM_V); c++) {
         const int d = column_of(c, DIM_V);
@@ -137,7 +137,7 @@ INLINE void store_o_and_lse(const struct arguments *restrict args, const long b,
     }
     if (HAS_LSE)
         args->lse[lse_head(args, b * args->shape->heads + h, h) + i] =
-            sums.sees_none ? -INFINITY : fma(sums.row_max, SCORE_TO_LOG, log(row_sum));
+            sums.sees_none ? -INFINITY : fma(sums.row_max, score_to_log(), log(row_sum));
 }
 
 /* Stores the results of a block's rows, which have seen all of their keys. */
@@ -147,7 +147,7 @@ NOINLINE void store_whole_rows(const struct arguments *args, const struct row_bl
     for (int r = 0; r < block->rows; r++) {
         const float own_max = ((const float *)row_max)[r], own_sum = sum_lanes(row_sum[r]);
         const float sink = sink_of(args, block->head[r]), most = sink > own_max ? sink : own_max;
-        const lanes x = EXPONENTIAL((lanes)(own_max - base_of(most)));
+        const lanes x = exponential((lanes)(own_max - base_of(most)));
         const float rescale = own_sum == 0.0f ? 0.0f : x.s0;
         lanes *row = o + r * VECTORS(DIM_V);
         for (int c = 0; HAS_SINKS && c < VECTORS(DIM_V); c++)
@@ -331,9 +331,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void split(PARAMETERS_sp
     block.e = extent_of(args, block.b);
     if (HAS_BLOCKS)
         block.bits = args->workspace + marks_begin(args);
-    CONFIGURE_TILES();
+    configure_tiles();
     compute_part(args, block, group / count_parts(args), group % count_parts(args));
-    RELEASE_TILES();
+    release_tiles();
 }
 
 /* ---- combine -------------------------------------------------------------------------------- */
@@ -359,7 +359,7 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
     for (int n = 0; n < all; n++) {
         const __global float *one = parts + n * step;
         const float part_sum = one[PART - 1];
-        const lanes x = EXPONENTIAL((lanes)(one[PART - 2] - base));
+        const lanes x = exponential((lanes)(one[PART - 2] - base));
         const float rescale = part_sum == 0.0f ? 0.0f : x.s0;
         seen += part_sum;
         row_sum = fma(part_sum, rescale, row_sum);

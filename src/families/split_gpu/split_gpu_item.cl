@@ -231,7 +231,7 @@ INLINE void merge_groups(const struct arguments *args, const struct task *task,
     LOCAL_BARRIER(); /* maxima and sums are complete; nobody reads the factors any more */
     const float highest = highest_of(l->row_maxima + w->r * THREADS_N, THREADS_N);
     if (w->weighs)
-        l->rescales[thread] = power_of_two((row_max - finite_maximum(highest)) * LOG2E);
+        l->rescales[thread] = power_of_two((row_max - finite_maximum(highest)) * M_LOG2E_F);
     LOCAL_BARRIER(); /* the thread groups' factors are complete */
     if (w->weighs && w->n == 0 && w->r < task->rows) {
         float sum = 0.0f;

@@ -349,8 +349,8 @@ INLINE float exponentials_of_scores(__global float *row, const long first, const
 
     for (long j = first; j < end; j += SIMD_WIDTH) {
         const lanes s = load_floats(row + j, end - j, -INFINITY);
-        PREFETCH_L1(next + j);
-        const lanes p = EXPONENTIAL(s - row_max);
+        prefetch_l1(next + j);
+        const lanes p = exponential(s - row_max);
         const lanes weights = s == -INFINITY ? (lanes)(0.0f) : p;
         sums += weights;
         store_floats(weights, row + j, end - j);

@@ -171,7 +171,7 @@ NOINLINE void sum_weights(const int apart, const float factor, const struct argu
                 break;
             const struct score_vector s =
                 finish_scores(1, args, row, m * SIMD_WIDTH, left, products[r][m]);
-            const lanes weight = EXPONENTIAL(s.scores - lse * SCORE_UNIT);
+            const lanes weight = exponential(s.scores - lse * SCORE_UNIT);
             const lanes sound = weight > 1.0f ? (lanes)(1.0f) : weight;
             sums[(apart ? r : 0) * KEY_VECTORS + m] +=
                 s.hidden | keys->missing[m] ? (lanes)(0.0f) : sound * factor;
