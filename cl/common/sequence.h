@@ -47,6 +47,33 @@ INLINE long queries_of(const struct arguments *args, const long b)
     return rows;
 }
 
+/* The gradients of a sequence begin with this row. */
+#if IS_BACKWARD
+INLINE void enter_query_gradients(struct arguments *args, const struct attention_shape *shape,
+                                  const long first)
+{
+    args->d_o += first * shape->d_o_stride[2];
+    args->dq += first * shape->dq_stride[2];
+}
+
+INLINE void enter_key_gradients(struct arguments *args, const struct attention_shape *shape,
+                                const long first)
+{
+    args->dk += first * shape->dk_stride[2];
+    args->dv += first * shape->dv_stride[2];
+}
+#else
+INLINE void enter_query_gradients(struct arguments *args, const struct attention_shape *shape,
+                                  const long first)
+{
+}
+
+INLINE void enter_key_gradients(struct arguments *args, const struct attention_shape *shape,
+                                const long first)
+{
+}
+#endif
+
 /* Declares `name`: a kernel's arguments, which become those of sequence b, or of the last one; without packed
  * batches they are as they were. The shape of the sequence is a variable of its own: arguments that pointed
  * into themselves would stay in memory, once for each thread. */
@@ -70,10 +97,7 @@ INLINE const struct arguments *enter_sequence(struct arguments *args, struct att
         args->topk_indices += first * shape->topk;
         args->dlse += first;
         args->lse += first;
-#if IS_BACKWARD
-        args->d_o += first * shape->d_o_stride[2];
-        args->dq += first * shape->dq_stride[2];
-#endif
+        enter_query_gradients(args, shape, first);
     }
     if (HAS_TOTAL_KV) {
         find_rows_of(args->kv_starts, sequence, shape->total_kv, shape->seq_kv, &first,
@@ -82,10 +106,7 @@ INLINE const struct arguments *enter_sequence(struct arguments *args, struct att
         args->v = v_place(args->v, first * shape->v_stride[2]);
         args->k_scales += first * shape->k_scales_stride[2];
         args->v_scales += first * shape->v_scales_stride[2];
-#if IS_BACKWARD
-        args->dk += first * shape->dk_stride[2];
-        args->dv += first * shape->dv_stride[2];
-#endif
+        enter_key_gradients(args, shape, first);
     }
     return args;
 }

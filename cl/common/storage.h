@@ -88,8 +88,7 @@ static inline void store4_of(const int dtype, const float4 x, __global void *p)
 
 #ifndef DTYPE
 #error "DTYPE must be defined by the host"
-#endif
-#ifndef K_DTYPE /* programs of projections do not define K_DTYPE */
+#elif !defined(K_DTYPE) /* programs of projections do not define it */
 #define K_DTYPE DTYPE
 #define V_DTYPE DTYPE
 #endif

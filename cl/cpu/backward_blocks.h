@@ -75,9 +75,9 @@ INLINE void prefetch_rows_apart(const __global storage *p, const long row, const
  *
  *   load_key_operands()      the keys and values of a block
  *   load_query_operands()    q and do of a tile
- *   rows_of_q(), rows_of_d_o()   a tile's operands of dk and dv
+ *   q_operands(), d_o_operands()   a tile's operands of dk and dv
  *   compute_whole_tile()     P and dS of rows that see all keys, as operands (UNIT=amx)
- *   round_weights()          makes operands of P and dS; returns those of dq
+ *   operands_of_weights()          makes operands of P and dS; returns those of dq
  *   add_to_query_sums()      adds dS K to the sums of dq: to those in the workspace, or the tile's (UNIT=amx), which
  *                            end_query_sums() then adds to them */
 #if OPERAND_PAIRS
@@ -108,12 +108,12 @@ INLINE void load_query_operands(const struct arguments *args, const __global sto
         tile->dq[n] = 0.0f;
 }
 
-INLINE const operand *rows_of_q(const struct query_tile *tile)
+INLINE const operand *q_operands(const struct query_tile *tile)
 {
     return (const operand *)tile->q_rows;
 }
 
-INLINE const operand *rows_of_d_o(const struct query_tile *tile)
+INLINE const operand *d_o_operands(const struct query_tile *tile)
 {
     return (const operand *)tile->d_o_rows;
 }
@@ -125,7 +125,7 @@ INLINE const operand *compute_whole_tile(const float scale, const struct key_blo
     return (const operand *)tile->ds_keys;
 }
 
-INLINE const operand *round_weights(const struct row_range rows, struct query_tile *tile)
+INLINE const operand *operands_of_weights(const struct row_range rows, struct query_tile *tile)
 {
     pair_weights_of_tiles(rows, tile);
     return (const operand *)tile->ds_keys;
@@ -162,17 +162,17 @@ INLINE void load_query_operands(const struct arguments *args, const __global sto
                                      BLOCK_M, 1, (uint *)tile->d_o_rows);
 }
 
-INLINE const operand *rows_of_q(const struct query_tile *tile)
+INLINE const operand *q_operands(const struct query_tile *tile)
 {
     return (const operand *)tile->q_rows;
 }
 
-INLINE const operand *rows_of_d_o(const struct query_tile *tile)
+INLINE const operand *d_o_operands(const struct query_tile *tile)
 {
     return (const operand *)tile->d_o_rows;
 }
 
-INLINE const operand *round_weights(const struct row_range rows, struct query_tile *tile)
+INLINE const operand *operands_of_weights(const struct row_range rows, struct query_tile *tile)
 {
     pair_weights(rows, tile);
     return (const operand *)tile->ds_keys;
@@ -249,17 +249,17 @@ INLINE void load_query_operands(const struct arguments *args, const __global sto
                                           count, (float *)tile->d_o);
 }
 
-INLINE const operand *rows_of_q(const struct query_tile *tile)
+INLINE const operand *q_operands(const struct query_tile *tile)
 {
     return (const operand *)tile->q;
 }
 
-INLINE const operand *rows_of_d_o(const struct query_tile *tile)
+INLINE const operand *d_o_operands(const struct query_tile *tile)
 {
     return (const operand *)tile->d_o;
 }
 
-INLINE const operand *round_weights(const struct row_range rows, struct query_tile *tile)
+INLINE const operand *operands_of_weights(const struct row_range rows, struct query_tile *tile)
 {
     return (const operand *)tile->ds;
 }

@@ -229,7 +229,7 @@ INLINE float value_along(const operand *p, const int step, const int apart, cons
     const int together = VALUES_IN_OPERAND * apart;
     const operand values = p[(n / together * apart + n % apart) * step];
 
-    return n / apart % VALUES_IN_OPERAND ? second_of_word(values) : first_of_word(values);
+    return n / apart % VALUES_IN_OPERAND ? second_value(values) : first_value(values);
 }
 
 /* Like add_rows(), but leaves out pairs that p masks by a weight of -0; rows are those of q or do.

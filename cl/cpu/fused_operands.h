@@ -54,7 +54,7 @@ INLINE float value_of(source v, const int n, const int d, const long v_row, cons
 {
     const operand values = v[n / VALUES_IN_OPERAND * v_row + d * v_column];
 
-    return n % VALUES_IN_OPERAND ? second_of_word(values) : first_of_word(values);
+    return n % VALUES_IN_OPERAND ? second_value(values) : first_value(values);
 }
 
 /* stage_tile() stages keys and values j .. j + count - 1 of a batch and kv head, whose rows begin at k and v. */

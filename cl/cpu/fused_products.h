@@ -128,7 +128,7 @@ INLINE int both_end(const struct score_tile *tile, const int count)
 }
 
 /* The weight of a score; that of tiles is scaled only here. */
-INLINE lanes weight_of(const float scale, const lanes x, const lanes base)
+INLINE lanes weight_of_scores(const float scale, const lanes x, const lanes base)
 {
     return exponential(OPERAND_TILES ? fma(x, (lanes)(scale), -base) : x - base);
 }
@@ -144,7 +144,7 @@ INLINE void weights_of_keys(const int first, const int end, const int mark_hidde
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             if (m >= first && m < end) {
                 const lanes x = s[n * BLOCK_VECTORS + m];
-                lanes p = weight_of(scale, x, base[m]);
+                lanes p = weight_of_scores(scale, x, base[m]);
                 if (mark_hidden)
                     p = x == -INFINITY ? (lanes)(-0.0f) : p;
                 s[n * BLOCK_VECTORS + m] = p;
@@ -168,8 +168,8 @@ INLINE void pairs_of_keys(const int first, const int end, const float scale, con
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             if (m >= first && m < end) {
-                const lanes p = weight_of(scale, s[n * BLOCK_VECTORS + m], base[m]);
-                const lanes r = weight_of(scale, s[(n + 1) * BLOCK_VECTORS + m], base[m]);
+                const lanes p = weight_of_scores(scale, s[n * BLOCK_VECTORS + m], base[m]);
+                const lanes r = weight_of_scores(scale, s[(n + 1) * BLOCK_VECTORS + m], base[m]);
                 s[n / 2 * BLOCK_VECTORS + m] = pack_pairs(p, r);
                 sum[m] += p + r;
             }
@@ -179,7 +179,7 @@ INLINE void pairs_of_keys(const int first, const int end, const float scale, con
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             if (m >= first && m < end) {
-                const lanes p = weight_of(scale, s[n * BLOCK_VECTORS + m], base[m]);
+                const lanes p = weight_of_scores(scale, s[n * BLOCK_VECTORS + m], base[m]);
                 s[n / 2 * BLOCK_VECTORS + m] = pack_pairs(p, (lanes)(0.0f));
                 sum[m] += p;
             }
@@ -262,8 +262,8 @@ NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, cons
 }
 #endif
 
-INLINE void weigh_keys(const int first, const int end, const float scale, const lanes *base,
-                       const int n, const int last, lanes *s, lanes *sum)
+INLINE void weigh_operands(const int first, const int end, const float scale, const lanes *base,
+                           const int n, const int last, lanes *s, lanes *sum)
 {
     if (OPERAND_PAIRS & !HAS_DROPOUT)
         pairs_of_keys(first, end, scale, base, n, last, s, sum);
@@ -288,12 +288,12 @@ NOINLINE void weigh_keys_of_block(const struct score_tile *tile, const int mark_
         weights_of_keys(0, BLOCK_VECTORS, 1, scale, from, 0, count, s, row_sum);
     } else if (HAS_HALVES) {
         const int both = both_begin(tile, count), upper = both_end(tile, count);
-        weigh_keys(0, LOWER, scale, from, 0, both, s, row_sum);
-        weigh_keys(0, BLOCK_VECTORS, scale, from, both, upper, s, row_sum);
+        weigh_operands(0, LOWER, scale, from, 0, both, s, row_sum);
+        weigh_operands(0, BLOCK_VECTORS, scale, from, both, upper, s, row_sum);
         if (ENDS_BY_HALVES)
-            weigh_keys(LOWER, BLOCK_VECTORS, scale, from, upper, count, s, row_sum);
+            weigh_operands(LOWER, BLOCK_VECTORS, scale, from, upper, count, s, row_sum);
     } else {
-        weigh_keys(0, BLOCK_VECTORS, scale, from, 0, count, s, row_sum);
+        weigh_operands(0, BLOCK_VECTORS, scale, from, 0, count, s, row_sum);
     }
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++)

@@ -26,6 +26,17 @@ typedef uint operand;
 typedef struct __attribute__((packed)) {
     uint pair;
 } stored_operand;
+
+INLINE float first_value(const operand x)
+{
+    return first_of_word(x);
+}
+
+INLINE float second_value(const operand x)
+{
+    return second_of_word(x);
+}
+
 #define SPREAD(p) as_float(*(p))
 #define SPREAD_STORED(p) as_float((p)->pair)
 #define MULTIPLY(x, y, sum) dot_pairs(x, y, sum)
@@ -111,12 +122,12 @@ INLINE lanes load_pairs_of_rows(const __global ushort *first, const __global ush
 typedef float operand;
 typedef float stored_operand;
 /* The values of an operand; there is no second one. */
-INLINE float first_of_word(const operand x)
+INLINE float first_value(const operand x)
 {
     return x;
 }
 
-INLINE float second_of_word(const operand x)
+INLINE float second_value(const operand x)
 {
     return x;
 }

@@ -16,15 +16,18 @@
 #define NO_UNROLL _Pragma("unroll 1")   /* marks loops whose speed is not worth a longer build */
 #define UNROLL_BY_8 _Pragma("unroll 8") /* marks loops that full unrolling does not speed up */
 
-/* Work-items call these at their begin and end; bf16/tiles.h has those of UNIT=amx. */
-#if !OPERAND_TILES || EMULATE
-INLINE void configure_tiles(void)
-{
-}
+/* Precedes a loop over the lanes of a vector, whose body compilers are to turn into vectors again. */
+#ifdef __clang__
+#define EACH_LANE                                                                                  \
+    _Pragma("clang loop unroll(disable) vectorize(assume_safety) vectorize_width(SIMD_WIDTH)")
+#else
+#define EACH_LANE
+#endif
 
-INLINE void release_tiles(void)
-{
-}
+/* Work-items call these at their begin and end; bf16/tiles.h has those of the instruction. */
+#if !OPERAND_TILES || EMULATE
+#define configure_tiles()
+#define release_tiles()
 #endif
 
 /* ---- shuffles ------------------------------------------------------------------------------- */

@@ -86,10 +86,11 @@ static inline uint2 iq4_nl_pair(const bool f16, const uint x, const uint less)
 
 /* ---- making blocks --------------------------------------------------------------------------- */
 
-/* Where the nearest number changes: halfway, and there the greater one. */
-__constant float iq4_nl_bounds[15] = {-115.5f, -93.5f, -74.0f, -57.0f, -42.0f,
-                                      -28.5f,  -16.0f, -4.5f,  7.0f,   19.0f,
-                                      31.5f,   45.5f,  61.0f,  79.0f,  101.0f};
+/* Where the nearest number changes: halfway between numbers n and n + 1, and there to the greater one. */
+static inline float iq4_nl_bound(const int n)
+{
+    return 0.5f * (float)(iq4_nl_numbers[n] + iq4_nl_numbers[n + 1]);
+}
 
 static inline bool iq4_nl_of_peak(void)
 {
@@ -111,7 +112,7 @@ static inline int iq4_nl_code(const float x)
     int code = 0;
 
     for (int n = 0; n < 15; n++)
-        code += x >= iq4_nl_bounds[n];
+        code += x >= iq4_nl_bound(n);
     return code;
 }
 
@@ -120,6 +121,6 @@ static inline ints iq4_nl_codes(const lanes x)
     ints code = 0;
 
     for (int n = 0; n < 15; n++)
-        code -= x >= (lanes)(iq4_nl_bounds[n]); /* a vector's truth is -1 */
+        code -= x >= (lanes)(iq4_nl_bound(n)); /* a vector's truth is -1 */
     return code;
 }

@@ -27,9 +27,8 @@ INLINE float weight_of_pair(const struct arguments *args, const struct tile t, c
 {
     struct score_tile pair = score_tile_at(args, t.e, t.b, t.h, i, j, 1, 1, 1L);
 
-#if HAS_BLOCKS
-    find_blocks(t.bits, i, j, false, &pair);
-#endif
+    if (HAS_BLOCKS)
+        find_blocks(t.bits, i, j, false, &pair);
     struct score s = score_of(args, pair, 0, 0, product);
     return hide(args, pair, in_window(pair, 0, 0), 0, 0, &s) ? weight_of(s, minus_lse, 0.0f) : 0.0f;
 }
@@ -170,9 +169,8 @@ backward_rows(PARAMETERS_backward_rows)
             float sum = 0.0f;
             for (int n = 0; n < THREADS; n++)
                 sum += partial[n][item];
-#if HAS_SINKS
-            sum += exp(args->sinks[t.h] - args->lse[lse_of(args, t.b, t.h, i)]);
-#endif
+            if (HAS_SINKS)
+                sum += exp(args->sinks[t.h] - args->lse[lse_of(args, t.b, t.h, i)]);
             write_missing(args, t.b, t.h, i, sum, keep_of(args));
         }
     }

@@ -87,6 +87,8 @@ INLINE long marks_begin(const struct arguments *args)
 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
+/* q_rows(), do_rows(), k_rows() and v_rows() are the matrices of `rows` rows of one head, from query i or key j on, or of their parts. (In do_rows() and v_rows()
+ * a row_offset() would spill registers on NVIDIA's GPUs.) */
 #if OPERAND_PARTS > 1
 /* The numbers of rows of q and do, and of k and v, in all batches. */
 INLINE long part_rows_q(const struct arguments *args)
@@ -137,59 +139,65 @@ INLINE struct matrix matrix_of_parts(const __global ushort *parts, const int dim
 
     return m;
 }
-#endif
 
-/* The matrices of `rows` rows of one head, from query i or key j on, or of their parts. (In do_rows() and v_rows()
- * a row_offset() would spill registers on NVIDIA's GPUs.) */
 INLINE struct matrix q_rows(const struct arguments *args, const long b, const long h, const long i,
                             const int rows)
 {
-#if OPERAND_PARTS > 1
     return matrix_of_parts(parts_of_q(args), DIM_QK, part_rows_q(args), row_of(args, b, h, i),
                            rows);
-#else
-    return matrix_of(args->q + row_offset(args->shape->q_stride, b, h, i), args->shape->q_stride[2],
-                     q_step(args), DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
-#endif
 }
 
 INLINE struct matrix do_rows(const struct arguments *args, const long b, const long h, const long i,
                              const int rows)
 {
-#if OPERAND_PARTS > 1
     return matrix_of_parts(parts_of_do(args), DIM_V, part_rows_q(args), row_of(args, b, h, i),
                            rows);
-#else
-    return matrix_of(args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] +
-                         i * args->shape->d_o_stride[2],
-                     args->shape->d_o_stride[2], do_step(args), DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
-#endif
 }
 
 INLINE struct matrix k_rows(const struct arguments *args, const long b, const long kv_head,
                             const long j, const int rows)
 {
-#if OPERAND_PARTS > 1
     return matrix_of_parts(parts_of_k(args), DIM_QK, part_rows_kv(args),
                            (b * args->shape->kv_heads + kv_head) * longest_kv(args) + j, rows);
-#else
-    return matrix_of(args->k + row_offset(args->shape->k_stride, b, kv_head, j),
-                     args->shape->k_stride[2], k_step(args), DIM_QK, rows, WIDTH(UNIT_K, DIM_QK));
-#endif
 }
 
 INLINE struct matrix v_rows(const struct arguments *args, const long b, const long kv_head,
                             const long j, const int rows)
 {
-#if OPERAND_PARTS > 1
     return matrix_of_parts(parts_of_v(args), DIM_V, part_rows_kv(args),
                            (b * args->shape->kv_heads + kv_head) * longest_kv(args) + j, rows);
+}
 #else
+INLINE struct matrix q_rows(const struct arguments *args, const long b, const long h, const long i,
+                            const int rows)
+{
+    return matrix_of(args->q + row_offset(args->shape->q_stride, b, h, i), args->shape->q_stride[2],
+                     q_step(args), DIM_QK, rows, WIDTH(UNIT_Q, DIM_QK));
+}
+
+INLINE struct matrix do_rows(const struct arguments *args, const long b, const long h, const long i,
+                             const int rows)
+{
+    return matrix_of(args->d_o + b * args->shape->d_o_stride[0] + h * args->shape->d_o_stride[1] +
+                         i * args->shape->d_o_stride[2],
+                     args->shape->d_o_stride[2], do_step(args), DIM_V, rows, WIDTH(UNIT_DO, DIM_V));
+}
+
+INLINE struct matrix k_rows(const struct arguments *args, const long b, const long kv_head,
+                            const long j, const int rows)
+{
+    return matrix_of(args->k + row_offset(args->shape->k_stride, b, kv_head, j),
+                     args->shape->k_stride[2], k_step(args), DIM_QK, rows, WIDTH(UNIT_K, DIM_QK));
+}
+
+INLINE struct matrix v_rows(const struct arguments *args, const long b, const long kv_head,
+                            const long j, const int rows)
+{
     return matrix_of(args->v + b * args->shape->v_stride[0] + kv_head * args->shape->v_stride[1] +
                          j * args->shape->v_stride[2],
                      args->shape->v_stride[2], v_step(args), DIM_V, rows, WIDTH(UNIT_V, DIM_V));
-#endif
 }
+#endif
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
 
@@ -334,7 +342,6 @@ INLINE long next_keys(const struct arguments *args, const struct tile t, const l
     return j0;
 }
 
-#if HAS_DBIAS
 /* The tile of a bias that a group of backward_bias has: its first query and key, and the batches
  * and heads
  * that share it. There is a group for each BLOCK_OWNED queries and BLOCK_STREAMED keys of each
@@ -369,18 +376,13 @@ INLINE bool enter_bias_tile(const struct arguments *args, struct tile *t)
     return t->queries > 0 && first_key(args, t->e, t->i0) < t->j0 + t->keys &&
            end_key(args, t->e, t->i0 + t->queries - 1) > t->j0;
 }
-#endif
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
 /* The factor of the weights that dropout keeps. */
 INLINE float keep_of(const struct arguments *args)
 {
-#if HAS_DROPOUT
-    return args->shape->keep;
-#else
-    return 1.0f;
-#endif
+    return HAS_DROPOUT ? args->shape->keep : 1.0f;
 }
 
 /* Returns exp(s - lse) times a power of 2. */

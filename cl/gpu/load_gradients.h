@@ -57,9 +57,8 @@ INLINE struct load_sum load_term(const struct arguments *args, const struct tile
     struct score_tile pair = score_tile_at(args, t.e, t.b, t.h, t.i0 + n, j, 1, 1, 1L);
     struct load_sum term = {-1, 0.0f};
 
-#if HAS_BLOCKS
-    find_blocks(t.bits, t.i0 + n, j, false, &pair);
-#endif
+    if (HAS_BLOCKS)
+        find_blocks(t.bits, t.i0 + n, j, false, &pair);
     struct score s = score_of(args, pair, 0, 0, product);
     if (!hide(args, pair, in_window(pair, 0, 0), 0, 0, &s))
         return term;

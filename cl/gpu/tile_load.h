@@ -38,28 +38,28 @@ static inline bool cache_aligned(const int dtype, const __global void *p, const 
     return rows_aligned_of(dtype, p, row_step, width);
 }
 
-/* The type of a matrix's elements: that of a tensor, or of parts of f32 (mma/f32_parts.h). */
 #ifndef OPERAND_PARTS
 #define OPERAND_PARTS 1
 #endif
-#if OPERAND_PARTS > 1
-typedef ushort matrix_storage;
-#else
-typedef storage matrix_storage;
-#endif
 
-/* Rows of a tensor. All but the pointer, the steps and the count are constants once inlined. */
-struct matrix {
-    const __global matrix_storage *p;
-    long row_step, step;
+/* Rows of a tensor, or of parts of f32 (mma/f32_parts.h). All but the pointer, the steps and the count are constants once
+ * inlined. width: elements that one load takes. */
 #if OPERAND_PARTS > 1
+struct matrix {
+    const __global ushort *p;
+    long row_step, step;
     long part_step; /* from an element to its next part */
-#endif
-    int dim, rows, width; /* width: elements that one load takes */
+    int dim, rows, width;
+    bool aligned;
+};
+#else
+struct matrix {
+    const __global storage *p;
+    long row_step, step;
+    int dim, rows, width;
     bool aligned;
 };
 
-#if OPERAND_PARTS == 1
 INLINE struct matrix matrix_of(const __global storage *p, const long row_step, const long step,
                                const int dim, const int rows, const int width)
 {
@@ -114,13 +114,11 @@ INLINE struct piece load_piece(const int dtype, const __global void *p, const in
         x.low.x = load1_of(dtype, p, 0);
     else if (width == 4)
         x.low = load4_of(dtype, p, aligned);
-#if LOAD_WIDTH == 8
-    else {
+    else if (LOAD_WIDTH == 8) {
         const float8 both = load8_of(dtype, p, aligned);
         x.low = (float4)(both.s0, both.s1, both.s2, both.s3);
         x.high = (float4)(both.s4, both.s5, both.s6, both.s7);
     }
-#endif
     return x;
 }
 

@@ -27,21 +27,25 @@ INLINE uint this_thread_again(void)
 }
 
 /* The barriers of all threads, and of those that compute. */
+#if PRODUCER && !EMULATE
 INLINE void group_barrier(void)
 {
-#if PRODUCER && !EMULATE
     __asm volatile("bar.sync 0, %0;" : : "n"(THREADS) : "memory");
-#else
-    LOCAL_BARRIER();
-#endif
 }
 
 INLINE void computing_barrier(void)
 {
-#if PRODUCER && !EMULATE
     __asm volatile("bar.sync 1, %0;" : : "n"(COMPUTING) : "memory");
+}
 #else
+INLINE void group_barrier(void)
+{
+    LOCAL_BARRIER();
+}
+
+INLINE void computing_barrier(void)
+{
     barrier(CLK_GLOBAL_MEM_FENCE);
     LOCAL_BARRIER();
-#endif
 }
+#endif

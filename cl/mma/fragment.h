@@ -40,21 +40,16 @@
 #include "gpu/local_barrier.h"
 #include "mma/instruction.h"
 
-/* The barrier of a sub-group. */
+/* The barrier of a sub-group; and of pair n of sub-groups, one of four: the second waits, the first goes on. Elsewhere
+ * all wait. (A barrier whose number is in a register would make a group have all sixteen.) */
+#if HAS_PTX
 static inline void sub_group_barrier(void)
 {
-#if HAS_PTX
     __asm volatile("bar.warp.sync 0xffffffff;" : : : "memory");
-#else
-    LOCAL_BARRIER();
-#endif
 }
 
-/* The barrier of pair n of sub-groups, one of four: the second waits, the first goes on. Elsewhere all wait. (A barrier
- * whose number is in a register would make a group have all sixteen.) */
 static inline void pair_barrier(const int n, const bool waits)
 {
-#if HAS_PTX
     if (waits)
         __asm volatile("{.reg .pred p, q, r, s; setp.eq.u32 p, %0, 0; setp.eq.u32 q, %0, 1; "
                        "setp.eq.u32 r, %0, 2; setp.eq.u32 s, %0, 3; @p bar.sync 1, 64; "
@@ -69,10 +64,18 @@ static inline void pair_barrier(const int n, const bool waits)
                        :
                        : "r"(n)
                        : "memory");
-#else
-    LOCAL_BARRIER();
-#endif
 }
+#else
+static inline void sub_group_barrier(void)
+{
+    LOCAL_BARRIER();
+}
+
+static inline void pair_barrier(const int n, const bool waits)
+{
+    LOCAL_BARRIER();
+}
+#endif
 
 /* Waits for this thread's own copies to local memory. */
 static inline void copies_wait(void)
@@ -98,51 +101,50 @@ typedef storage element;
 
 static inline float element_value(const ushort x)
 {
-#if DTYPE == DTYPE_F16
     const ushort2 pair = x; /* a vector: see common/storage.h */
-    return vload_half(0, (const half *)&pair);
-#else
-    return bf16_load(x);
-#endif
+
+    return DTYPE == DTYPE_F16 ? vload_half(0, (const half *)&pair) : bf16_load(x);
 }
 
+/* element_round() makes an element; pack_pair() makes a word of two, x in the low half. */
+#if HAS_PTX
 static inline ushort element_round(const float x)
 {
-#if HAS_PTX
     return (ushort)convert_pair(x, 0.0f);
-#elif DTYPE == DTYPE_F16 && !EMULATE && defined(cl_khr_fp16)
+}
+
+static inline uint pack_pair(const float x, const float y)
+{
+    return convert_pair(x, y);
+}
+#else
+static inline ushort element_round(const float x)
+{
+#if DTYPE == DTYPE_F16 && !EMULATE && defined(cl_khr_fp16)
     return as_ushort((half)x); /* one instruction, which rounds to nearest even */
-#elif DTYPE == DTYPE_F16
+#else
     ushort2 rounded = 0;
+
+    if (DTYPE != DTYPE_F16)
+        return bf16_round(x);
     vstore_half_rte(x, 0, (half *)&rounded);
     return rounded.x;
-#else
-    return bf16_round(x);
 #endif
 }
 
-/* Two elements in a word, x in the low half. */
 static inline uint pack_pair(const float x, const float y)
 {
-#if HAS_PTX
-    return convert_pair(x, y);
-#else
     return element_round(x) | (uint)element_round(y) << 16;
-#endif
 }
+#endif
+
+/* ---- between lanes --------------------------------------------------------------------------- */
 
 /* Declares `exchange` of a kernel with so many sub-groups. */
 #if EMULATE
 #define DECLARE_EXCHANGE(sub_groups)                                                               \
     __local float exchanges[(sub_groups)*EXCHANGE_WORDS];                                          \
     __local float *const exchange = exchanges + THIS_THREAD / FRAGMENT_LANES * EXCHANGE_WORDS
-#else
-#define DECLARE_EXCHANGE(sub_groups) __local float *const exchange = 0
-#endif
-
-/* ---- between lanes --------------------------------------------------------------------------- */
-
-#if EMULATE
 
 /* Gathers the two matrices in local memory from the operands of all lanes; with replicas, from
  * those of each half of the lanes. */
@@ -180,6 +182,8 @@ static inline void words_xor(uint *theirs, const uint *mine, const int count, co
     LOCAL_BARRIER(); /* the words may be overwritten */
 }
 #else
+#define DECLARE_EXCHANGE(sub_groups) __local float *const exchange = 0
+
 static inline void words_xor(uint *theirs, const uint *mine, const int count, const int bit,
                              const int lane, __local float *exchange)
 {

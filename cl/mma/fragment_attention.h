@@ -54,6 +54,7 @@ enum {
 
 #include "common/quantized.h"
 #include "mma/fragment_tile.h"
+#include "mma/quantized_rows.h"
 #include "mma/fragment_dropout.h"
 
 /* Until a row ends, weights and their sums are 2^weight_exponent times too large. Weights of

@@ -92,23 +92,6 @@ INLINE void draw_kept_words(const struct arguments *args, const uint bh, const l
     }
 }
 
-#if PRODUCER
-/* Both halves of a word for a pair of weights that are kept, 0 for those that are not: `bits` is a word of a
- * lane, shifted for the 16 keys; odd: the second pair of these. */
-INLINE uint kept_halves(const uint bits, const int odd)
-{
-#if EMULATE
-    const uint first = bits >> (odd ? 7 : 15) & 1;
-    const uint second = bits >> (odd ? 23 : 31) & 1;
-    return (first ? 0xffffu : 0) | (second ? 0xffff0000u : 0);
-#else
-    uint halves;
-    __asm("prmt.b32 %0, %1, 0, %2;" : "=r"(halves) : "r"(bits), "n"(odd ? 0xaa88 : 0xbb99));
-    return halves;
-#endif
-}
-#endif
-
 INLINE bool is_kept(const __local uchar *kept, const int queries, const int row, const int key)
 {
     return kept[key / 4 * queries + row] >> key % 4 & 1;

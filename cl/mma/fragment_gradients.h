@@ -11,9 +11,7 @@
 #include "mma/fragment_tile.h"
 #include "mma/gradients_pairs.h"
 #include "mma/gradients_dropout.h"
-#if HAS_SOFTCAP
 #include "mma/fragment_tanh.h"
-#endif
 
 /* A lane's sums of rows of dim elements. */
 #define DIM_SUMS(dim) (DIM_TILES(dim) * FRAGMENT_SUMS)
@@ -27,8 +25,7 @@ enum {
 /* Local memory of kernels that define the sizes. */
 #if STAGES > 1 && !HAS_COPIES
 #error "without background copies one tile is staged"
-#endif
-#if HAS_TILE_PRODUCTS && (DIM_QK % 64 || DIM_V % 64 || BLOCK_STREAMED % 32 || DIM_GROUPS > 1)
+#elif HAS_TILE_PRODUCTS && (DIM_QK % 64 || DIM_V % 64 || BLOCK_STREAMED % 32 || DIM_GROUPS > 1)
 #error "wgmma multiplies with tiles of whole blocks of 64 columns"
 #endif
 enum {
@@ -133,7 +130,6 @@ INLINE void multiply_parts(const int parts, float *sums, uint queries[OPERAND_PA
             (sums)[x] = 0.0f;                                                                      \
     } while (0)
 
-#if !HAS_TILE_PRODUCTS
 /* Multiplies the sub-group's owned rows, from `owned` on, by streamed rows, of dim elements
  * each, both of `parts` parts. */
 INLINE void multiply_fragment_rows(const int parts, const __local ushort *owned,
@@ -170,7 +166,6 @@ INLINE void multiply_fragment_rows(const int parts, const __local ushort *owned,
     for (int x = 0; x < STREAMED_SUMS; x++)
         sum_here(&products[x]);
 }
-#endif
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
@@ -187,18 +182,14 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
         const int own = owned_row(n, first_row, lane), from = own - first;
         see_from[n] = -BLOCK_STREAMED;
         see_to[n] = (owns_keys ? tile.rows : tile.keys) - first;
-#if HAS_WINDOW_LEFT
-        if (owns_keys)
+        if (HAS_WINDOW_LEFT && owns_keys)
             see_to[n] = min(see_to[n], from - tile.window_begin + 1);
-        else
+        else if (HAS_WINDOW_LEFT)
             see_from[n] = from + tile.window_begin;
-#endif
-#if HAS_WINDOW_RIGHT
-        if (owns_keys)
+        if (HAS_WINDOW_RIGHT && owns_keys)
             see_from[n] = from - tile.window_end + 1;
-        else
+        else if (HAS_WINDOW_RIGHT)
             see_to[n] = min(see_to[n], from + tile.window_end);
-#endif
         if (own >= (owns_keys ? tile.keys : tile.rows))
             see_to[n] = -BLOCK_STREAMED;
     }
@@ -215,24 +206,24 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
 INLINE void bend_products(const struct arguments *args, const struct score_tile tile,
                           float p[STREAMED_SUMS])
 {
-#if HAS_SOFTCAP
+    if (!HAS_SOFTCAP)
+        return;
     const float factor = bend_of(args, tile);
-#if DTYPE != DTYPE_F32 /* most tiles of models have small scores alone */
-    float highest[2] = {0.0f, 0.0f};
-    UNROLL
-    for (int x = 0; x < STREAMED_SUMS; x++)
-        highest[x % 2] = fmax(highest[x % 2], fabs(p[x]));
-    if (!any_in_sub_group(fmax(highest[0], highest[1]) * fabs(factor) > MOST_OF_SMALL_TANH)) {
+    if (DTYPE != DTYPE_F32) { /* most tiles of models have small scores alone */
+        float highest[2] = {0.0f, 0.0f};
         UNROLL
         for (int x = 0; x < STREAMED_SUMS; x++)
-            p[x] = small_score_tanh(1.0f, factor * p[x]);
-        return;
+            highest[x % 2] = fmax(highest[x % 2], fabs(p[x]));
+        if (!any_in_sub_group(fmax(highest[0], highest[1]) * fabs(factor) > MOST_OF_SMALL_TANH)) {
+            UNROLL
+            for (int x = 0; x < STREAMED_SUMS; x++)
+                p[x] = small_score_tanh(1.0f, factor * p[x]);
+            return;
+        }
     }
-#endif
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++)
         p[x] = fragment_tanh(factor * p[x]);
-#endif
 }
 
 /* Turns the products of a sub-group's owned rows into p and ds in the same registers: p after
@@ -267,12 +258,10 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
         const struct pair_gradient pair =
             pair_gradient_of(s, ds[x], owns_keys ? streamed[other] : owned[n],
                              bit_of_pair(owns_keys, kept, x, first_row, lane) != 0);
-#if HAS_DSLOPES
-        slope_sums[n] = MULTIPLY_ADD(sees ? pair.ds : 0.0f, s.distance, slope_sums[n]);
-#endif
-#if HAS_DBIAS
-        bias_sums[n] += sees ? pair.ds : 0.0f;
-#endif
+        if (HAS_DSLOPES)
+            slope_sums[n] = MULTIPLY_ADD(sees ? pair.ds : 0.0f, s.distance, slope_sums[n]);
+        if (HAS_DBIAS)
+            bias_sums[n] += sees ? pair.ds : 0.0f;
         p[x] = sees ? pair.weight : 0.0f;
         ds[x] = sees ? (ds_is_raw ? pair.ds : pair.ds * s.derivative) : 0.0f;
     }
@@ -288,8 +277,6 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
         }
     }
 #undef SEES
-    (void)slope_sums;
-    (void)bias_sums;
 }
 
 #if WEIGHTS_FIRST
@@ -324,13 +311,9 @@ INLINE float weight_of_sum(const bool owns_keys, const struct arguments *args,
     const int n = sum_query(x % FRAGMENT_SUMS), other = streamed_row(x, lane);
     const float minus_lse = owns_keys ? streamed[other].s0 : owned[n].s0;
     const float power = owns_keys ? streamed[other].s2 : owned[n].s2;
-#if HAS_ALIBI
     const float step = (float)streamed_step(x);
     const float distance = ALIBI_DISTANCE(owns_keys ? first[n] - step : first[n] + step);
-    const float base = fma(tile.slope, distance, minus_lse);
-#else
-    const float base = minus_lse;
-#endif
+    const float base = HAS_ALIBI ? fma(tile.slope, distance, minus_lse) : minus_lse;
     return power_of_two(
         fma(fma(product, HAS_SOFTCAP ? args->shape->softcap : tile.scale, base), M_LOG2E_F, power));
 }
@@ -389,8 +372,7 @@ INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct 
 INLINE struct kept_pairs keep_nonfinite(const bool again, const bool drops, struct kept_pairs kept,
                                         float p[STREAMED_SUMS], float ds[STREAMED_SUMS])
 {
-#if HAS_DROPOUT
-    if (!again)
+    if (!HAS_DROPOUT || !again)
         return kept;
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++) {
@@ -406,7 +388,6 @@ INLINE struct kept_pairs keep_nonfinite(const bool again, const bool drops, stru
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         kept.words[n] |= drops ? 0 : ~0u;
-#endif
     return kept;
 }
 
@@ -534,7 +515,6 @@ INLINE void add_tiles(const int parts, const __local ushort *tile, const int dim
     multiply_parts(parts, sums, weight_words, words, lane, exchange);
 }
 
-#if HAS_TILE_PRODUCTS
 /* Rounds weights, or the gradients of scores, to operands, in parts. */
 INLINE void round_rows(const float weights[STREAMED_SUMS],
                        uint words[OPERAND_PARTS * STREAMED_SLABS][QUERY_WORDS], const int lane,
@@ -551,7 +531,6 @@ INLINE void round_rows(const float weights[STREAMED_SUMS],
     for (int slab = 0; slab < STREAMED_SLABS; slab++)
         take_weights(words[part * STREAMED_SLABS + slab], rest, slab, lane, exchange);
 }
-#endif
 
 #if OPERAND_PARTS > 1
 /* Adds Infs and NaNs among the weights times the first parts of streamed rows, and leaves 0 in their place: with the
@@ -628,14 +607,6 @@ INLINE void add_fragment_rows(const bool again, const __local ushort *tile, cons
                           weight_words, sums + n * FRAGMENT_SUMS, lane, exchange);
         in_order();
     }
-#endif
-}
-
-INLINE void complete_sums(float *sums, const int count)
-{
-#if HAS_TILE_PRODUCTS
-    products_wait(0);
-    sums_here(sums, count);
 #endif
 }
 

@@ -6,27 +6,26 @@
 #include "mma/gradients_pairs.h"
 #include "mma/fragment_dropout.h"
 
-/* What dropout keeps of the tiles in local memory, and of a lane's pairs. */
+/* What dropout keeps of the tiles in local memory, and of a lane's pairs, in the form that the instruction has:
+ *
+ *   DECLARE_TILE_KEPT()   `kept` of a kernel, null without dropout
+ *   draw_kept_tile()   draws what is kept of stage `number`, a tile of owned keys if owns_keys
+ *   find_kept()        what is kept of a lane's pairs of stage `number`
+ *   bit_of_pair()      not 0 if dropout keeps the pair of sum x
+ *   sum_of_bit()       the m-th sum in the order of bits in words, byte by byte: an instruction of NVIDIA's tests all
+ *                      of a byte. The same streamed rows follow for the lane's other owned row */
 #if HAS_COPIES
 typedef __local uint4 *kept_tile;
 struct kept_pairs {
     uint words[LANE_QUERIES];
 };
-#else
-typedef __local uchar *kept_tile;
-struct kept_pairs {
-    const __local uchar *bits;
-};
-#endif
-#if HAS_DROPOUT && HAS_COPIES
+
+#if HAS_DROPOUT
 #define DECLARE_TILE_KEPT() __local uint4 kept[TILE_KEPT_BYTES / KEPT_ROW_BYTES]
-#elif HAS_DROPOUT
-#define DECLARE_TILE_KEPT() DECLARE_KEPT(TILE_KEPT_BYTES)
 #else
 #define DECLARE_TILE_KEPT() const kept_tile kept = 0
 #endif
 
-#if HAS_DROPOUT && HAS_COPIES
 #if DRAWN_AT_ONCE != 2
 #error "two counters have two neighbouring queries"
 #endif
@@ -62,49 +61,34 @@ INLINE void draw_kept_words_of_keys(const struct arguments *args, const uint bh,
             ((__local uint *)(kept + t / 4 * 4 + r))[c] = bits[r];
     }
 }
-#endif
 
-/* Draws what is kept of stage `number`, a tile of owned keys if owns_keys. */
 INLINE void draw_kept_tile(const bool owns_keys, const struct arguments *args, const struct tile t,
                            const kept_tile kept, const int number)
 {
-#if HAS_DROPOUT
     const uint bh = dropout_head(args, t.b, t.h);
 
-#if HAS_COPIES
-    if (owns_keys)
+    if (HAS_DROPOUT && owns_keys)
         draw_kept_words_of_keys(args, bh, t.i0, t.j0, BLOCK_STREAMED, OWNED_KEYS,
                                 kept + number * BLOCK_OWNED);
-    else
+    else if (HAS_DROPOUT)
         draw_kept_words(args, bh, t.i0, t.j0, BLOCK_OWNED, BLOCK_STREAMED,
                         kept + number * BLOCK_OWNED);
-#else
-    draw_kept_pairs(args, bh, t.i0, t.j0, owns_keys ? BLOCK_STREAMED : BLOCK_OWNED,
-                    owns_keys ? BLOCK_OWNED : BLOCK_STREAMED, kept);
-#endif
-#endif
 }
 
-/* What is kept of a lane's pairs of stage `number`. */
 INLINE struct kept_pairs find_kept(const kept_tile kept, const int number, const int first_row,
                                    const int lane)
 {
     struct kept_pairs pairs;
 
-#if HAS_COPIES
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)
         pairs.words[n] = HAS_DROPOUT
                              ? ((const __local uint *)(kept + number * BLOCK_OWNED +
                                                        owned_row(n, first_row, lane)))[lane % 4]
                              : 0;
-#else
-    pairs.bits = kept;
-#endif
     return pairs;
 }
 
-#if HAS_DROPOUT && HAS_COPIES
 /* The bit of sum x in the word of its owned row. */
 INLINE uint pair_mask(const int x)
 {
@@ -112,32 +96,58 @@ INLINE uint pair_mask(const int x)
 
     return 1u << (kept_bit(n) + STREAMED_SLABS - 1 - column / 16);
 }
-#endif
 
-/* Not 0 if dropout keeps the pair of sum x. */
 INLINE uint bit_of_pair(const bool owns_keys, const struct kept_pairs pairs, const int x,
                         const int first_row, const int lane)
 {
-#if !HAS_DROPOUT
-    return 1;
-#elif HAS_COPIES
-    return pairs.words[sum_query(x % FRAGMENT_SUMS)] & pair_mask(x);
-#else
-    const int own = owned_row(sum_query(x % FRAGMENT_SUMS), first_row, lane),
-              other = streamed_row(x, lane);
-    return is_kept(pairs.bits, owns_keys ? BLOCK_STREAMED : BLOCK_OWNED, owns_keys ? other : own,
-                   owns_keys ? own : other);
-#endif
+    return HAS_DROPOUT ? pairs.words[sum_query(x % FRAGMENT_SUMS)] & pair_mask(x) : 1;
 }
 
-/* The m-th sum in the order of bits in words, byte by byte: an instruction of NVIDIA's tests all of a byte. The same
- * streamed rows follow for the lane's other owned row. */
 INLINE int sum_of_bit(const int m)
 {
-#if HAS_DROPOUT && HAS_COPIES
     const int slab = m % STREAMED_SLABS, row = m / STREAMED_SLABS % 2, n = m / STREAMED_SLABS / 2;
-    return (2 * slab + n / 2) * FRAGMENT_SUMS + 2 * row + n % 2;
-#else
-    return m;
-#endif
+
+    return HAS_DROPOUT ? (2 * slab + n / 2) * FRAGMENT_SUMS + 2 * row + n % 2 : m;
 }
+#else
+typedef __local uchar *kept_tile;
+struct kept_pairs {
+    const __local uchar *bits;
+};
+
+#define DECLARE_TILE_KEPT() DECLARE_KEPT(TILE_KEPT_BYTES)
+
+INLINE void draw_kept_tile(const bool owns_keys, const struct arguments *args, const struct tile t,
+                           const kept_tile kept, const int number)
+{
+    if (HAS_DROPOUT)
+        draw_kept_pairs(args, dropout_head(args, t.b, t.h), t.i0, t.j0,
+                        owns_keys ? BLOCK_STREAMED : BLOCK_OWNED,
+                        owns_keys ? BLOCK_OWNED : BLOCK_STREAMED, kept);
+}
+
+INLINE struct kept_pairs find_kept(const kept_tile kept, const int number, const int first_row,
+                                   const int lane)
+{
+    const struct kept_pairs pairs = {kept};
+
+    return pairs;
+}
+
+INLINE uint bit_of_pair(const bool owns_keys, const struct kept_pairs pairs, const int x,
+                        const int first_row, const int lane)
+{
+    const int own = owned_row(sum_query(x % FRAGMENT_SUMS), first_row, lane),
+              other = streamed_row(x, lane);
+
+    if (!HAS_DROPOUT)
+        return 1;
+    return is_kept(pairs.bits, owns_keys ? BLOCK_STREAMED : BLOCK_OWNED, owns_keys ? other : own,
+                   owns_keys ? own : other);
+}
+
+INLINE int sum_of_bit(const int m)
+{
+    return m;
+}
+#endif

@@ -20,7 +20,8 @@
 #define PRODUCE(call)
 #endif
 
-/* A sub-group's sums, of one matrix where it is one of a pair, what adds to them, and whether it stores them. */
+/* A sub-group's sums, of one matrix where it is one of a pair, what adds to them, and whether it stores them; and the
+ * statistics of owned queries, those of a lane or, since it would have many, in local memory. */
 #if M_FRAGMENTS > 1
 #define DECLARE_KEY_SUMS                                                                           \
     __local float4 passed[PAIRS * PAIR_FLOAT4];                                                    \
@@ -31,12 +32,21 @@
     here.first_row = pair * M_FRAGMENTS * FRAGMENT_QUERIES
 #define K_SUMS(f) sums[f]
 #define V_SUMS(f) sums[f]
+#define DECLARE_OWN_STATISTICS __local float4 statistics[BLOCK_OWNED]
+#define FIND_OWN_STATISTICS()                                                                      \
+    for (int n = THIS_THREAD; n < BLOCK_OWNED; n += THREADS)                                       \
+    statistics[n] = statistic_of(args, t.b, t.h, t.i0 + n)
 #else
 #define DECLARE_KEY_SUMS                                                                           \
     float sums_k[DIM_SUMS(DIM_QK)], sums_v[DIM_SUMS(DIM_V)];                                       \
     const bool stores_k = true, stores_v = true
 #define K_SUMS(f) sums_k
 #define V_SUMS(f) sums_v
+#define DECLARE_OWN_STATISTICS float4 statistics[LANE_QUERIES]
+#define FIND_OWN_STATISTICS()                                                                      \
+    UNROLL                                                                                         \
+    for (int n = 0; n < LANE_QUERIES; n++)                                                         \
+    statistics[n] = statistic_of(args, t.b, t.h, t.i0 + owned_row(n, first_row, lane))
 #endif
 
 /* Stores the sums of the sub-group's fragment f, of `rows` keys. */
@@ -83,9 +93,8 @@ backward_keys(PARAMETERS_backward_keys)
     bool again = false; /* the second pass */
     STREAM;
 
-#if PRODUCER
-    registers_for_groups();
-#endif
+    if (PRODUCER)
+        registers_for_groups();
     LEAVE_FIRST_ASSEMBLY();
     if (get_local_id(0) == 0)
         not_finite = streamed_nonfinite = 0;
@@ -162,20 +171,6 @@ INLINE void add_nonfinite_keys(const struct arguments *args, const struct tile t
     }
 }
 
-/* The statistics of owned queries, those of a lane or, since it would have many, in local memory. */
-#if M_FRAGMENTS > 1
-#define DECLARE_OWN_STATISTICS __local float4 statistics[BLOCK_OWNED]
-#define FIND_OWN_STATISTICS()                                                                      \
-    for (int n = THIS_THREAD; n < BLOCK_OWNED; n += THREADS)                                       \
-    statistics[n] = statistic_of(args, t.b, t.h, t.i0 + n)
-#else
-#define DECLARE_OWN_STATISTICS float4 statistics[LANE_QUERIES]
-#define FIND_OWN_STATISTICS()                                                                      \
-    UNROLL                                                                                         \
-    for (int n = 0; n < LANE_QUERIES; n++)                                                         \
-    statistics[n] = statistic_of(args, t.b, t.h, t.i0 + owned_row(n, first_row, lane))
-#endif
-
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) SUB_GROUP_ATTRIBUTE void
 backward_queries(PARAMETERS_backward_queries)
 {
@@ -238,19 +233,17 @@ backward_queries(PARAMETERS_backward_queries)
     } while (again);
     if (PRODUCER)
         here = find_place(tiles, this_thread_again());
-#if HAS_DSLOPES
-    store_fragment_sums(slope_sums, t.queries, rows, first_row, here.dim_group,
-                        args->workspace + slope_sums_begin(args) +
-                            (t.b * args->shape->heads + t.h) * longest_q(args) + t.i0,
-                        lane, exchange);
-#endif
-#if HAS_DBIAS
-    store_fragment_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0,
-                        first_row, here.dim_group,
-                        args->workspace + bias_sums_begin(args) +
-                            (t.b * args->shape->heads + t.h) * args->shape->seq_q + t.i0,
-                        lane, exchange);
-#endif
+    if (HAS_DSLOPES)
+        store_fragment_sums(slope_sums, t.queries, rows, first_row, here.dim_group,
+                            args->workspace + slope_sums_begin(args) +
+                                (t.b * args->shape->heads + t.h) * longest_q(args) + t.i0,
+                            lane, exchange);
+    if (HAS_DBIAS)
+        store_fragment_sums(bias_sums, t.queries, args->shape->bias_stride[3] == 0 ? rows : 0,
+                            first_row, here.dim_group,
+                            args->workspace + bias_sums_begin(args) +
+                                (t.b * args->shape->heads + t.h) * args->shape->seq_q + t.i0,
+                            lane, exchange);
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
         store_fragment_gradients(sums_q[f], DIM_QK, UNIT_DQ, args->shape->scale, t.queries, rows,

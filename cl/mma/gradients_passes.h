@@ -33,6 +33,15 @@ INLINE void stage_query_tile(const struct arguments *args, const struct tile t,
     draw_kept_tile(true, args, t, kept, number);
 }
 
+/* Stages a tile of keys and what dropout keeps. */
+INLINE void stage_key_tile(const struct arguments *args, const struct tile t,
+                           const struct place here, const kept_tile kept, const int number)
+{
+    STAGE_STREAMED(rows_of_keys(args, t), here.qk, DIM_QK, UNIT_K);
+    STAGE_STREAMED(tile_values(args, t), here.v, DIM_V, UNIT_V);
+    draw_kept_tile(false, args, t, kept, number);
+}
+
 #if M_FRAGMENTS == 1 /* else cl/mma/gradients_wide.h does it */
 /* Sums dk and dv. again: this is the second pass; rows: the number of owned keys. */
 INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here,
@@ -51,32 +60,30 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
         CLEAR(bias_sums);
         find_head(args, &t);
         t = queries_from(t, next_queries(args, t, begin, begin, end), end);
-#if STAGES > 1
-        LOCAL_BARRIER(); /* the last head's tiles may be overwritten */
-        if (t.i0 < end)
+        if (STAGES > 1)
+            LOCAL_BARRIER(); /* the last head's tiles may be overwritten */
+        if (STAGES > 1 && t.i0 < end)
             stage_query_tile(args, t, tile_queries(args, t), tile_gradients(args, t), here,
                              statistics[number], kept, number);
-#endif
         while (t.i0 < end) {
             float p[STREAMED_SUMS], ds[STREAMED_SUMS];
-#if STAGES == 1
-            LOCAL_BARRIER(); /* all have read the old contents */
-            stage_query_tile(args, t, tile_queries(args, t), tile_gradients(args, t), here,
-                             statistics[0], kept, 0);
-#endif
+            if (STAGES == 1) {
+                LOCAL_BARRIER(); /* all have read the old contents */
+                stage_query_tile(args, t, tile_queries(args, t), tile_gradients(args, t), here,
+                                 statistics[0], kept, 0);
+            }
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete */
             begin_both(&here, p, ds, lane, exchange);
             const struct tile next =
                 queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end);
-#if STAGES > 1
-            if (next.i0 < end)
+            if (STAGES > 1 && next.i0 < end)
                 stage_query_tile(args, next, tile_queries(args, next), tile_gradients(args, next),
                                  place_of_stage(here, tiles, 1 - number), statistics[1 - number],
                                  kept, 1 - number);
-#endif
             const bool partial = hides_some(args, t, BLOCK_STREAMED, BLOCK_OWNED);
             const struct kept_pairs pairs = find_kept(kept, number, here.first_row, lane);
+            float dropped[STREAMED_SUMS], *weights = dropped; /* what dropout keeps of p */
 #if WEIGHTS_FIRST && !HAS_SOFTCAP
             FINISH(p, 1);
             REPLACE_PRODUCTS(again, false, &here, p);
@@ -84,14 +91,12 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
             if (again)
                 products_wait(0);
             REPLACE_PRODUCTS(again, true, &here, ds);
-#if HAS_DROPOUT
-            float dropped[STREAMED_SUMS];
-            drop_fragments(pairs, here.first_row, p, dropped, lane);
+            if (HAS_DROPOUT)
+                drop_fragments(pairs, here.first_row, p, dropped, lane);
+            else
+                weights = p;
 #else
-            float *const dropped = p;
-#endif
-#else
-            float *const dropped = p;
+            weights = p;
             FINISH_BOTH(p, ds);
             REPLACE_PRODUCTS(again, false, &here, p);
             REPLACE_PRODUCTS(again, true, &here, ds);
@@ -105,7 +110,7 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
                 copies_wait();
             }
             restage_barrier(again); /* values are complete */
-            add_fragment_rows(again, here.v, DIM_V, here.dim_group, dropped, sums_v, lane,
+            add_fragment_rows(again, here.v, DIM_V, here.dim_group, weights, sums_v, lane,
                               exchange);
 #if WEIGHTS_FIRST && !HAS_SOFTCAP
             FINISH(ds, 1);
@@ -121,32 +126,19 @@ INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct
                 here = place_of_stage(here, tiles, number);
             }
         }
-#if HAS_DBIAS
-        store_fragment_sums(
-            bias_sums, t.keys,
-            args->shape->bias_stride[2] == 0 && args->shape->bias_stride[3] != 0 ? rows : 0,
-            here.first_row, here.dim_group,
-            args->workspace + bias_sums_begin(args) +
-                (t.b * args->shape->heads + t.h) * args->shape->seq_kv + t.j0,
-            lane, exchange);
-#endif
+        if (HAS_DBIAS)
+            store_fragment_sums(
+                bias_sums, t.keys,
+                args->shape->bias_stride[2] == 0 && args->shape->bias_stride[3] != 0 ? rows : 0,
+                here.first_row, here.dim_group,
+                args->workspace + bias_sums_begin(args) +
+                    (t.b * args->shape->heads + t.h) * args->shape->seq_kv + t.j0,
+                lane, exchange);
     }
 }
 
-#endif
-
 /* ---- queries --------------------------------------------------------------------------------- */
 
-/* Stages a tile of keys and what dropout keeps. */
-INLINE void stage_key_tile(const struct arguments *args, const struct tile t,
-                           const struct place here, const kept_tile kept, const int number)
-{
-    STAGE_STREAMED(rows_of_keys(args, t), here.qk, DIM_QK, UNIT_K);
-    STAGE_STREAMED(tile_values(args, t), here.v, DIM_V, UNIT_V);
-    draw_kept_tile(false, args, t, kept, number);
-}
-
-#if M_FRAGMENTS == 1
 /* Sums dq, as sum_over_queries() sums dk and dv. */
 INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct place here,
                           const long begin, const long end, const float4 *statistics,
@@ -158,25 +150,21 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
     int number = 0; /* the number, 0 or 1, of the stage that is multiplied */
 
     t = keys_from(t, next_keys(args, t, begin, begin, end), end);
-#if STAGES > 1
-    if (t.j0 < end)
+    if (STAGES > 1 && t.j0 < end)
         stage_key_tile(args, t, here, kept, 0);
-#endif
     while (t.j0 < end) {
         float p[STREAMED_SUMS], ds[STREAMED_SUMS];
-#if STAGES == 1
-        LOCAL_BARRIER(); /* all have read the old contents */
-        stage_key_tile(args, t, here, kept, 0);
-#endif
+        if (STAGES == 1) {
+            LOCAL_BARRIER(); /* all have read the old contents */
+            stage_key_tile(args, t, here, kept, 0);
+        }
         copies_wait();
         LOCAL_BARRIER(); /* all rows are complete */
         begin_both(&here, p, ds, lane, exchange);
         const struct tile next =
             keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
-#if STAGES > 1
-        if (next.j0 < end)
+        if (STAGES > 1 && next.j0 < end)
             stage_key_tile(args, next, place_of_stage(here, tiles, 1 - number), kept, 1 - number);
-#endif
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);
         const struct kept_pairs pairs = find_kept(kept, number, here.first_row, lane);
 #if WEIGHTS_FIRST

@@ -2,11 +2,11 @@
 /* The first products of gradients, of a sub-group's owned rows with the streamed ones: q k^T and do v^T. */
 #pragma once
 #include "mma/gradients_place.h"
+/* FINISH_BOTH() and FINISH() wait for all groups of products but the latest ones. Macros: functions took other registers.
+ * complete_sums() waits for sums of the second products. */
 #if HAS_TILE_PRODUCTS
 #include "mma/warpgroup_tile.h"
-#endif
 
-#if HAS_TILE_PRODUCTS
 /* The warpgroup's owned rows, and the number of rows of their tile. */
 INLINE int first_owned(const struct place *here)
 {
@@ -32,6 +32,24 @@ INLINE void begin_second(const int parts, const struct place *here, float dp[STR
                         DIM_V, here->v, STREAMED_ELEMENTS(DIM_V), BLOCK_STREAMED, dp, lane,
                         exchange);
 }
+
+#define FINISH_BOTH(s, dp)                                                                         \
+    do {                                                                                           \
+        products_wait(0);                                                                          \
+        sums_here(s, STREAMED_SUMS);                                                               \
+        sums_here(dp, STREAMED_SUMS);                                                              \
+    } while (0)
+#define FINISH(sums, latest)                                                                       \
+    do {                                                                                           \
+        products_wait(latest);                                                                     \
+        sums_here(sums, STREAMED_SUMS);                                                            \
+    } while (0)
+
+INLINE void complete_sums(float *sums, const int count)
+{
+    products_wait(0);
+    sums_here(sums, count);
+}
 #else
 INLINE void begin_first(const int parts, const struct place *here, float s[STREAMED_SUMS],
                         const int lane, __local float *exchange)
@@ -46,6 +64,13 @@ INLINE void begin_second(const int parts, const struct place *here, float dp[STR
     multiply_fragment_rows(parts, here->owned_v + here->first_row * OWNED_STRIDE(DIM_V), here->v,
                            DIM_V, dp, lane, exchange);
 }
+
+#define FINISH_BOTH(s, dp)
+#define FINISH(sums, latest)
+
+INLINE void complete_sums(float *sums, const int count)
+{
+}
 #endif
 
 /* Computes the products of the sub-group's owned rows with the streamed ones; they are complete
@@ -56,24 +81,6 @@ INLINE void begin_both(const struct place *here, float s[STREAMED_SUMS], float d
     begin_first(OPERAND_PARTS, here, s, lane, exchange);
     begin_second(OPERAND_PARTS, here, dp, lane, exchange);
 }
-
-/* Waits for all groups of products but the latest ones. Macros: functions took other registers. */
-#if HAS_TILE_PRODUCTS
-#define FINISH_BOTH(s, dp)                                                                         \
-    do {                                                                                           \
-        products_wait(0);                                                                          \
-        sums_here(s, STREAMED_SUMS);                                                               \
-        sums_here(dp, STREAMED_SUMS);                                                              \
-    } while (0)
-#define FINISH(sums, latest)                                                                       \
-    do {                                                                                           \
-        products_wait(latest);                                                                     \
-        sums_here(sums, STREAMED_SUMS);                                                            \
-    } while (0)
-#else
-#define FINISH_BOTH(s, dp)
-#define FINISH(sums, latest)
-#endif
 
 #if OPERAND_PARTS > 1
 /* Replaces products that are NaNs by those of first parts: an Inf's other parts, and its products

@@ -141,30 +141,27 @@ INLINE void sum_over_queries_in_pairs(const struct arguments *args, struct tile 
     for (t.h = first_head; t.h < first_head + args->shape->group; t.h++) {
         find_head(args, &t);
         t = queries_from(t, next_queries(args, t, begin, begin, end), end);
-#if STAGES > 1
-        LOCAL_BARRIER(); /* the last head's tiles may be overwritten */
-        if (t.i0 < end)
+        if (STAGES > 1)
+            LOCAL_BARRIER(); /* the last head's tiles may be overwritten */
+        if (STAGES > 1 && t.i0 < end)
             stage_query_tile(args, t, tile_queries(args, t), tile_gradients(args, t), here,
                              statistics[number], kept, number);
-#endif
         while (t.i0 < end) {
             float x[M_FRAGMENTS][STREAMED_SUMS];
-#if STAGES == 1
-            LOCAL_BARRIER(); /* all have read the old contents */
-            stage_query_tile(args, t, tile_queries(args, t), tile_gradients(args, t), here,
-                             statistics[0], kept, 0);
-#endif
+            if (STAGES == 1) {
+                LOCAL_BARRIER(); /* all have read the old contents */
+                stage_query_tile(args, t, tile_queries(args, t), tile_gradients(args, t), here,
+                                 statistics[0], kept, 0);
+            }
             copies_wait();
             LOCAL_BARRIER(); /* all rows are complete, the last weights have been read */
             multiply_wide_rows(owned, second ? here.v : here.qk, x, lane, exchange);
             const struct tile next =
                 queries_from(t, next_queries(args, t, begin, t.i0 + BLOCK_STREAMED, end), end);
-#if STAGES > 1
-            if (next.i0 < end)
+            if (STAGES > 1 && next.i0 < end)
                 stage_query_tile(args, next, tile_queries(args, next), tile_gradients(args, next),
                                  place_of_stage(here, tiles, 1 - number), statistics[1 - number],
                                  kept, 1 - number);
-#endif
             const bool partial = hides_some(args, t, BLOCK_STREAMED, OWNED_KEYS);
             if (!second) {
                 UNROLL
@@ -228,24 +225,20 @@ INLINE void sum_over_keys_wide(const struct arguments *args, struct tile t, stru
     int number = 0; /* the number, 0 or 1, of the stage that is multiplied */
 
     t = keys_from(t, next_keys(args, t, begin, begin, end), end);
-#if STAGES > 1
-    if (t.j0 < end)
+    if (STAGES > 1 && t.j0 < end)
         stage_key_tile(args, t, here, kept, 0);
-#endif
     while (t.j0 < end) {
         float p[M_FRAGMENTS][STREAMED_SUMS], ds[M_FRAGMENTS][STREAMED_SUMS];
-#if STAGES == 1
-        LOCAL_BARRIER(); /* all have read the old contents */
-        stage_key_tile(args, t, here, kept, 0);
-#endif
+        if (STAGES == 1) {
+            LOCAL_BARRIER(); /* all have read the old contents */
+            stage_key_tile(args, t, here, kept, 0);
+        }
         copies_wait();
         LOCAL_BARRIER(); /* all rows are complete */
         const struct tile next =
             keys_from(t, next_keys(args, t, begin, t.j0 + BLOCK_STREAMED, end), end);
-#if STAGES > 1
-        if (next.j0 < end)
+        if (STAGES > 1 && next.j0 < end)
             stage_key_tile(args, next, place_of_stage(here, tiles, 1 - number), kept, 1 - number);
-#endif
         multiply_wide_rows(here.owned_qk + owned, here.qk, p, lane, exchange);
         const bool partial = hides_some(args, t, BLOCK_OWNED, BLOCK_STREAMED);
         UNROLL

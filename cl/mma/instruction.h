@@ -17,19 +17,6 @@
 /* 1: instructions of NVIDIA's are there, by inline PTX. */
 #define HAS_PTX (HAS_COPIES && !EMULATE)
 
-/* Hides an index from this place on: what follows from it is not computed before. */
-#if HAS_PTX
-#define LATER(x) __asm volatile("" : "+r"(x))
-#else
-#define LATER(x)
-#endif
-/* Hides an index: values that follow from it are not computed before a loop and kept. */
-#if HAS_AMD_BUILTINS
-#define INDEX_HERE(x) __asm volatile("" : "+v"(x))
-#else
-#define INDEX_HERE(x)
-#endif
-
 /* The number, among a lane's queries, of the query of sum e. */
 static inline int sum_query(const int e)
 {
@@ -48,26 +35,13 @@ static inline int value_key(const int depth)
     return HALVES_ALTERNATE ? depth % 2 * 8 + depth / 2 : depth;
 }
 
-/* Ends a step: loads of the next cannot move before it, which would take registers. */
-static inline void in_order(void)
-{
-#if HAS_AMD_BUILTINS
-    __builtin_amdgcn_sched_barrier(0);
-#endif
-}
+/* LATER() hides an index from this place on: what follows from it is not computed before.
+ * any_in_sub_group() is x in any lane of the sub-group, if all lanes branch alike; else x itself. */
+#if HAS_PTX
+#define LATER(x) __asm volatile("" : "+r"(x))
 
-/* Completes a sum: it cannot move past a branch, with its operands in registers until then. */
-static inline void sum_here(float *x)
-{
-#if HAS_AMD_BUILTINS
-    __asm volatile("" : "+v"(*x));
-#endif
-}
-
-/* x in any lane of the sub-group, if all lanes branch alike; else x itself. */
 static inline bool any_in_sub_group(const bool x)
 {
-#if HAS_PTX
     uint any;
 
     __asm volatile("{.reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.any.pred p, p, 0xffffffff; "
@@ -75,10 +49,42 @@ static inline bool any_in_sub_group(const bool x)
                    : "=r"(any)
                    : "r"((uint)x));
     return any;
-#else
-    return x;
-#endif
 }
+#else
+#define LATER(x)
+
+static inline bool any_in_sub_group(const bool x)
+{
+    return x;
+}
+#endif
+
+/* INDEX_HERE() hides an index: values that follow from it are not computed before a loop and kept. in_order() ends a
+ * step: loads of the next cannot move before it, which would take registers. sum_here() completes a sum: it cannot move
+ * past a branch, with its operands in registers until then. */
+#if HAS_AMD_BUILTINS
+#define INDEX_HERE(x) __asm volatile("" : "+v"(x))
+
+static inline void in_order(void)
+{
+    __builtin_amdgcn_sched_barrier(0);
+}
+
+static inline void sum_here(float *x)
+{
+    __asm volatile("" : "+v"(*x));
+}
+#else
+#define INDEX_HERE(x)
+
+static inline void in_order(void)
+{
+}
+
+static inline void sum_here(float *x)
+{
+}
+#endif
 
 /* Limits registers so that RESIDENT_GROUPS work-groups fit a multiprocessor. */
 static inline void registers_for_groups(void)

@@ -12,7 +12,7 @@
  * Kernels have DECLARE_BYTES(). */
 #pragma once
 #include "families/sizes.h"
-#include "mma/fragment_tile.h"
+#include "mma/quantized_rows.h"
 #include "mma/key_places.h"
 
 /* The size of the pieces that divide all rows, and all blocks of dims, alike. */

@@ -35,7 +35,13 @@ INLINE int warpgroup_rows(const int first_row)
     return first;
 }
 
+/* address_of_tile() is what descriptors have. */
 #if !EMULATE
+static inline uint address_of_tile(const __local ushort *tile)
+{
+    return shared_address(tile);
+}
+
 /* Reads or writes sums only here, while no product runs. */
 INLINE void sums_here(float *sums, const int count)
 {
@@ -128,17 +134,18 @@ INLINE void products_wait(const int latest)
 INLINE void keep_operands(uint operands[][QUERY_WORDS], const int count)
 {
 }
+
+static inline uint address_of_tile(const __local ushort *tile)
+{
+    return 0;
+}
 #endif
 
 /* The descriptor of the part that begins `bytes` bytes after the tile's first element, in a tile of
  * `rows` rows. It is the tile's own plus a constant: local memory ends before a carry. */
 static inline ulong tile_descriptor(const __local ushort *tile, const int rows, const int bytes)
 {
-#if EMULATE
-    const uint address = 0;
-#else
-    const uint address = shared_address(tile);
-#endif
+    const uint address = address_of_tile(tile);
     const uint of_tile = (address / 16 & 0x3fff) | (uint)(rows * 128 / 16) << 16;
 
     return (of_tile + (uint)bytes / 16) | (ulong)(8 * 128 / 16 | 1u << 30) << 32;

@@ -12,14 +12,6 @@ struct load_sums {
     long begin, most;
 };
 
-/* Precedes a loop over the lanes of a vector, whose body compilers are to turn into vectors again. */
-#ifdef __clang__
-#define EACH_LANE                                                                                  \
-    _Pragma("clang loop unroll(disable) vectorize(assume_safety) vectorize_width(SIMD_WIDTH)")
-#else
-#define EACH_LANE
-#endif
-
 /* A problem without such a function has one that does nothing: steps name it without asking, and compilers leave it out. */
 #if HAS_SCORE_FUNCTION
 /* A loop over lanes takes the operands from here once: its stores might change what `args` points to, as far as

@@ -196,9 +196,8 @@ INLINE int mark_of_rows(const struct arguments *args, const long b, const long h
     return mark;
 }
 
-#if HAS_MARKS
 /* The ranges below have 1 batch or 1 head where all of them share their marks. */
-#ifdef SIMD_WIDTH /* on CPUs */
+#if HAS_MARKS && defined(SIMD_WIDTH) /* on CPUs */
 /* The global range is (blocks of queries, heads, batches). */
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void mark_pairs(PARAMETERS_mark_pairs)
 {
@@ -215,7 +214,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void mark_pairs(PARAMETE
                                           (int)clamp(args->shape->seq_kv - j, 0L, (long)MARK_N));
     }
 }
-#else
+#elif HAS_MARKS
 /* Work-groups are numbered by (blocks of queries * tiles of keys, heads, batches); a work-item
  * takes a row of the tile. */
 __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void mark_pairs(PARAMETERS_mark_pairs)
@@ -241,6 +240,4 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void mark_pairs(PA
                             marks_begin(args)))[marks_of_block(args, b, h, i) + tile] =
             (uchar)(~not_of_all & (MARK_EMPTY | MARK_FULL));
 }
-#endif
-
 #endif

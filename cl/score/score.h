@@ -14,9 +14,7 @@
 #include "score/blocks.h"
 #include "score/function.h"
 #include "score/score_scale.h"
-#if HAS_SOFTCAP
 #include "score/tanh.h"
-#endif
 
 /* ---- softcap -------------------------------------------------------------------------------- */
 
@@ -205,11 +203,8 @@ INLINE struct score score_of_bent(const struct arguments *args, const struct sco
 INLINE struct score score_of(const struct arguments *args, const struct score_tile t, const int row,
                              const int key, const float product)
 {
-#if HAS_SOFTCAP
-    return score_of_bent(args, t, row, key, score_tanh(bend_of(args, t) * product));
-#else
-    return score_of_bent(args, t, row, key, product);
-#endif
+    return score_of_bent(args, t, row, key,
+                         HAS_SOFTCAP ? score_tanh(bend_of(args, t) * product) : product);
 }
 
 /* Returns whether a pair is visible, from sees = in_window() of it; adds the bias to its score.

@@ -116,9 +116,9 @@ NOINLINE void add_key_gradients(const struct query_tile *tile, const struct row_
 {
     const int begin = rows.begin / VALUES_IN_OPERAND, end = OPERANDS(rows.end);
 
-    ADD_ROWS(DIM_V, tile->p, rows_of_d_o(tile), OPERAND_TILES ? BLOCK_M / 2 : ROW_V, begin, end,
+    ADD_ROWS(DIM_V, tile->p, d_o_operands(tile), OPERAND_TILES ? BLOCK_M / 2 : ROW_V, begin, end,
              block->dv);
-    ADD_ROWS(DIM_QK, tile->ds, rows_of_q(tile), OPERAND_TILES ? BLOCK_M / 2 : ROW_QK, begin, end,
+    ADD_ROWS(DIM_QK, tile->ds, q_operands(tile), OPERAND_TILES ? BLOCK_M / 2 : ROW_QK, begin, end,
              block->dk);
 }
 
@@ -153,7 +153,7 @@ INLINE void add_gradients_of_tile(const int partial, const struct arguments *arg
         add_visible_query_gradients((const float *)tile->p, (const float *)tile->ds,
                                     (const operand *)block->k_rows, block->keys, rows.begin,
                                     rows.end, dq);
-    const operand *ds = round_weights(rows, tile);
+    const operand *ds = operands_of_weights(rows, tile);
     if (!rows_apart)
         add_key_gradients(tile, rows, block);
     if (!keys_apart)
@@ -215,8 +215,8 @@ INLINE int find_chunk(const struct arguments *args, const long n, const long key
 }
 
 /* The first query from i on that block lists leave to one of the keys. */
-INLINE long listed_from(const struct head head, const long j, const int keys, const long i,
-                        const long end)
+INLINE long first_listed_query(const struct head head, const long j, const int keys, const long i,
+                               const long end)
 {
     return HAS_BLOCKS ? next_listed_query(head, j, keys, i, end) : i;
 }
@@ -260,8 +260,8 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
             lanes slope_sums = 0.0f;
             if (HAS_BLOCKS)
                 head.bits = block_bits_of(args, row_stats + marks_begin(args), head.b, head.h);
-            for (long i = listed_from(head, blocks->j, keys, begin, end), stop; i < end;
-                 i = listed_from(head, blocks->j, keys, stop, end)) {
+            for (long i = first_listed_query(head, blocks->j, keys, begin, end), stop; i < end;
+                 i = first_listed_query(head, blocks->j, keys, stop, end)) {
                 stop = min(i + BLOCK_M, end);
                 if (HAS_BLOCKS)
                     stop = end_listed_query(head, blocks->j, keys, i, stop);

@@ -281,8 +281,8 @@ INLINE long with_whole_operand(const long j0, const long j)
 }
 
 /* The keys that some of a chunk's queries may see by windows, lengths and marks. */
-INLINE struct key_range seen_keys(const struct arguments *args, const struct query_block chunk,
-                                  const long queries)
+INLINE struct key_range keys_of_chunk(const struct arguments *args, const struct query_block chunk,
+                                      const long queries)
 {
     if (MARKS_SHOW_KEYS)
         return visible_keys(args, chunk, queries);
@@ -309,7 +309,7 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
     lanes s[TILE_SCORES];
     lanes row_max[BLOCKS_PER_TILE][BLOCK_VECTORS], row_sum[BLOCKS_PER_TILE][BLOCK_VECTORS];
     const long queries = min(chunk.e.queries - chunk.i, (long)BLOCK_M * BLOCKS_PER_TILE);
-    const struct key_range seen = seen_keys(args, chunk, queries);
+    const struct key_range seen = keys_of_chunk(args, chunk, queries);
     const long begin = seen.begin, end = seen.end;
     operand k_staged[STAGED ? STAGED_K : 1] ON_CACHE_LINE;
     operand v_staged[STAGED ? STAGED_V : 1] ON_CACHE_LINE;
