@@ -63,30 +63,50 @@ static inline ints half_bytes(const __global uchar *codes, const int n)
     return n < 16 ? both & 15 : both >> 4;
 }
 
-/* Words of 16 bits that fill a register, for which half as many instructions are run as for 16 of them. */
+/* Words of 16 bits that fill a register, for which half as many instructions are run as for SIMD_WIDTH of them. */
 #if SIMD_WIDTH == 16 && HAS_INTRINSIC(__builtin_ia32_pternlogd512_mask) && defined(__AVX512BW__)
 #define HAS_WIDE_WORDS 1
-typedef ushort ushort32 __attribute__((ext_vector_type(32)));
+typedef ushort wide_ushorts __attribute__((ext_vector_type(32)));
 typedef char char32 __attribute__((ext_vector_type(32)));
 struct __attribute__((packed)) unaligned_chars {
     char32 x;
 };
 
-/* The bytes of a format block, with their signs. */
-static inline ushort32 wide_words(const __global uchar *bytes)
+/* Signed bytes times 128. */
+static inline wide_ushorts wide_words(const __global uchar *bytes)
 {
-    return __builtin_convertvector(((const __global struct unaligned_chars *)bytes)->x, ushort32);
+    return __builtin_convertvector(((const __global struct unaligned_chars *)bytes)->x,
+                                   wide_ushorts)
+           << (wide_ushorts)(7);
 }
 
 /* x ^ (y & bits). LLVM would split the operators, but not the instruction, where halves are read one after the other. */
-static inline ushort32 wide_where(const ushort32 x, const ushort32 y, const int bits)
+static inline wide_ushorts wide_where(const wide_ushorts x, const wide_ushorts y, const int bits)
 {
     enum { X_XOR_Y_AND_BITS = 0x78, ALL = 0xffff }; /* immediates of the instruction */
 
     return __builtin_astype(
         __builtin_ia32_pternlogd512_mask(__builtin_astype(x, int16), __builtin_astype(y, int16),
                                          (int16)(bits << 16 | bits), X_XOR_Y_AND_BITS, ALL),
-        ushort32);
+        wide_ushorts);
+}
+#elif SIMD_WIDTH == 8 && defined(__AVX2__) && !defined(__SPIR__)
+#define HAS_WIDE_WORDS 1
+typedef ushort16 wide_ushorts;
+
+/* Signed bytes times 128. */
+static inline wide_ushorts wide_words(const __global uchar *bytes)
+{
+    return convert_ushort16(as_char16(vload16(0, bytes))) << (wide_ushorts)(7);
+}
+
+/* x ^ (y & bits). Assembly without an instruction keeps LLVM from splitting the operators. */
+static inline wide_ushorts wide_where(const wide_ushorts x, const wide_ushorts y, const int bits)
+{
+    wide_ushorts z = x ^ (y & (wide_ushorts)(bits));
+
+    __asm__("" : "+x"(z));
+    return z;
 }
 #else
 #define HAS_WIDE_WORDS 0

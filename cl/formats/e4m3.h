@@ -29,10 +29,11 @@ static inline float4 e4m3_four(const uchar4 bytes, const int shift, const uint f
 static inline lanes e4m3_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
 #if HAS_WIDE_WORDS
-    const ushort32 x = wide_words(codes) << (ushort32)(7);
-    const ushort32 y = wide_where(x, x + (ushort32)(0x80), 0x4000);
+    const int at = n % (2 * SIMD_WIDTH);
+    const wide_ushorts x = wide_words(codes + n - at);
+    const wide_ushorts y = wide_where(x, x + (wide_ushorts)(0x80), 0x4000);
 
-    return lanes_of_halves(n < 16 ? y.lo : y.hi);
+    return lanes_of_halves(at ? y.hi : y.lo);
 #else
     const ushorts x = VECTOR(convert_ushort)(VECTOR(as_char)(VECTOR(vload)(0, codes + n)))
                       << (ushorts)(7);

@@ -188,6 +188,11 @@ static clattn_status enqueue_one(const clattn_plan *plan, cl_command_queue queue
 
 /* ---- lists of chosen keys ---------------------------------------------------------------------- */
 
+static void move(clattn_buffer *to, const clattn_layout *layout, size_t batch, size_t head)
+{
+    to->offset += batch * layout->stride[0] + head * layout->stride[1];
+}
+
 /* The tensors of execution (b, g) of a problem that was derived from one with lists. */
 static struct ca_tensors tensors_of_part(const clattn_plan *plan, const struct ca_tensors *given,
                                          size_t b, size_t g)
@@ -206,16 +211,16 @@ static struct ca_tensors tensors_of_part(const clattn_plan *plan, const struct c
         at[CA_MASK] = made;
         at[CA_MASK].offset *= sizeof(cl_float);
     } else {
-        at[CA_Q].offset += b * p->q.stride[0] + head * p->q.stride[1];
-        at[CA_O].offset += b * p->o.stride[0] + head * p->o.stride[1];
-        at[CA_K].offset += (p->page_size ? 0 : b * p->k.stride[0]) + g * p->k.stride[1];
-        at[CA_V].offset += (p->page_size ? 0 : b * p->v.stride[0]) + g * p->v.stride[1];
+        /* Lists number the rows of pages and of packed keys for all batches. */
+        const size_t keys_of = p->page_size || p->total_kv ? 0 : b;
+        move(&at[CA_Q], &p->q, b, head);
+        move(&at[CA_O], &p->o, b, head);
+        move(&at[CA_K], &p->k, keys_of, g);
+        move(&at[CA_V], &p->v, keys_of, g);
         if (p->k_scales)
-            at[CA_K_SCALES].offset += (p->page_size ? 0 : b * p->k_scales_layout.stride[0]) +
-                                      g * p->k_scales_layout.stride[1];
+            move(&at[CA_K_SCALES], &p->k_scales_layout, keys_of, g);
         if (p->v_scales)
-            at[CA_V_SCALES].offset += (p->page_size ? 0 : b * p->v_scales_layout.stride[0]) +
-                                      g * p->v_scales_layout.stride[1];
+            move(&at[CA_V_SCALES], &p->v_scales_layout, keys_of, g);
         at[CA_LSE].offset += (b * p->heads + head) * ca_query_rows(p);
         at[CA_SINKS].offset += head;
         at[CA_KV_LENGTHS] = at[CA_PAGE_TABLE] = at[CA_Q_STARTS] = made;

@@ -15,25 +15,6 @@ static void copy_strides(cl_long *to, const clattn_layout *layout)
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-/* Returns whether all sequences of a packed batch follow each other in the tensor. */
-static int is_packed(const clattn_problem *p, unsigned argument)
-{
-    switch (argument) {
-    case CA_Q:
-    case CA_O:
-    case CA_DO:
-    case CA_DQ:
-        return p->total_q != 0;
-    case CA_K:
-    case CA_V:
-    case CA_DK:
-    case CA_DV:
-        return p->total_kv != 0;
-    default:
-        return 0;
-    }
-}
-
 /* Writes the strides of the tensors that the program has, and returns how many numbers they are. */
 static size_t put_strides(const clattn_problem *p, const clattn_problem *program, cl_long *to)
 {
@@ -49,8 +30,8 @@ static size_t put_strides(const clattn_problem *p, const clattn_problem *program
             copy_strides(to + count, &own[n].layout);
         else
             memset(to + count, 0, 4 * sizeof *to);
-        /* sequences are rows of one batch, which kernels add themselves */
-        if (is_packed(p, n))
+        /* The sequences of a packed batch are rows of one batch, which kernels add themselves. */
+        if (own[n].sizes[0] == 1)
             to[count] = 0;
         count += 4;
     }

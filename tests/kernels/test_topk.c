@@ -30,6 +30,9 @@ static const struct {
     {"fwd bf16 b3 h4/2 q20 k300 d32 causal=br totalq=50 totalkv=430 lse topk=17 topkheads",
      "fwd bf16 b50 h2/1 q1 k17 d32 q=6400.1600.32.1 k=hbsd v=hbsd o=6400.1600.32.1 page=1 "
      "pages=430 scale=0.176776692 klen lse totalq=50"},
+    {"fwd f16 b3 h4/2 q2 k200 d32 totalkv=430 sinks lse topk=17 topkheads",
+     "fwd f16 b2 h2/1 q1 k17 d32 q=256.64.32.1 k=hbsd v=hbsd o=256.64.32.1 page=1 pages=430 "
+     "scale=0.176776692 sinks klen lse totalq=2"},
     {"fwd f32 b2 h4/1 q2 k190 d64 kcache=q8_0 vcache=q4_0 window=30,4 topk=33",
      "fwd f32 b2 h4/1 q1 k33 d64 k=hbsd v=hbsd kcache=q8_0 vcache=q4_0 page=1 pages=190 "
      "scale=0.125 klen totalq=2"},
