@@ -112,11 +112,11 @@ Test(dropout, columns_between_fours) {
     static const struct {
         const char *family, *tunables, *problem;
     } cases[] = {
-        {"backward_cpu UNIT=vector", "SIMD_WIDTH=4 BLOCK_VECTORS=2 BLOCKS_PER_TILE=1",
+        {"backward_cpu UNIT=vector", "SIMD_WIDTH=4 BLOCK_VECTORS=2 BLOCKS_PER_TILE=1 SPLIT_K=2",
          "bwd f32 q21 k96 d9 dropout=0.3 blocks=16x17:12"},
-        {"backward_cpu UNIT=vector", "SIMD_WIDTH=8 BLOCK_VECTORS=2 BLOCKS_PER_TILE=1",
+        {"backward_cpu UNIT=vector", "SIMD_WIDTH=8 BLOCK_VECTORS=2 BLOCKS_PER_TILE=1 SPLIT_K=2",
          "bwd f32 q21 k96 d9 dropout=0.3 blocks=16x18:12"},
-        {"backward_cpu UNIT=pairs", "BLOCKS_PER_TILE=1",
+        {"backward_cpu UNIT=pairs", "BLOCKS_PER_TILE=1 SPLIT_K=2",
          "bwd bf16 q21 k200 d32 dropout=0.3 blocks=16x67:6"},
     };
     struct fixture f;
