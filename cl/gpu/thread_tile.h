@@ -92,17 +92,22 @@ INLINE void multiply_tiles(const __local float4 *owned, const int owned_stride,
 
 /* Stores weights, in the order of multiply_tiles(), to local memory: WEIGHT_ROWS streamed rows from
  * `first` on, a multiple of these, each with the weights of all owned rows; thread_m and thread_n
- * are in scope. A macro: compilers simplify a function before inlining, and would choose among
- * pointers to the weights, which then are in memory, instead of among weights. */
+ * are in scope. A macro that chooses among values: compilers would choose among pointers to the
+ * weights, which then were in memory, in a function and of stores behind conditions. */
 #define STORE_WEIGHTS(first, weight, weights)                                                      \
     do {                                                                                           \
-        _Pragma("unroll") for (int c = 0; c < THREAD_N;                                            \
-                               c++) if (c / (WEIGHT_ROWS / THREADS_N) == (first) / WEIGHT_ROWS)    \
+        enum { COLUMNS = WEIGHT_ROWS / THREADS_N };                                                \
+        _Pragma("unroll") for (int c = 0; c < COLUMNS; c++)                                        \
+        {                                                                                          \
+            float chosen[THREAD_M];                                                                \
+            _Pragma("unroll") for (int r = 0; r < THREAD_M; r++) chosen[r] = weight[r][c];         \
+            _Pragma("unroll") for (int n = c + COLUMNS; n < THREAD_N; n += COLUMNS)                \
+                _Pragma("unroll") for (int r = 0; r < THREAD_M; r++) chosen[r] =                   \
+                    (first) / WEIGHT_ROWS == n / COLUMNS ? weight[r][n] : chosen[r];               \
             _Pragma("unroll") for (int g = 0; g < QUADS; g++)(                                     \
-                weights)[(thread_n + THREADS_N * (c % (WEIGHT_ROWS / THREADS_N))) * ROW_STRIDE +   \
-                         g * THREADS_M + thread_m] =                                               \
-                (float4)(weight[4 * g][c], weight[4 * g + 1][c], weight[4 * g + 2][c],             \
-                         weight[4 * g + 3][c]);                                                    \
+                weights)[(thread_n + THREADS_N * c) * ROW_STRIDE + g * THREADS_M + thread_m] =     \
+                (float4)(chosen[4 * g], chosen[4 * g + 1], chosen[4 * g + 2], chosen[4 * g + 3]);  \
+        }                                                                                          \
     } while (0)
 
 /* sums[r][n] += weight of owned row r times dims 4 * (thread_n + THREADS_N * n).. of one streamed row,
