@@ -132,8 +132,8 @@ FAMILY_TEST(packed, starts_may_hold_anything, CLATTN_FORWARD, takes_starts, 8)
         "fwd f32 b4 h4/2 q30 k40 d32 totalq=70 totalkv=90 causal=br klen qlen sinks lse",
         "fwd f32 b3 h2/1 q1 k200 d32 totalkv=300 lse",
         "fwd f32 b3 h2/1 q1 k200 d32 totalkv=300 lse dropout=0.25",
-        "fwd f16 b3 h2/1 q1 k200 d32 kcache=int8 vcache=e4m3 kscales=500.0.1.0 "
-        "vscales=500.0.1.0 totalkv=300",
+        ("fwd f16 b3 h2/1 q1 k200 d32 kcache=int8 vcache=e4m3 kscales=500.0.1.0 "
+         "vscales=500.0.1.0 totalkv=300"),
     };
 
     unoptimised();

@@ -22,7 +22,7 @@ void storage_store_block(const clattn_cache cache, void *base, const size_t numb
     if (!value_has_scale(
             cache)) { /* codes of numbers up to the scale times the largest, or of NaNs */
         const double most = fabs(scale) * value_block_largest(cache);
-        unsigned codes = 0;
+        unsigned codes = 1; /* 0 fits any scale, and a NaN */
         while (codes < 127 && value_get_quantized(cache, all_codes(), codes) <= most)
             codes++;
         for (size_t n = 0; n < bytes; n++) {
