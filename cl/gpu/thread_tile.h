@@ -92,8 +92,8 @@ INLINE void multiply_tiles(const __local float4 *owned, const int owned_stride,
 
 /* Stores weights, in the order of multiply_tiles(), to local memory: WEIGHT_ROWS streamed rows from
  * `first` on, a multiple of these, each with the weights of all owned rows; thread_m and thread_n
- * are in scope. A macro that chooses among values: compilers would choose among pointers to the
- * weights, which then were in memory, in a function and of stores behind conditions. */
+ * are in scope. It is a macro, and chooses among values. In a function, or with stores behind
+ * conditions, compilers would choose among pointers to the weights, which would lie in memory. */
 #define STORE_WEIGHTS(first, weight, weights)                                                      \
     do {                                                                                           \
         enum { COLUMNS = WEIGHT_ROWS / THREADS_N };                                                \
