@@ -82,15 +82,15 @@ INLINE void prefetch_rows_apart(const __global storage *p, const long row, const
  *                            end_query_sums() then adds to them */
 #if OPERAND_PAIRS
 #include "bf16/backward_pairs.h"
-#endif
-#if OPERAND_TILES
-#include "bf16/backward_tiles.h"
 
 INLINE void load_key_operands(const struct arguments *args, const __global k_storage *k,
                               const __global v_storage *v, struct key_block *block)
 {
     load_key_pairs(args, k, v, block);
 }
+#endif
+#if OPERAND_TILES
+#include "bf16/backward_tiles.h"
 
 INLINE void load_query_operands(const struct arguments *args, const __global storage *q,
                                 const __global storage *d_o, const int count,
@@ -143,12 +143,6 @@ INLINE void end_query_sums(const struct query_tile *tile, __global float *dq)
     add_query_sums(tile, dq);
 }
 #elif OPERAND_PAIRS
-INLINE void load_key_operands(const struct arguments *args, const __global k_storage *k,
-                              const __global v_storage *v, struct key_block *block)
-{
-    load_key_pairs(args, k, v, block);
-}
-
 INLINE void load_query_operands(const struct arguments *args, const __global storage *q,
                                 const __global storage *d_o, const int count,
                                 struct query_tile *tile)

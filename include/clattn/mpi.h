@@ -82,10 +82,10 @@ typedef struct clattn_mpi_options {
     size_t struct_size;   /**< sizeof(clattn_mpi_options). */
     clattn_mpi_mode mode; /**< The same on all ranks. */
     int heads_ranks; /**< For CLATTN_MPI_HEADS_RING: ranks that exchange heads, at least 1; else
-                               0. The same on all ranks. */
+                          0. The same on all ranks. */
     double speed;    /**< How fast this rank's device is, in any unit that all ranks share; may
-                               differ between ranks. @ref clattn_mpi_measure_speed() measures it. 0 on
-                               all ranks: equal shards. */
+                          differ between ranks. @ref clattn_mpi_measure_speed() measures it. 0 on
+                          all ranks: equal shards. */
     const clattn_plan_options
         *plan; /**< NULL, or how each part's plan is chosen; borrowed until the
                                           plan is released. May differ between ranks. */
@@ -214,7 +214,8 @@ CLATTN_API clattn_status clattn_mpi_measure_speed(MPI_Comm communicator, clattn_
  *
  * It adds up, step by step, the operations of the place that has most of them, by rates->flops, with
  * rates->overhead for each execution, or the messages of that step if these take longer; and all copies
- * between device and MPI's memory, during which neither goes on. Shards are equal. Lengths count as all there is, packed sequences as alike in all places.
+ * between device and MPI's memory, during which neither goes on. Shards are equal. Lengths count as all
+ * there is, packed sequences as alike in all places.
  *
  * @param whole       As for clattn_mpi_plan_create(). Not null.
  * @param ranks       At least 1.
