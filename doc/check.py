@@ -6,8 +6,9 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
+
+import outputs
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDS, COLUMNS, LINES = 40, 120, 200
@@ -41,7 +42,8 @@ def pages():
 
 
 def blocks(text):
-    """(line, kind, text) of what a page has: "code", "heading", "cell" or "prose". A code block begins with its info string."""
+    """(line, kind, text) of what a page has: "code", "heading", "cell" or "prose". Code begins with what stands behind its
+    fence, or with "indented"."""
     kept, begin, fence, code = [], 0, None, []
 
     def end():
@@ -61,7 +63,7 @@ def blocks(text):
             yield from end()
             fence, code = number, [line.strip()[3:]]
         elif line.startswith("    ") and not kept:
-            yield number, "code", "\n" + line
+            yield number, "code", "indented\n" + line
         elif not line.strip():
             yield from end()
         elif line.startswith("#"):
@@ -118,6 +120,8 @@ def complaints(texts):
             in_code ^= line.strip().startswith("```")
             if len(line) > COLUMNS and not in_code and not line.startswith(("|", "    ", "![")):
                 yield f"{page}:{number}: {len(line)} columns, {COLUMNS} at most"
+        for number, sentence in outputs.misplaced(blocks(text)):
+            yield f"{page}:{number}: {sentence}"
         for number, kind, block in blocks(text):
             if kind == "code":
                 continue
@@ -227,42 +231,13 @@ def refused(texts, build):
 
 
 def run(texts, build):
-    """Runs the blocks that say so, ```sh run, with a build's programs, each page in a folder and with caches of its own. A block
-    ```text after it shows what comes out: lines of it must come in this order, whatever the numbers and where there is "..."."""
+    """How many commands and problems of pages a build's programs refuse, and outputs are others than pages show."""
     wrong = list(refused(texts, build))
     print("\n".join(wrong + [f"{len(wrong)} commands and problems that the programs would refuse"]))
     if subprocess.run([Path(build) / "bench/clattn-bench", "devices"], capture_output=True).returncode:
         print("no commands of pages were run, for there is no OpenCL device")
         return len(wrong)
-    bad, ran = len(wrong), 0
-    number = re.compile(r"[-+]?\d+(?:\.\d+)?|\s+")
-    for page, text in texts.items():
-        said = ""
-        with tempfile.TemporaryDirectory() as folder:
-            programs = [str(Path(build).resolve() / part) for part in ("bench", "tuner")]
-            environment = dict(os.environ, PATH=":".join(programs + [os.environ["PATH"]]), CLATTN_CACHE_DIR=folder + "/cache",
-                               ROOT=str(ROOT), BUILD=str(Path(build).resolve()))
-            for line, kind, block in blocks(text):
-                info, _, code = block.partition("\n")
-                if kind == "code" and info == "sh run":
-                    ran += 1
-                    result = subprocess.run(["sh", "-e", "-c", code], cwd=folder, env=environment, text=True, stdout=subprocess.PIPE,
-                                            stderr=subprocess.STDOUT, timeout=600)
-                    said = result.stdout
-                    if result.returncode:
-                        bad += 1
-                        print(f"{page}:{line}: status {result.returncode} of\n{code}\n{said[-2000:]}")
-                elif kind == "code" and info == "text output":
-                    shown = [number.sub("", row) for row in code.split("\n") if row.strip() not in ("", "...")]
-                    got, at = [number.sub("", row) for row in said.split("\n")], 0
-                    for row in shown:
-                        if row not in got[at:]:
-                            bad += 1
-                            print(f"{page}:{line}: nothing prints \"{row}\"; but\n{said[-2000:]}")
-                            break
-                        at = got.index(row, at) + 1
-    print(f"{ran} blocks of commands ran, {bad} not as their pages say")
-    return bad
+    return len(wrong) + outputs.run({page: list(blocks(text)) for page, text in texts.items()}, build)
 
 
 def main(arguments):
@@ -280,4 +255,5 @@ def main(arguments):
     return 1 if found else 0
 
 
-sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

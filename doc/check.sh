@@ -4,7 +4,8 @@
 # 120 columns, no page more than 200 lines; no word is one that the glossary does without; every link and file is there;
 # ten questions of a newcomer are answered at most two links from README.md. With a build also whether what is made of
 # the sources is as the sources say (doc/generate.py), and as --run.
-# sh doc/check.sh --run BUILD: runs the commands of the pages that are marked so (```sh run), and compares what they print.
+# sh doc/check.sh --run BUILD: runs the commands of the pages that are marked so, and compares what they print
+# (doc/outputs.py has the marks).
 # sh doc/check.sh --draw [SEED]: prints twenty sentences, to be read aloud to an engineer of the field.
 # sh doc/check.sh --draw SEED comments: comments of sources instead.
 set -u

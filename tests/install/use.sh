@@ -23,11 +23,11 @@ fi
 
 echo "the first program of README.md prints what stands there"
 readme=$here/../../README.md
-sed -n '/^```c$/,/^```$/p' "$readme" | sed '/^```/d' > "$work/first.c"
+sed -n '/^```c run$/,/^```$/p' "$readme" | sed '/^```/d' > "$work/first.c"
 cc -std=c11 -o "$work/first" "$work/first.c" $(pkg-config --cflags --libs clattn) 2> "$work/notes"
 silent "$work/notes"
 timeout 60 "$work/first" > "$work/printed"
-sed -n 's/^    \(CLATTN_SUCCESS: .*\)/\1/p' "$readme" | diff - "$work/printed"
+sed -n '/^```text output$/,/^```$/p' "$readme" | sed '/^```/d' | diff - "$work/printed"
 
 echo "find_package"
 cmake -S "$here" -B "$work/outside" -DCMAKE_PREFIX_PATH="$prefix" >> "$work/log"

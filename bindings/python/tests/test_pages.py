@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The blocks of Python of pages in doc/guide, one after the other, and the first function of doc/guide/functions.md."""
+import contextlib
 import inspect
+import io
 import re
-import textwrap
+import sys
 from pathlib import Path
 
 import clattn
@@ -12,33 +14,46 @@ from clattn import _declarations
 from clattn.plan import parse
 
 PAGES = Path(__file__).parents[3] / "doc" / "guide"
+sys.path.insert(0, str(PAGES.parent))
+from check import blocks  # noqa: E402
+from outputs import OUTPUTS, difference  # noqa: E402
 
 
 def _run(page):
-    """Its text, and the names that its blocks leave."""
-    text, names = page.read_text(), {}
-    for found in re.finditer(r"```python\n(.*?)```", text, re.S):
-        line = text[:found.start()].count("\n") + 1
-        exec(compile("\n" * line + found[1], str(page), "exec"), names)
-    return text, names
+    """The names that its blocks leave; what they print is what the page says."""
+    names, said = {}, None
+    for line, kind, block in blocks(page.read_text()):
+        info, _, code = block.partition("\n")
+        if kind == "code" and info == "python":
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(compile("\n" * line + code, str(page), "exec"), names)
+            said = printed.getvalue()
+        elif kind == "code" and info in OUTPUTS and said is not None:
+            assert difference(info, code, said) is None, f"{page}:{line}, of {said}"
+        elif kind == "code":
+            said = None
+    return names
 
 
-def test_every_block_of_the_page_runs(capsys):
+def test_every_page_with_blocks_that_run_is_run_by_a_test():
+    pages = {page.name for page in PAGES.glob("*.md") if re.search(r"^```python$", page.read_text(), re.M)}
+    assert pages == {"python.md", "python-functions.md", "python-plans.md", "serving.md",
+                     "pytorch.md"}  # the last by frameworks/test_page.py
+
+
+def test_every_block_of_the_page_runs():
     pytest.importorskip("pyopencl")
-    text, _ = _run(PAGES / "python.md")
-    said = re.search(r"^    (k is of shape .*)$", text, re.M)[1]
-    assert said in capsys.readouterr().out
+    _run(PAGES / "python.md")
 
 
 def test_the_lines_of_readme_run():
-    names = {}
-    exec(re.search(r"```python\n(.*?)```", (PAGES / "../../README.md").read_text(), re.S)[1], names)
+    names = _run(PAGES / "../../README.md")
     assert names["o"].shape == (1, 8, 512, 64) and np.isfinite(names["o"]).all()
 
 
 @pytest.mark.parametrize("page", ["python-functions.md", "python-plans.md"])
 def test_every_block_of_further_pages_runs(page):
-    _, names = _run(PAGES / page)
+    names = _run(PAGES / page)
     assert names["o"].shape == (2, 4, 5, 16) and np.isfinite(names["o"]).all()
 
 
@@ -71,7 +86,7 @@ def _stored_values(blocks, kind):
 
 
 def test_keys_are_evicted_from_a_cache_and_quantized():
-    _, names = _run(PAGES / "serving.md")
+    names = _run(PAGES / "serving.md")
     length, sums, weights = (names[name] for name in ("length", "sums", "weights"))
     assert 16 <= length[0] < names["room"]
     assert sums.sum() == pytest.approx(8, rel=1e-5)  # a query of 8 heads
@@ -89,9 +104,9 @@ def test_keys_are_evicted_from_a_cache_and_quantized():
 def test_the_first_function_of_the_page_is_computed(tmp_path, monkeypatch):
     """Its source and its problem, as they stand in doc/guide/functions.md."""
     page = (PAGES / "functions.md").read_text()
-    source = re.search(r"\n\n((?:    .*\n)+)", page)[1]
+    source = re.search(r"```cl\n(.*?)```", page, re.S)[1]
     problem = re.search(r'clattn-bench run "(.*score=(\S+))"', page)
-    (tmp_path / problem[2]).write_text(textwrap.dedent(source))
+    (tmp_path / problem[2]).write_text(source)
     monkeypatch.chdir(tmp_path)
     q, k, v = np.random.default_rng(3).normal(size=(3, 4, 1024, 64)).astype(np.float32)
     o = np.empty_like(q)
