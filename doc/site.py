@@ -2,8 +2,6 @@
 """python3 doc/site.py FOLDER [REFERENCE]: makes a static site of the pages in FOLDER/site, searchable and without anything from
 elsewhere, with the API reference if its folder is given. It needs MkDocs and its theme Material, which Debian has as
 mkdocs-material: pages stay plain Markdown, which forges show as well, and the search needs no server."""
-import importlib.metadata
-import importlib.util
 import json
 import os
 import re
@@ -11,6 +9,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import docstrings
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = {"Guide": "doc/guide", "Results": "doc/results", "Design": "doc/design"}
@@ -23,11 +23,23 @@ def entries(folder):
     return [f"{folder}/README.md"] + [page for page in named if (ROOT / page).exists()]
 
 
+def mkdocs():
+    """A Python that has MkDocs with Material, this one or the distribution's, and MkDocs' version."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        found = subprocess.run([python, "-c", "import importlib.metadata, mkdocs.utils as u; assert 'material' in u.get_theme_names(); "
+                                "print(importlib.metadata.version('mkdocs'))"],
+                               capture_output=True, text=True) if os.access(python, os.X_OK) else None
+        if found and not found.returncode:
+            return python, tuple(int(part) for part in found.stdout.split(".")[:2])
+    return None, None
+
+
 def main(arguments):
     if not 1 <= len(arguments) <= 2:
         sys.exit("usage: python3 doc/site.py FOLDER [REFERENCE]")
-    if not importlib.util.find_spec("mkdocs") or not importlib.util.find_spec("material"):
-        print("skipped: the site, for there is no MkDocs with Material (apt-get install mkdocs-material, or pip install mkdocs-material)")
+    python, version = mkdocs()
+    if not python:
+        print("skipped: the site, for there is no MkDocs with Material (sh tests/packages.sh site, or pip install mkdocs-material)")
         return 77
     folder = Path(arguments[0]).resolve()
     pages = folder / "pages"
@@ -36,23 +48,29 @@ def main(arguments):
         for path in ROOT.glob(pattern):
             to = pages / path.relative_to(ROOT)
             to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, to)
+            if path.suffix == ".md":  # MkDocs takes one word behind a fence
+                to.write_text(re.sub(r"^(```\w+) .*$", r"\1", path.read_text(encoding="utf-8"), flags=re.M), encoding="utf-8")
+            else:
+                shutil.copy(path, to)
+    (pages / "python.md").write_text(docstrings.page(), encoding="utf-8")
     nav = [{"clattn": "README.md"}] + [{part: entries(path)} for part, path in PARTS.items()]
-    further = ["CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
+    reference = [{"Python": "python.md"}]
     if len(arguments) == 2 and Path(arguments[1]).is_dir():
         shutil.copytree(arguments[1], pages / "reference")
-        further = [{"API reference": "reference/index.html"}] + further
-    nav.append({"More": further})
+        reference = [{"C": "reference/index.html"}] + reference
+    nav += [{"Reference": reference}, {"More": ["CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]}]
     configuration = {
         "site_name": "clattn", "site_description": "Attention for every OpenCL device", "docs_dir": str(pages),
         "site_dir": str(folder / "site"), "use_directory_urls": False, "nav": nav, "plugins": ["search"],
         "theme": {"name": "material", "font": False, "features": ["navigation.tabs", "navigation.indexes", "toc.follow"]},
         "markdown_extensions": ["tables", "fenced_code", {"toc": {"permalink": True}}],
-        "copyright": "The clattn authors, Apache-2.0"}
-    if tuple(int(part) for part in importlib.metadata.version("mkdocs").split(".")[:2]) >= (1, 6):
+        "extra_css": ["site.css"], "copyright": "The clattn authors, Apache-2.0"}
+    if version >= (1, 6):
         configuration["validation"] = {"omitted_files": "ignore", "links": {"anchors": "warn"}}
+    # A long name breaks, rather than make a phone's page wider.
+    (pages / "site.css").write_text(".md-typeset :is(h1, h2, h3, h4, td code) { overflow-wrap: anywhere; }\n", encoding="utf-8")
     (folder / "mkdocs.yml").write_text(json.dumps(configuration, indent=1), encoding="utf-8")  # JSON is YAML
-    status = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file",
+    status = subprocess.run([python, "-m", "mkdocs", "build", "--strict", "--config-file",
                              folder / "mkdocs.yml"], env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}).returncode
     if not status:
         print(f"{sum(1 for _ in (folder / 'site').rglob('*.html'))} pages, {folder / 'site' / 'index.html'}")

@@ -5,6 +5,7 @@
 #   device  the CPU as an OpenCL device (PoCL), for machines without another
 #   test    what the tests need besides
 #   doc     what makes the API reference (cmake --build . --target doc)
+#   site    what makes a site of all pages (cmake --build . --target site), and a browser to look at it
 #   gpus    compilers for GPUs that need none (tests/offline.sh)
 #   peers   libraries that clattn-bench compares with, and what draws its charts
 #   cpus    Mesa's OpenCL on the CPU, and what Intel's is fetched with (bench/drivers.sh)
@@ -55,6 +56,12 @@ want_first() {
 
 need_doc() {
     want "the API reference is not made" doxygen
+}
+
+need_site() {
+    need_doc
+    want "the site of all pages is not made" mkdocs-material
+    want "the site is not looked at in a browser" chromium
 }
 
 need_peers() {
@@ -108,11 +115,13 @@ for topic in "$@"; do
         want "kernels are not watched for races and values that nothing wrote" oclgrind
         need pocl-opencl-icd
         need_doc
+        want "the site of all pages is not made" mkdocs-material
         need_peers
         need_gpus
         want "the report's charts are not drawn" python3-matplotlib
         ;;
     doc) need_doc ;;
+    site) need_site ;;
     gpus) need_gpus ;;
     peers) need_peers ;;
     cpus)
@@ -121,7 +130,7 @@ for topic in "$@"; do
         need python3-venv
         ;;
     *)
-        echo "usage: sh tests/packages.sh build|device|test|doc|gpus|peers|cpus..." >&2
+        echo "usage: sh tests/packages.sh build|device|test|doc|site|gpus|peers|cpus..." >&2
         exit 2
         ;;
     esac

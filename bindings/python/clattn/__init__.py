@@ -47,7 +47,10 @@ if not TYPE_CHECKING:
 
 
 def version() -> str:
-    """The version of the library that is loaded, which CLATTN_LIBRARY may choose; __version__ is the package's."""
+    """The version of the library that is loaded, which CLATTN_LIBRARY may choose; __version__ is the package's.
+
+    Raises Error where it cannot be loaded.
+    """
     from ._library import load
 
     return load().lib.clattn_version_string().decode()

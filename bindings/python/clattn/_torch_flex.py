@@ -66,10 +66,21 @@ class _Attention(torch.autograd.Function):
 def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Any = None, block_mask: Any = None,
                    scale: Optional[float] = None, enable_gqa: bool = False, return_lse: bool = False, kernel_options: Any = None, *,
                    return_aux: Any = None) -> Any:
-    """PyTorch's function of this name (torch.nn.attention.flex_attention) on tensors on the CPU: score_mod and the mask_mod
-    of a BlockMask are traced, compiled for the device and derived in query, key, value and tensors that score_mod reads.
-    PyTorch's own computes what clattn does not, among it functions that cannot be traced, after one warning. `kernel_options`
-    are PyTorch's own."""
+    """PyTorch's function of this name (torch.nn.attention.flex_attention) on tensors on the CPU. Query, key, value and the
+    tensors that score_mod reads have gradients.
+
+    query, key, value  as in scaled_dot_product_attention()
+    score_mod     None, or a function (s, b, h, q, kv), which is traced and compiled for the device
+    block_mask    None, or a BlockMask, whose mask_mod is traced as well
+    scale, enable_gqa  as in scaled_dot_product_attention()
+    return_lse    (o, lse) instead of o; False by default
+    return_aux    None, or PyTorch's AuxRequest
+    kernel_options  PyTorch's own
+
+    PyTorch's function computes what clattn does not, among it functions that cannot be traced, after one warning.
+
+    Raises what PyTorch's function does.
+    """
     aux = return_aux is not None
     reason = _why_theirs(query, key, value, enable_gqa, return_aux)
     if reason is None:
@@ -235,8 +246,19 @@ def _dense(lists: Blocks, columns: int) -> Any:
 
 def create_block_mask(mask_mod: Any, B: Optional[int], H: Optional[int], Q_LEN: int, KV_LEN: int, device: Any = "cpu",
                       BLOCK_SIZE: Union[int, Tuple[int, int]] = 128, _compile: bool = False, **further: Any) -> Any:
-    """PyTorch's function of this name (torch.nn.attention.flex_attention), whose lists clattn's device makes where mask_mod can
-    be traced: without the scores' shape in memory. The BlockMask is PyTorch's, for either library's flex_attention()."""
+    """PyTorch's function of this name (torch.nn.attention.flex_attention), without a matrix of all pairs where mask_mod can be
+    traced: the device makes the lists. The BlockMask is PyTorch's, for either library's flex_attention().
+
+    mask_mod      a function (b, h, q, kv) that says whether a query sees a key
+    B, H          batches and heads; None, or 1: they share a list
+    Q_LEN, KV_LEN  queries and keys
+    device        "cpu", the default; PyTorch's own function makes lists on others
+    BLOCK_SIZE    of blocks: a number, or (queries, keys); 128 by default
+
+    `_compile` and other arguments are PyTorch's own, for which its function makes the lists.
+
+    Raises what PyTorch's function does.
+    """
     rows, columns = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
     if further or torch.device(device).type != "cpu" or torch.compiler.is_compiling() or is_transformed():
         return _theirs().create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN, device, BLOCK_SIZE, _compile, **further)

@@ -102,7 +102,12 @@ def _say_that_there_are_no_weights() -> None:
 
 
 def register(name: str = "clattn") -> None:
-    """Makes attn_implementation=`name` available to the models of Hugging Face's transformers."""
+    """Makes attn_implementation=`name` available to the models of Hugging Face's transformers.
+
+    name          "clattn" by default
+
+    Raises ImportError where transformers is missing or older than 4.53.
+    """
     try:
         from transformers import AttentionInterface
         from transformers.masking_utils import AttentionMaskInterface, sdpa_mask

@@ -449,7 +449,7 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, return_key_su
     q_starts      a packed batch: q is (heads, rows of all sequences, dim), and sequence b has the rows from q_starts[b]
                   to before q_starts[b + 1]; int32, one more than sequences (cu_seqlens)
     kv_starts     likewise of k and v; either may be packed without the other
-    max_q, max_kv the longest sequence of packed queries and keys, which a plan is made for: taken from the starts
+    max_q, max_kv  the longest sequence of packed queries and keys, which a plan is made for: taken from the starts
                   where they lie in host memory. With pages the most keys that a batch may have
 
     Caches:
@@ -474,7 +474,12 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, return_key_su
     out, lse      arrays for the results, which must overlap nothing that is read; out in float32 is allowed beside
                   inputs of another dtype
 
-    Raises a clattn.Error whose text names the argument.
+    queue         None, or a pyopencl.CommandQueue, on which pyopencl arrays are computed
+    context       None, the default: that of default_context(), or of the queue
+
+    Raises a clattn.Error whose text names the argument: InvalidArgument for a shape, dtype or option that does not fit,
+    InvalidProblem for options that contradict each other, Unsupported where no kernel of the device computes them, and
+    OutOfMemory and NoDevice as they say.
     """
     _need_known("attention", options, ForwardOptions.__annotations__)
     call = Arguments(q, k, v, queue, context, options)
@@ -515,15 +520,20 @@ if TYPE_CHECKING:
 def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, *, dlse: Any = None, gradients: Sequence[str] = (),
                        out: Sequence[Any] = (None, None, None), queue: Any = None, context: Optional[Context] = None,
                        **options: Any) -> tuple[Any, ...]:
-    """(dq, dk, dv) of attention() with the same arrays and options, given d_o, the gradient with respect to o,
-    and o and lse as attention(..., return_lse=True) gave them; the same bits on every run. Of packed batches, too;
-    pages and quantized caches have no gradients. `dlse` is the gradient with respect to lse, of its shape, where the loss
-    depends on that as well (a z-loss, a merge).
+    """(dq, dk, dv) of attention() with the same arrays and options; the same bits on every run.
 
-    `gradients` may name "bias", "alibi_slopes", "sinks" and "score_mod", whose gradients then follow, in that order; that of
-    score_mod is a dict of float32 arrays, by the names of its operands of floating-point numbers. `out` has
-    arrays for dq, dk and dv, or None; all three in float32 are allowed beside inputs of another dtype. So are they made
-    for an o in float32.
+    d_o           the gradient with respect to o, (batch, heads, seq_q, dim_v), of q's dtype
+    q, k, v       as in attention(), also of packed batches; pages and quantized caches have no gradients
+    o, lse        as attention(..., return_lse=True) gave them
+    dlse          None, or the gradient with respect to lse, of its shape, where the loss depends on that as well (a z-loss, a
+                  merge)
+    gradients     names among "bias", "alibi_slopes", "sinks" and "score_mod", whose gradients follow in this order; that of
+                  score_mod is a dict of float32 arrays, by the names of its operands of floating-point numbers. None by default
+    out           arrays for dq, dk and dv, or None for new ones. All three in float32 are allowed beside inputs of another
+                  dtype; new ones are so for an o in float32
+    queue, context  as in attention()
+
+    Raises InvalidArgument for shapes or dtypes that do not fit, else as attention() does.
     """
     _need_known("attention_backward", options, Options.__annotations__)
     call = Arguments(q, k, v, queue, context, options)

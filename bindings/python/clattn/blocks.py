@@ -52,10 +52,17 @@ def _listed(function: Any, problem: c.clattn_problem, *arguments: Any) -> Blocks
 
 def blocks_window(shape: _Pair, size: _Pair, *, left: Optional[int] = None, right: Optional[int] = None, globals: int = 0,
                   random: int = 0, seed: int = 0, diagonal: Any = None) -> Blocks:
-    """Windows with global tokens (Longformer) and random blocks (BigBird), of `shape` (queries, keys) in blocks of `size`:
-    query i sees the keys from i - left to i + right (None: no limit), the first `globals` keys, and if it is one of the
-    first `globals` queries, all; each row of blocks lists `random` columns besides, drawn by `seed`. `diagonal` is where
-    the window's middle lies, as in attention()."""
+    """Blocks of windows with global tokens (Longformer) and random blocks (BigBird).
+
+    shape         (queries, keys)
+    size          (queries, keys) of a block
+    left, right   query i sees the keys from i - left to i + right; None (the default): no limit on that side
+    globals       so many first keys are seen by all queries, and so many first queries see all keys; 0 by default
+    random        so many blocks of each row are listed besides, drawn by `seed`; 0 and 0 by default
+    diagonal      where the window's middle lies, as in attention(); None: "tl"
+
+    Raises InvalidArgument for a number out of range.
+    """
     sides = [c.UNLIMITED if side is None else whole_within(name, side, 0, 2 ** 48)
              for name, side in (("left", left), ("right", right))]
     return _listed(load().lib.clattn_blocks_window, _problem(shape, size, diagonal), *sides,
@@ -64,14 +71,29 @@ def blocks_window(shape: _Pair, size: _Pair, *, left: Optional[int] = None, righ
 
 
 def blocks_strided(shape: _Pair, size: _Pair, stride: int, *, diagonal: Any = None) -> Blocks:
-    """The strided pattern of Sparse Transformers: the last `stride` keys up to the diagonal's, and before them each
-    key whose distance from it is a multiple of `stride`."""
+    """Blocks of the strided pattern of Sparse Transformers: the last `stride` keys up to the diagonal's, and before them each
+    key whose distance from it is a multiple of `stride`.
+
+    shape         (queries, keys)
+    size          (queries, keys) of a block
+    stride        1 or more
+    diagonal      as in attention(); None: "tl"
+
+    Raises InvalidArgument for a number out of range.
+    """
     return _listed(load().lib.clattn_blocks_strided, _problem(shape, size, diagonal), whole_within("stride", stride, 1, 2 ** 48))
 
 
 def blocks_documents(shape: _Pair, size: _Pair, starts: Integers) -> Blocks:
-    """Documents in a packed row: query i and key j see each other if one document has both. Document n has the
-    positions from starts[n] to before starts[n + 1]; what lies in none is not listed."""
+    """Blocks of documents in a packed row: query i and key j see each other if one document has both.
+
+    shape         (queries, keys)
+    size          (queries, keys) of a block
+    starts        int32, one more than documents: document n has the positions from starts[n] to before starts[n + 1]; what lies
+                  in none is not listed
+
+    Raises InvalidArgument for no starts, or ones that fall.
+    """
     one = vector("starts", starts, np.int32, None, view("starts", np.zeros(1, np.float32)))
     if not one.shape[0]:
         raise InvalidArgument("starts must have a number for each document and one for the end")
@@ -79,9 +101,16 @@ def blocks_documents(shape: _Pair, size: _Pair, starts: Integers) -> Blocks:
 
 
 def blocks_mask(mask: Array, size: _Pair, *, batches: bool = False) -> Blocks:
-    """The blocks in which a boolean mask (queries, keys), (heads, queries, keys) or (batch, heads, queries, keys) in host
-    memory lets a pair through, as full where it lets all: with the mask besides, attention() computes what it would
-    with the mask alone. The lists are of each head where the mask has several, and of each batch if `batches`."""
+    """The blocks in which a boolean mask lets a pair through, as full where it lets all. With the mask besides, attention()
+    computes what it would with the mask alone.
+
+    mask          bool of (queries, keys), (heads, queries, keys) or (batch, heads, queries, keys) in host memory; a list for each
+                  head that it has
+    size          (queries, keys) of a block
+    batches       a list for each batch; False by default: the mask must then be of one batch
+
+    Raises InvalidArgument for a mask of another dtype or number of axes, or on a device.
+    """
     one = view("mask", mask)
     if one.on_device or one.dtype not in ("bool", "uint8") or not 2 <= len(one.shape) <= 4:
         raise InvalidArgument(f"mask is of shape {one.shape} and dtype {one.dtype}, but must be bool, of two to four axes, in "
@@ -99,13 +128,22 @@ def blocks_mask(mask: Array, size: _Pair, *, batches: bool = False) -> Blocks:
 
 def function_blocks(mask_mod: FunctionOrCallable, shape: Sequence[int], size: _Pair = (128, 128), *, q_lengths: Optional[Integers] = None,
                     kv_lengths: Optional[Integers] = None, context: Optional[Context] = None) -> Blocks:
-    """The blocks in which a mask function, as attention() takes it, leaves a pair visible, as full where it leaves all. The
-    device evaluates it for all pairs of `shape` (batch, heads, queries, keys); arrays that it reads lie in host memory.
-    There is a list for each batch and head of `shape`, 1 of which are shared by all.
+    """The blocks in which a mask function leaves a pair visible, as full where it leaves all. The device evaluates it for all
+    pairs.
 
-    With `mask_mod` besides, attention() computes what it would without the lists. They hold until arrays, numbers or
-    lengths change. attention() finds tiles of its own where it is given no lists: these are for pages, packed batches and
-    decoding, and for looking at."""
+    mask_mod      a function as attention() takes it; arrays that it reads lie in host memory
+    shape         (batch, heads, queries, keys): a list for each batch and head; 1 stands for a list that all share
+    size          (queries, keys) of a block, (128, 128) by default
+    q_lengths     int32 (batch), or None: queries in use of each batch
+    kv_lengths    likewise of keys
+    context       as in attention()
+
+    With `mask_mod` besides, attention() computes what it would without the lists. They hold until arrays, numbers or lengths
+    change. attention() finds tiles of its own where it is given no lists: these are for pages, packed batches and decoding,
+    and for looking at.
+
+    Raises InvalidArgument for a shape that is not of four numbers or an array on a device, and as attention() does.
+    """
     if not isinstance(shape, (tuple, list)) or len(shape) != 4:
         raise InvalidArgument(f"shape must be (batch, heads, queries, keys), not {shape!r}")
     problem = _problem(shape[2:], size, None)

@@ -71,9 +71,14 @@ def _leave(patience: float = 60.0) -> None:
 class Context:
     """A device that clattn computes on; may be shared by threads, not by a process and its fork().
 
-    `device` is an index or a part of the device's, vendor's or platform's name, None the environment's
-    CLATTN_DEVICE, else the first GPU, else the CPU. `opencl` is a pyopencl.Context, whose first device is
-    taken unless `opencl_device` names one. `cache_directory` is where built programs are kept ("": nowhere).
+    device        an index or a part of the device's, vendor's or platform's name; None, the default: the environment's
+                  CLATTN_DEVICE, else the first GPU, else the first accelerator or CPU
+    opencl        None, or a pyopencl.Context, whose first device is taken
+    opencl_device  None, or another device of `opencl`, a pyopencl.Device
+    cache_directory  where built programs are kept; "": nowhere; None, the default: the environment's CLATTN_CACHE_DIR
+    skip_self_checks  programs are used without their self-check; False by default
+
+    Raises NoDevice where there is none, or none of this name, and InvalidArgument for arguments that exclude each other.
     """
 
     def __init__(self, device: Optional[str] = None, *, opencl: Any = None, opencl_device: Any = None,
@@ -110,7 +115,12 @@ class Context:
 
     @classmethod
     def of_queue(cls, queue: Any) -> "Context":
-        """The context of a pyopencl.CommandQueue's context and device, made at the first call for it."""
+        """The context of a queue's context and device, made at the first call for it.
+
+        queue         a pyopencl.CommandQueue
+
+        Raises InvalidArgument for anything else.
+        """
         of_pyopencl("queue", queue, "CommandQueue")
         key = (queue.context.int_ptr, queue.device.int_ptr, os.getpid())
         with _of_queues_lock:
@@ -158,7 +168,12 @@ class Context:
         return held.handle
 
     def plan_of(self, problem: c.clattn_problem) -> Any:
-        """The plan of a problem, kept for the next call with the same."""
+        """The plan of a problem, kept for the next call with the same.
+
+        problem       a clattn_problem of clattn._declarations
+
+        Raises as Plan does.
+        """
         from .plan import Plan
 
         key = bytes(problem)
@@ -197,7 +212,10 @@ _default_lock = threading.Lock()
 
 
 def default_context() -> Context:
-    """The context of calls that name none, made at the first of them."""
+    """The context of calls that name none, made at the first of them.
+
+    Raises NoDevice where there is no OpenCL device.
+    """
     global _default
     if _default is None:
         with _default_lock:

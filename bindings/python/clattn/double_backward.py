@@ -29,9 +29,21 @@ def attention_double_backward(d_o: Any, q: Any, k: Any, v: Any, ggq: Any = None,
                               causal: Any = None, diagonal: Any = None, window: Any = None, scale: Optional[float] = None,
                               q_lengths: Any = None, kv_lengths: Any = None, queue: Any = None,
                               context: Optional[Context] = None) -> "tuple[Any, Any, Any, Any]":
-    """(gq, gk, gv, gdo): the gradients, with respect to q, k, v and d_o, of a loss of attention_backward()'s dq, dk and dv,
-    given its gradients ggq, ggk and ggv with respect to these; None counts as zeros, but one must be given. Options are
-    those of attention() and must be the same; others have no double backward. Neither o nor lse is needed."""
+    """(gq, gk, gv, gdo): the gradients, with respect to q, k, v and d_o, of a loss of attention_backward()'s dq, dk and dv.
+
+    d_o           (batch, heads, seq_q, dim_v), as attention_backward() took it
+    q, k, v       as in attention(), all of one dtype, that of the results
+    ggq, ggk, ggv  gradients of the loss with respect to dq, dk and dv, of these shapes; None, the default, counts as zeros,
+                  but one must be given
+    causal, diagonal, window, scale, q_lengths, kv_lengths  as in attention(), and the same as there; other options have no
+                  double backward
+    queue, context  as in attention()
+
+    Neither o nor lse is needed. Sums have the same bits on every run.
+
+    Raises InvalidArgument for shapes or dtypes that do not fit and for other options, InvalidProblem where none of the three
+    is given, else as attention() does.
+    """
     options = {name: one for name, one in zip(_OPTIONS, (causal, diagonal, window, scale, q_lengths, kv_lengths))
                if one is not None}
     _need_known("attention_double_backward", options, _OPTIONS)

@@ -20,11 +20,20 @@ from .plan import execute, new_problem, queue_of
 
 def dropout_mask(shape: Sequence[int], dropout: float, seed: int, *, offset: int = 0, out: Optional[Array] = None,
                  queue: Any = None, context: Optional[Context] = None) -> Any:
-    """True where attention() with this probability and seed keeps the weight of (batch, head, query, key), False where
-    it drops it: bool of `shape` (batch, heads, seq_q, seq_kv). What is kept is multiplied by 1 / (1 - dropout).
+    """True where attention() keeps the weight of (batch, head, query, key), False where it drops it. What is kept is multiplied
+    by 1 / (1 - dropout).
 
-    It is computed on the host, or with `queue` (of pyopencl) on its device, and is then a pyopencl array of uint8;
-    `offset` is the dropout_offset of Plan.execute(). `out` is a C-contiguous array of bool or uint8 that receives it."""
+    shape         (batch, heads, seq_q, seq_kv), the shape of the result, which is bool
+    dropout       the probability, from 0 to below 1
+    seed          as in attention()
+    offset        the dropout_offset of Plan.execute(), 0 by default
+    out           None, or a C-contiguous array of bool or uint8 that receives it
+    queue         None: the host computes. A queue of pyopencl: its device computes, and the result is a pyopencl array of uint8
+    context       None: the queue's
+
+    Raises InvalidProblem for a probability that is not from 0 to below 1, and InvalidArgument for a shape that is not of
+    four numbers, or a context without a queue.
+    """
     sizes = items("shape", shape, "four numbers")
     if len(sizes) != 4:
         raise InvalidArgument(f"shape must be (batch, heads, seq_q, seq_kv), not {shape!r}")

@@ -22,7 +22,11 @@ _MEMBERS = {"b": "batch", "h": "heads", "g": "kv_heads", "q": "seq_q", "k": "seq
 
 class Function:
     """A function that function(), score_mod() or mask_mod() made, with what is bound to its operands and parameters.
-    Called with arrays and numbers by name it gives one that these are bound to: f(slopes=slopes, window=512)."""
+    Called with arrays and numbers by name it gives one that these are bound to: f(slopes=slopes, window=512). It has its
+    `name`, its `source` in OpenCL C, whether it `is_score`, and what was `given`.
+
+    Raises InvalidArgument where it is called with a name that is none of its operands and parameters.
+    """
 
     __slots__ = ("_handle", "is_score", "name", "source", "_operands", "_parameters", "given")
 
@@ -74,9 +78,16 @@ def _known(source: str, name: str) -> _Known:
 
 
 def function(source: Optional[str] = None, name: str = "function") -> Function:
-    """A function of OpenCL C, which defines `float score(float s, pair p, operands o)` or
-    `bool visible(pair p, operands o)`; clattn/function.h describes it. `name` is for messages and problem texts. Without a
-    source it is that of a function that comes with the library, as t5, or the path of a file."""
+    """A function of OpenCL C, which defines `float score(float s, pair p, operands o)` or `bool visible(pair p, operands o)`;
+    clattn/function.h describes it. attention() takes it as score_mod or mask_mod.
+
+    source        the text; None, the default: that of a function that comes with the library, or of a file
+    name          for messages and problem texts, "function" by default; without a source the name of a function that comes with
+                  the library, such as "t5", or the path of a file
+
+    Raises InvalidProblem, with the line, for a source that defines neither, and FileError where there is neither such a
+    function nor such a file. A source that does not compile fails a plan's making: BuildFailed.
+    """
     if source is None:
         lib, handle = load().lib, ctypes.c_void_p()
         with_reason(lib.clattn_function_read, text("name", name), ctypes.byref(handle))
@@ -89,13 +100,25 @@ def score_mod(f: Callable[..., Any], *, shape: Optional[Sequence[int]] = None) -
     operators, comparisons, & | ~, and functions of NumPy or PyTorch, such as where, minimum, maximum, abs, exp, log, tanh,
     sqrt and floor. Arrays that f finds in variables become operands, numbers there parameters; its derivative is derived.
 
-    attention(score_mod=f) does the same at each call. `shape`, (batch, heads, seq_q, seq_kv) of problems that it is for,
-    lets arrays as long as these keep their source for other lengths."""
+    f             a function of Python: a score, batch, query head, query and key; it returns the score
+    shape         (batch, heads, seq_q, seq_kv) of problems that it is for: arrays as long as these keep their source for other
+                  lengths; None by default
+
+    attention(score_mod=f) does the same at each call.
+
+    Raises InvalidArgument where f is no function or computes what cannot be traced.
+    """
     return of_callable(f, True, _sizes(shape), Budget())
 
 
 def mask_mod(f: Callable[..., Any], *, shape: Optional[Sequence[int]] = None) -> Function:
-    """The same of f(b, h, q, kv), which says whether a query sees a key."""
+    """The same of f(b, h, q, kv), which says whether a query sees a key.
+
+    f             a function of Python: batch, query head, query and key; it returns a truth value
+    shape         as in score_mod()
+
+    Raises InvalidArgument where f is no function or computes what cannot be traced.
+    """
     return of_callable(f, False, _sizes(shape), Budget())
 
 

@@ -60,13 +60,22 @@ def _execute(problem: Any, on: Any, context: Optional[Context], **tensors: Any) 
 
 def indexer(q: Any, k: Any, w: Any, topk: int, *, causal: Diagonal = None, q_lengths: Any = None, kv_lengths: Any = None,
             return_scores: bool = False, queue: Any = None, context: Optional[Context] = None) -> Any:
-    """The topk keys of each query with the largest scores, the sums over heads of w * max(0, dot(q, k)): int32 of (batch,
-    seq_q, topk), in rising order, -1 where a query sees fewer keys. Equal scores go to the lower key. attention(topk_indices=)
-    takes such lists.
+    """The topk keys of each query with the largest scores: int32 of (batch, seq_q, topk), in rising order, -1 where a query
+    sees fewer keys. A score is the sum over heads of w * max(0, dot(q, k)). Equal scores go to the lower key.
+    attention(topk_indices=) takes such lists.
 
-    q is (batch, heads, seq_q, dim), k (batch, seq_kv, dim) of the same dtype, w (batch, heads, seq_q) of float32; views by
-    transposition are fine. `causal` and the lengths are as in attention(). With return_scores also the scores of the chosen
-    keys, -inf beside -1. Pages and packed batches: Plan("indexer ... page=16 klen topk=64")."""
+    q             (batch, heads, seq_q, dim), float32, float16 or bfloat16
+    k             (batch, seq_kv, dim) of the same dtype
+    w             (batch, heads, seq_q), float32
+    topk          1 or more
+    causal, q_lengths, kv_lengths  as in attention(), None by default
+    return_scores  also the scores of the chosen keys, float32 of the same shape, -inf beside -1; False by default
+    queue, context  as in attention()
+
+    Views by transposition are fine. Pages and packed batches: Plan("indexer ... page=16 klen topk=64").
+
+    Raises InvalidArgument for shapes or dtypes that do not fit, else as attention() does.
+    """
     lengths = {"q_lengths": q_lengths, "kv_lengths": kv_lengths}
     problem, views = _problem(q, k, w, topk, causal, lengths)
     problem.indexer.scores = int(return_scores)
@@ -81,10 +90,19 @@ def indexer(q: Any, k: Any, w: Any, topk: int, *, causal: Diagonal = None, q_len
 
 def indexer_gradients(q: Any, k: Any, w: Any, chosen: Any, dscores: Any, *, causal: Diagonal = None, q_lengths: Any = None,
                       kv_lengths: Any = None, queue: Any = None, context: Optional[Context] = None) -> Any:
-    """The gradients of q, k and w, from those of the scores of chosen keys.
+    """(dq, dk, dw): the gradients of an indexer's tensors, from those of the scores of chosen keys.
 
-    chosen is int32 of (batch, seq_q, topk), such as indexer() returns, and dscores float32 of the same shape; an entry that
-    is no key that its query sees counts nothing. The rest is as in indexer(). Sums have the same bits on every run."""
+    q, k, w       as in indexer()
+    chosen        int32 of (batch, seq_q, topk), such as indexer() returns; an entry that is no key that its query sees counts
+                  nothing
+    dscores       float32 of the same shape
+    causal, q_lengths, kv_lengths  as in indexer(), and the same as there
+    queue, context  as in attention()
+
+    Sums have the same bits on every run.
+
+    Raises InvalidArgument for shapes or dtypes that do not fit, else as attention() does.
+    """
     lengths = {"q_lengths": q_lengths, "kv_lengths": kv_lengths}
     lists = {"chosen": view("chosen", chosen), "dscores": view("dscores", dscores)}
     problem, views = _problem(q, k, w, max(1, lists["chosen"].shape[-1] if lists["chosen"].shape else 1), causal, lengths)

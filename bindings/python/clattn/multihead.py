@@ -22,11 +22,19 @@ _PREFIXES = {"gradients": "d"}
 
 
 class Multihead:
-    """A layer planned for a device. `layer` is its text form, which is described below:
+    """A layer planned for a device.
 
         Multihead("layer fwd f32 b2 h12 q128 d64 model=768 packed biases obias")
 
-    `score_mod` and `mask_mod` are as in attention(). Where the text asks for dfunction, it names the function: score={f.name}.
+    layer         its text form, which is described below
+    context       a Context; None, the default: that of default_context()
+    known_only    only kernels that were tuned; False by default
+    untuned       only kernels that a device gets that was never tuned; False by default
+    score_mod, mask_mod  as in attention(), None by default; where the text asks for dfunction, it names the function:
+                  score={f.name}
+
+    Raises InvalidProblem for a text that does not parse, Unsupported where no kernel computes a step of it, NotTuned where
+    only tuned kernels may be used and there are none.
     """
 
     def __init__(self, layer: str, *, context: Optional[Context] = None, known_only: bool = False, untuned: bool = False,
@@ -50,10 +58,17 @@ class Multihead:
 
     def execute(self, *, queue: Any = None, dropout_seed: int = 0, dropout_offset: int = 0, score_mod: Any = None,
                 mask_mod: Any = None, version: int = 0, **tensors: Any) -> Any:
-        """Executes on packed arrays of the names in clattn/multihead.h: x, context, values, w_q, b_q, w_o, bias, mask
-        and y; reserve, if training; backward dy, and for the gradients that are wanted dx, dcontext, dvalues, dw_q,
-        db_q and so on. Results are written to the arrays given for them. Returns None, or on pyopencl arrays the
-        event of the work. `score_mod`, `mask_mod` and `version` are as in Plan.execute()."""
+        """Executes on packed arrays of the names in clattn/multihead.h, and writes results to the arrays given for them. Returns
+        None, or on pyopencl arrays the event of the work.
+
+        tensors       x, context, values, w_q, b_q, w_o, bias, mask and y; reserve, if training; backward dy, and for the gradients
+                      that are wanted dx, dcontext, dvalues, dw_q, db_q and so on
+        queue         as in attention()
+        dropout_seed, dropout_offset  which weights are dropped; 0 by default
+        score_mod, mask_mod, version  as in Plan.execute()
+
+        Raises InvalidArgument, which names the tensor and the shape that it must have.
+        """
         backward = self._layer.attention.operation == c.BACKWARD
         struct = c.clattn_multihead_backward_tensors() if backward else c.clattn_multihead_forward_tensors()
         struct.__getattribute__("in").dropout_seed = whole("dropout_seed", dropout_seed) & 0xFFFFFFFFFFFFFFFF

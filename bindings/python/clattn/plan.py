@@ -131,9 +131,16 @@ def _named_by_caller(error: Error, views: Mapping[str, View]) -> Error:
 class Plan:
     """What a problem gets on a device: chosen, built and checked once, executed often, also by threads.
 
-    `problem` is a text form, which is described below; clattn/problem.h has what it computes. `family` and
-    `tunables` force a choice; `measure_seconds` has a problem tuned first that never was; `known_only` takes only
-    what was tuned, and `untuned` nothing that was. `score_mod` and `mask_mod` are as in attention().
+    problem       its text form, which is described below; clattn/problem.h has what it computes
+    context       a Context; None, the default: that of default_context()
+    family, tunables  force a choice, such as "fused_cpu UNIT=vector" and "SIMD_WIDTH=8"; None by default
+    measure_seconds  a problem that was never tuned is tuned first, for so long; None, the default: it is not
+    known_only    only what was tuned; False by default
+    untuned       nothing that was tuned; False by default
+    score_mod, mask_mod  as in attention(), None by default
+
+    Raises InvalidProblem for a text that does not parse, Unsupported where no kernel of the device or of the family computes
+    it, NotTuned where `known_only` finds nothing, Miscompiled where no program passes its self-check.
     """
 
     def __init__(self, problem: Union[str, c.clattn_problem], *, context: Optional[Context] = None,
@@ -170,16 +177,23 @@ class Plan:
     def execute(self, *, queue: Any = None, dropout_seed: int = 0, dropout_offset: int = 0,
                 dropout_place: Mapping[str, int] = {}, score_mod: Any = None, mask_mod: Any = None, version: int = 0,
                 **tensors: Any) -> Any:
-        """Executes on the tensors that the operation's struct names: q, k, v, o, lse, d_o, dq, ... of
-        clattn/attention.h, parts of clattn/merge.h, k_cache of clattn/append.h, ggq of clattn/double_backward.h. Results are written to the arrays
-        given for them. Returns None, or on pyopencl arrays the event of the work.
+        """Executes on the tensors that the operation's struct names, and writes results to the arrays given for them. Returns None,
+        or on pyopencl arrays the event of the work.
 
-        Shapes, dtypes and strides must be those of the problem, which the text form tells (q=bshd); axes of one may be
-        left out, and a merge's states and batches be one axis. Quantized tensors are bytes (uint8), the blocks of a row
-        one after the other along the last axis. A part of a larger attention drops what the whole does if
-        `dropout_place` says where it lies: the fields of clattn_dropout_place, such as {"key": 4096}. `score_mod` and
-        `mask_mod` are the plan's functions with other arrays and numbers than those that it was made with; `version` is as
-        in attention().
+        tensors       q, k, v, o, lse, d_o, dq, ... of clattn/attention.h, parts of clattn/merge.h, k_cache of clattn/append.h, ggq
+                      of clattn/double_backward.h
+        queue         as in attention()
+        dropout_seed, dropout_offset  which weights are dropped; 0 by default
+        dropout_place  where a part of a larger attention lies, so that it drops what the whole does: fields of clattn_dropout_place,
+                      such as {"key": 4096}; empty by default
+        score_mod, mask_mod  the plan's functions with other arrays and numbers than those that it was made with
+        version       as in attention(), 0 by default
+
+        Shapes, dtypes and strides must be those of the problem, which the text form tells (q=bshd). Axes of one may be left out,
+        and a merge's states and batches be one axis. Quantized tensors are bytes (uint8), the blocks of a row one after the other
+        along the last axis.
+
+        Raises InvalidArgument, which names the tensor and what it must be, and BufferTooSmall.
         """
         views, functions = self._views(tensors), self._functions.with_others(score_mod, mask_mod, lambda: self.problem)
         views.update(functions.views())
@@ -187,10 +201,14 @@ class Plan:
                          whole_within("version", version, 0, 2 ** 64 - 1))
 
     def check_tables(self, *, queue: Any = None, **tensors: Any) -> None:
-        """Looks for what is wrong in the integers of a forward execution: lengths, starts, page tables and block lists
-        that name what is not there. An execution takes them all, as clattn/problem.h says; mostly they are mistakes, of
-        which InvalidArgument names the first. `tensors` are those of execute(), of which these suffice. It waits for
-        the work on the queue: for debugging."""
+        """Looks for what is wrong in the integers of a forward execution: lengths, starts, page tables and block lists that name
+        what is not there. An execution takes them all, as clattn/problem.h says; mostly they are mistakes.
+
+        tensors       those of execute(), of which these suffice
+        queue         as in execute(); it waits for the work on it: for debugging
+
+        Raises InvalidArgument, which names the first mistake.
+        """
         views = self._views(tensors)
         self._check_tables(views, queue_of(views, queue))
 

@@ -27,8 +27,14 @@ def _cache(cache: Any) -> int:
 
 
 def quantized_bytes(cache: str, values: int) -> int:
-    """Bytes of the blocks that hold so many values, in whole blocks of 32: 34 each in "q8_0", 18 in "q4_0" and "iq4_nl", 20 in "q4_1",
-    22 in "q5_0", 24 in "q5_1", 32 in "e4m3", "e5m2" and "int8"."""
+    """Bytes of the blocks that hold so many values, in whole blocks of 32: 34 each in "q8_0", 18 in "q4_0" and "iq4_nl", 20 in
+    "q4_1", 22 in "q5_0", 24 in "q5_1", 32 in "e4m3", "e5m2" and "int8".
+
+    cache         the name of a format
+    values        how many
+
+    Raises InvalidArgument for another name or a negative number.
+    """
     number: int = load().lib.clattn_quantized_bytes(_cache(cache), whole_within("values", values, 0, 2 ** 58))
     return number
 
@@ -59,14 +65,18 @@ def _room(values: View, cache: str, queue: Any) -> Any:
 
 def quantize(values: Array, cache: str, *, out: Optional[Array] = None, queue: Any = None,
              context: Optional[Context] = None) -> Any:
-    """Keys or values, (batch, kv_heads, seq, dim) or fewer axes, float32, float16 or bfloat16 at any strides, as blocks
-    of 32 values that attention() reads with `cache`, such as "q8_0": uint8 of the same shape, but with the bytes of a row
-    along the last axis. "e4m3", "e5m2" and
-    "int8" have a byte a value, which `out` may hold as float8_e4m3fn, float8_e5m2 or int8. The bits are those of clattn/quantize.h on every device.
+    """Keys or values as blocks of 32 values that attention() reads with `cache`: uint8 of the same shape, but with the bytes of
+    a row along the last axis. The bits are those of clattn/quantize.h on every device.
 
-    `out` is the array that receives them, such as new rows of a cache, cache[:, :, n:n + 1]: its rows are whole, and its
-    other steps multiples of a block. NumPy arrays are quantized on the context's device, by quantize_host() on the host;
-    pyopencl arrays where they lie, on `queue` or theirs."""
+    values        (batch, kv_heads, seq, dim) or fewer axes, float32, float16 or bfloat16 at any strides; dim is a multiple of 32
+    cache         the format: "q8_0", "q4_0", "q5_0", "iq4_nl", "q4_1", "q5_1", "e4m3", "e5m2" or "int8"; the last three have
+                  a byte a value, which `out` may hold as float8_e4m3fn, float8_e5m2 or int8
+    out           None, or the array that receives them, such as new rows of a cache, cache[:, :, n:n + 1]: its rows are whole,
+                  and its other steps multiples of a block
+    queue, context  as in attention(); pyopencl arrays are quantized where they lie
+
+    Raises InvalidArgument for shapes, dtypes or steps that do not fit, else as attention() does.
+    """
     _cache(cache)
     one = view("values", values)
     on = queue_of({"values": one}, queue)
@@ -85,7 +95,12 @@ def quantize(values: Array, cache: str, *, out: Optional[Array] = None, queue: A
 
 
 def quantize_host(values: Array, cache: str, *, out: Optional[Array] = None) -> Any:
-    """The same by the host, without a device; arrays in host memory."""
+    """The same by the host, without a device.
+
+    values, cache, out  as in quantize(), in host memory
+
+    Raises InvalidArgument as quantize() does, for arrays on a device, and where out is read-only or overlaps values.
+    """
     _cache(cache)
     one = view("values", values)
     given = _room(one, cache, None) if out is None and not one.on_device else out

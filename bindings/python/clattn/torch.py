@@ -63,8 +63,20 @@ def _causal_bias(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bo
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None,
                                  dropout_p: float = 0.0, is_causal: bool = False, scale: Optional[float] = None,
                                  enable_gqa: bool = False) -> Tensor:
-    """torch.nn.functional.scaled_dot_product_attention on tensors on the CPU: float32, float16 and bfloat16, any
-    strides, gradients of query, key, value and a floating-point attn_mask. What it refuses is a RuntimeError."""
+    """torch.nn.functional.scaled_dot_product_attention on tensors on the CPU.
+
+    query         (..., heads, seq_q, dim), float32, float16 or bfloat16, at any strides
+    key, value    (..., kv_heads, seq_kv, dim) and (..., kv_heads, seq_kv, dim_v)
+    attn_mask     None, bool (True: visible) or floats that are added to the scores; broadcasts to (..., heads, seq_q, seq_kv)
+    dropout_p     the probability that a weight is dropped, 0 by default, by PyTorch's random seed
+    is_causal     query i sees keys 0 to i; False by default
+    scale         None, the default: 1 / sqrt(dim)
+    enable_gqa    fewer kv_heads than heads are allowed; False by default
+
+    Query, key, value and a floating-point attn_mask have gradients.
+
+    Raises Refused, which is a RuntimeError, for what clattn does not take, and other clattn.Errors.
+    """
     causal = _causal_bias(query, key, value, attn_mask, is_causal)
     attn_mask = None if causal else attn_mask
     if _has_torch_function(query, key, value, attn_mask):
@@ -278,10 +290,13 @@ def _no_device() -> Optional[str]:
 
 
 class patch(contextlib.ContextDecorator):
-    """Within it torch.nn.functional.scaled_dot_product_attention is clattn's, in all threads. What clattn does not take
-    (other devices and dtypes, and mistakes), what it fails at, and what PyTorch computes sooner goes to PyTorch's own function;
-    `always` has clattn compute small problems, too. `with patch() as patched:` tells in patched.calls how many calls clattn
-    computed, in patched.handed_over how many PyTorch did, and in patched.reasons why. doc/guide/pytorch.md says when clattn is called.
+    """Within it torch.nn.functional.scaled_dot_product_attention is clattn's, in all threads. What clattn does not take (other
+    devices and dtypes, and mistakes), what it fails at, and what PyTorch computes sooner goes to PyTorch's own function.
+    `with patch() as patched:` counts the calls. doc/guide/pytorch.md says when clattn is called.
+
+    always        clattn computes small problems, too, which PyTorch computes sooner; False by default
+
+    Raises nothing: without a device PyTorch computes, and a warning says so.
     """
 
     def __init__(self, always: bool = False):

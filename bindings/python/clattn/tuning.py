@@ -18,13 +18,21 @@ def tune(problems: Union[str, Iterable[str]], *, seconds: float = 0.0, evaluatio
          strategy: Optional[str] = None, seed: int = 0, again: bool = False,
          progress: Optional[Callable[[c.clattn_tuning_progress], object]] = None,
          context: Optional[Context] = None) -> int:
-    """Searches for the fastest configuration of each problem, given as text ("fwd f16 b1 h32/8 q512 d128"), and keeps
-    what it finds in the cache directory, where all programs find it. Returns how many classes of problems were
-    searched; those that the store knows are passed over unless `again`.
+    """Searches for the fastest configuration of each problem, and keeps what it finds in the cache directory, where all programs
+    find it. Returns how many classes of problems were searched.
 
-    `seconds` is the time for all problems (60 by default), `progress` is called after each configuration, and ends
-    the search early where it returns a true value. It runs in this process; `python -m clattn tune` does the same in
-    one that a driver's crash does not end.
+    problems      a text such as "fwd f16 b1 h32/8 q512 d128", or several
+    seconds       the time for all of them; 0, the default, stands for 60
+    evaluations   at most so many configurations; 0, the default: any number
+    strategy      None, the default: "guided"; else "random" or "exhaustive"
+    seed          of the search, 0 by default
+    again         also problems that the store knows, which are passed over otherwise; False by default
+    progress      None, or a function that is called after each configuration, and ends the search where it returns a true value
+    context       as in attention()
+
+    It runs in this process; `python -m clattn tune` does the same in one that a driver's crash does not end.
+
+    Raises InvalidProblem for a text that does not parse, FileError where results cannot be kept, and what `progress` raises.
     """
     texts = [problems] if isinstance(problems, str) else items("problems", problems, "texts")
     if progress is not None and not callable(progress):
