@@ -4,6 +4,7 @@ doc/results/*.md of machines with their charts, the tables of speed in README.md
 With --check nothing is written: it says which of them are not as they would be made, and ends with 1."""
 import json
 import math
+import re
 import statistics
 import subprocess
 import sys
@@ -33,6 +34,12 @@ MACHINES = [
      [("h200-2026-11-28", "Beside PyTorch"), ("h200-options-2026-11-28", "Options and dims")]),
     ("h100", "NVIDIA H100", "An NVIDIA H100 (SXM), before kernels for Hopper had producer warps.", [("h100-2026-11-26", "Beside PyTorch")]),
 ]
+# Problems of a file that other kernels compute since: they are left out, and the sentence says where newer figures are.
+OLDER = {
+    "h200-2026-11-28": (" f32 ", "f32 is left out: it was multiplied without matrix units in this run ([gpus.md](gpus.md) has newer figures)."),
+    "h200-options-2026-11-28": (r" f32 |dropout|softcap|alibi|totalq|d80\b", "Options and dim 80 are left out, since their kernels have "
+                                "changed ([gpus.md](gpus.md) has figures of before and after)."),
+}
 COLOURS = ["#1b6ca8", "#d1495b", "#66a182", "#edae49", "#6b4e9b", "#444"]
 KINDS = {"fma": "", "fma_bf16": " bf16", "read": " read"}
 
@@ -57,7 +64,9 @@ def mean(values):
 
 def load(name):
     run = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    return run, run["devices"][0]
+    device, pattern = run["devices"][0], OLDER.get(name, ("$^",))[0]
+    device["results"] = [result for result in device["results"] if not re.search(pattern, result["problem"])]
+    return run, device
 
 
 def others(device):
@@ -110,7 +119,7 @@ def summary(device, results):
                    f"({number(min(times))} to {number(max(times))}).")
     shares = [100 * result["roof_share"]["median"] for result in results if result["roof_share"]]
     if shares:
-        yield f"clattn reached {statistics.median(shares):.0f} % of the tighter roof, the median of {len(shares)} problems."
+        yield f"clattn reached {statistics.median(shares):.0f} % of the tighter roof, the median of {len(shares)} problem{'s' * (len(shares) > 1)}."
 
 
 def chart(title, device, results):
@@ -183,6 +192,8 @@ def machine_page(machine):
         elif peaks:
             lines.append(f"* Roofs of this run: {number(peaks['fma_gflops'] / 1000)} TFLOP/s without matrix units, "
                          f"{number(peaks['read_gbytes'])} GB/s.")
+        if file in OLDER:
+            lines.append(f"* {OLDER[file][1]}")
         versions = [f"{peer['name']} {peer['version']}" for peer in device["peers"] if not peer["missing"]]
         lines += [f"* {', '.join([run['date'][:10]] + versions)}; `bench/results/{file}.json`.", ""]
         lines += table(device, device["results"])
@@ -239,9 +250,7 @@ def readme_cpu():
 
 
 def readme_gpu():
-    """Of an H200; f32 was multiplied without matrix units in that run, as it no longer is."""
     _, _, results = first(MACHINES[4])
-    results = [result for result in results if " f32 " not in result["problem"]]
     yield "| problem | clattn | PyTorch | clattn's part of PyTorch's speed |"
     yield "|---|--:|--:|--:|"
     for result in results:

@@ -17,7 +17,7 @@
 # The table has the last rows of every part that ran since the folder was made, each with its commit,
 # so that parts may run one at a time; `sh tests/machines.sh table` only prints it.
 # As root, with debootstrap, git and util-linux (unshare), for arm64 qemu-user-static as well. The
-# network is used by apt, and by pip for intel. Progress goes to stderr; stdout is doc/design/machines.md.
+# network is used by apt, and by pip for intel. Progress goes to stderr; doc/design/machines.md sums its rows up.
 #   CLATTN_MACHINES   the folder of roots and logs, by default build/machines; roots are used again,
 #                     one that is deleted is made anew
 #   PIP_CERT          certificates that pip needs, where a proxy has its own
