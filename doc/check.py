@@ -122,7 +122,11 @@ def complaints(texts):
                 yield f"{page}:{number}: {len(line)} columns, {COLUMNS} at most"
         for number, sentence in outputs.misplaced(blocks(text)):
             yield f"{page}:{number}: {sentence}"
+        before = None
         for number, kind, block in blocks(text):
+            if before == "code" and kind == "prose" and re.match(r"(?!clattn|ggml|llama\.cpp|whisper\.cpp)[a-z]", block):
+                yield f"{page}:{number}: goes on with a sentence that a block of code interrupted: {block[:40]}..."
+            before = kind
             if kind == "code":
                 continue
             for target in (link[1] for link in LINK.findall(CODE.sub("", block) if kind != "heading" else "")):
