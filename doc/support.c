@@ -5,6 +5,7 @@
  * such a device lacks count as if it had them, since their emulation has their limits. */
 #include "problem/options.def"
 #include <clattn/clattn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +37,7 @@ static const char *const forward_options[] = {
     "kcache=q5_1 vcache=q5_1",
     "kcache=e4m3 vcache=e4m3",
     "kcache=e5m2 vcache=e5m2",
+    "kcache=int8 vcache=int8",
     "scores=raw",
     "lse scores=mean",
 };
@@ -90,11 +92,28 @@ static int supports(const clattn_context *context, const char *operation, const 
            clattn_plan_supports(context, &problem, &options) == CLATTN_SUCCESS;
 }
 
-static void print_row(const clattn_context *context, const struct table *table, const char *words)
+/* Rows of a table: what each column says, and the options of which that is so. */
+static struct row {
+    char cells[512], options[2048];
+} rows[64];
+static size_t row_count;
+
+static void append(char *text, size_t bytes, const char *format, ...)
+{
+    const size_t used = strlen(text);
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text + used, bytes - used, format, arguments);
+    va_end(arguments);
+}
+
+static void add_row(const clattn_context *context, const struct table *table, const char *words)
 {
     const char *operation = table->operation == CLATTN_FORWARD ? "fwd" : "bwd", *name;
+    char cells[sizeof rows->cells] = "";
+    size_t at_row = 0;
 
-    printf("| %s%s%s |", words[0] ? "`" : "", words[0] ? words : "no option", words[0] ? "`" : "");
     for (size_t n = 0; n < 4 && table->begin[n] != NULL; n++)
         for (size_t at = 0; (name = clattn_family_name(table->operation, at)) != NULL; at++)
             if (is_of(name, table->begin[n])) {
@@ -103,15 +122,29 @@ static void print_row(const clattn_context *context, const struct table *table, 
                     count += works[d] = supports(context, operation, dtypes[d], words, name);
                 for (int d = 0, first = 1; d < 3; d++)
                     if (works[d] && count < 3) {
-                        printf("%s%s", first ? " " : ", ", dtypes[d]);
+                        append(cells, sizeof cells, "%s%s", first ? " " : ", ", dtypes[d]);
                         first = 0;
                     }
-                printf(count == 3 ? " all |" : count == 0 ? " - |" : " |");
+                append(cells, sizeof cells, "%s",
+                       count == 3   ? " all |"
+                       : count == 0 ? " - |"
+                                    : " |");
             }
-    puts("");
+    while (at_row < row_count && strcmp(rows[at_row].cells, cells) != 0)
+        at_row++;
+    struct row *row = &rows[at_row];
+    if (at_row == row_count) {
+        row_count++;
+        strcpy(row->cells, cells);
+        row->options[0] = 0;
+    }
+    if (words[0])
+        append(row->options, sizeof row->options, "%s`%s`", row->options[0] ? ", " : "", words);
+    else
+        append(row->options, sizeof row->options, "no option");
 }
 
-static void print_flag(const clattn_context *context, const struct table *table, const char *word)
+static void add_flag(const clattn_context *context, const struct table *table, const char *word)
 {
     char words[64];
     const char *before = "";
@@ -121,7 +154,7 @@ static void print_flag(const clattn_context *context, const struct table *table,
             before = needs[n][1];
     snprintf(words, sizeof words, "%s%s%s", before, before[0] ? " " : "", word);
     if (table->operation == CLATTN_FORWARD || supports(context, "bwd", "f32", words, NULL))
-        print_row(context, table, words);
+        add_row(context, table, words);
 }
 
 static void print_table(const clattn_context *context, const struct table *table)
@@ -145,15 +178,18 @@ static void print_table(const clattn_context *context, const struct table *table
     while (columns-- > 0)
         printf("---|");
     puts("");
+    row_count = 0;
     for (size_t n = 0; n < count; n++)
-        print_row(context, table, options[n]);
-#define IN_ATTENTION(word) print_flag(context, table, word);
+        add_row(context, table, options[n]);
+#define IN_ATTENTION(word) add_flag(context, table, word);
 #define IN_BACKWARD(word)                                                                          \
     if (!forward)                                                                                  \
-        print_flag(context, table, word);
+        add_flag(context, table, word);
 #define FLAG(ID, member, word, OF, difference)                                                     \
     CA_IF_ATTENTION(OF, IN_ATTENTION(word)) CA_IF_BACKWARD(OF, IN_BACKWARD(word))
     CA_FLAGS(FLAG)
+    for (size_t n = 0; n < row_count; n++)
+        printf("| %s |%s\n", rows[n].options, rows[n].cells);
 }
 
 /* The operations that have few options: each family that computes a problem, with its dtypes. */
@@ -168,13 +204,14 @@ static void print_others(const clattn_context *context)
         {CLATTN_APPEND, "appends", "append", "h2 q4 k64 d64 klen"},
         {CLATTN_DOUBLE_BACKWARD, "gradients of gradients", "bwd2", "h2 q64 d64"},
         {CLATTN_INDEXER, "indexers", "indexer", "h2 q64 d64 topk=16"},
+        {CLATTN_INDEXER, "gradients of indexers", "indexer", "h2 q64 d64 topk=16 gradients"},
     };
     const char *name;
 
     puts("\n## Other operations\n\n| operation | family | dtypes |\n|---|---|---|");
     for (size_t n = 0; n < sizeof others / sizeof *others; n++)
         for (size_t at = 0; (name = clattn_family_name(others[n].operation, at)) != NULL; at++) {
-            printf("| %s | `%s` |", others[n].name, name);
+            char row[256] = "";
             for (int d = 0; d < 3; d++) {
                 char text[96];
                 clattn_problem problem;
@@ -183,9 +220,10 @@ static void print_others(const clattn_context *context)
                 snprintf(text, sizeof text, "%s %s %s", others[n].begin, dtypes[d], others[n].end);
                 if (clattn_problem_parse(text, &problem, NULL, 0) == CLATTN_SUCCESS &&
                     clattn_plan_supports(context, &problem, &options) == CLATTN_SUCCESS)
-                    printf(" %s", dtypes[d]);
+                    append(row, sizeof row, " %s", dtypes[d]);
             }
-            puts(" |");
+            if (row[0])
+                printf("| %s | `%s` |%s |\n", others[n].name, name, row);
         }
 }
 
@@ -229,7 +267,7 @@ int main(int argc, char **argv)
         return 1;
     }
     puts("# What is supported\n\n"
-         "Each row has words of a problem ([options.md](options.md)), each column a family and its "
+         "Each row has words of problems ([options.md](options.md)), each column a family and its "
          "unit. A cell has the\n"
          "dtypes that the unit computes: all three, some, or none (`-`). A plan takes a unit that "
          "can, so that a problem\n"
