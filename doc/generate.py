@@ -156,6 +156,50 @@ def chart(title, device, results):
     return "\n".join(lines + ["</svg>"]) + "\n"
 
 
+def roofline(title, device, results):
+    """An SVG: problems by operations a byte and by rate, under the roofs that were measured in the same run; None for GPUs, where
+    the peak of matrix units is not measured."""
+    peaks = {key: value["median"] for key, value in (device["peaks"] or {}).items() if isinstance(value, dict)}
+    points = [(of["gflops"] / of["gbytes"], of["gflops"], result) for result in results
+              for of in [outcome(result, "clattn")] if of and of["gflops"] and of["gbytes"]]
+    if device["device"]["type"] != "cpu" or not points or not peaks.get("fma_gflops") or not peaks.get("read_gbytes"):
+        return None
+    roofs = [(name, peaks[key]) for key, name in (("fma_gflops", "f32"), ("fma_bf16_gflops", "bf16")) if peaks.get(key)]
+    left, right, top, bottom = 70, 900, 50, 380
+    low_x, high_x = 0.8 * min(x for x, _, _ in points), 1.25 * max(x for x, _, _ in points)
+    low_y, high_y = 0.8 * min(y for _, y, _ in points), 1.3 * max(peak for _, peak in roofs)
+
+    def place(x, y):
+        return (left + (right - left) * math.log(x / low_x) / math.log(high_x / low_x),
+                bottom - (bottom - top) * math.log(y / low_y) / math.log(high_y / low_y))
+
+    lines = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 430" font-family="sans-serif" font-size="12">',
+             '<rect width="940" height="430" fill="#fff"/>', f'<text x="12" y="24" font-size="16" font-weight="bold">{escape(title)}</text>']
+    for power in range(-3, 7):
+        for of_x, low, high in ((True, low_x, high_x), (False, low_y, high_y)):
+            if low <= 10.0 ** power <= high:
+                x, y = place(10.0 ** power, low_y) if of_x else place(low_x, 10.0 ** power)
+                lines.append(f'<line x1="{x:.0f}" y1="{y:.0f}" x2="{x if of_x else right:.0f}" y2="{top if of_x else y:.0f}" stroke="#ddd"/>'
+                             f'<text x="{x if of_x else x - 6:.0f}" y="{y + (18 if of_x else 4):.0f}" '
+                             f'text-anchor="{"middle" if of_x else "end"}">{10.0 ** power:,g}</text>')
+    for n, (name, peak) in enumerate(roofs):
+        corners = [place(max(low_x, low_y / peaks["read_gbytes"]), max(low_y, low_x * peaks["read_gbytes"])),
+                   place(peak / peaks["read_gbytes"], peak), place(high_x, peak)]
+        lines.append('<polyline points="' + " ".join(f"{x:.0f},{y:.0f}" for x, y in corners) + f'" fill="none" stroke="{COLOURS[n]}" stroke-width="2"/>'
+                     f'<text x="{right:.0f}" y="{corners[2][1] - 6:.0f}" text-anchor="end" fill="{COLOURS[n]}">{peak:,.0f} GFLOP/s of {name}</text>')
+    for x, y, result in points:
+        at, bf16 = place(x, y), len(roofs) > 1 and " bf16 " in result["problem"]
+        lines.append(f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="5" fill="{COLOURS[bf16]}" fill-opacity="0.7"><title>{escape(label(result).strip("`"))}</title></circle>')
+    lines.append(f'<text x="{(left + right) // 2}" y="{bottom + 38}" text-anchor="middle">operations a byte; the slope is reading at {peaks["read_gbytes"]:.0f} GB/s</text>'
+                 f'<text x="{left}" y="{top - 8}">GFLOP/s</text>')
+    return "\n".join(lines + ["</svg>"]) + "\n"
+
+
+def roof_headline(results):
+    shares = [100 * result["roof_share"]["median"] for result in results if result["roof_share"]]
+    return f"clattn reaches {statistics.median(shares):.0f} % of the roof, in the median of {len(shares)} problems"
+
+
 def first(machine):
     """The headline of a machine: its first file's device and problems."""
     run, device = load(machine[3][0][0])
@@ -177,6 +221,8 @@ def machine_page(machine):
     lines = [f"# {title}", "", about + f" OpenCL: {facts['platform_version'].strip()}, driver {facts['driver']}.", ""]
     if chart("", device, results):
         lines += [f"![{headline(device, results)}, by problem]({name}.svg)", ""]
+    if roofline("", device, results):
+        lines += [f"![{roof_headline(results)}]({name}-roof.svg)", ""]
     lines += ["The time of a library over clattn's is above 1 where clattn is faster; `*` marks results that are right only within",
               "half precision's bounds. A share is of the tighter of two roofs measured in the same run: multiply-adds, of f32 or",
               "where it says so of bf16, or reading memory. clattn ran untuned. This page is made by `doc/generate.py`."]
@@ -345,6 +391,8 @@ def main(arguments):
         settle(f"doc/results/{machine[0]}.md", machine_page(machine))
         _, device, results = first(machine)
         settle(f"doc/results/{machine[0]}.svg", chart(f"{headline(device, results)}: {machine[1]}", device, results))
+        if roofline("", device, results):
+            settle(f"doc/results/{machine[0]}-roof.svg", roofline(f"{roof_headline(results)}: {machine[1]}", device, results))
     settle("doc/picture.svg", picture())
     settle("doc/design/tiles.svg", tiles())
     settle("doc/results/README.md", between((ROOT / "doc/results/README.md").read_text(encoding="utf-8"), "machines", index()))
