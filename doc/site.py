@@ -67,8 +67,9 @@ def main(arguments):
         "extra_css": ["site.css"], "copyright": "The clattn authors, Apache-2.0"}
     if version >= (1, 6):
         configuration["validation"] = {"omitted_files": "ignore", "links": {"anchors": "warn"}}
-    # A long name breaks, rather than make a phone's page wider.
-    (pages / "site.css").write_text(".md-typeset :is(h1, h2, h3, h4, td code) { overflow-wrap: anywhere; }\n", encoding="utf-8")
+    # A long heading breaks, rather than make a phone's page wider; a large screen has room for what programs print.
+    (pages / "site.css").write_text(".md-typeset :is(h1, h2, h3, h4) { overflow-wrap: anywhere; }\n.md-grid { max-width: 76rem; }\n",
+                                    encoding="utf-8")
     (folder / "mkdocs.yml").write_text(json.dumps(configuration, indent=1), encoding="utf-8")  # JSON is YAML
     status = subprocess.run([python, "-m", "mkdocs", "build", "--strict", "--config-file",
                              folder / "mkdocs.yml"], env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}).returncode

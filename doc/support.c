@@ -95,6 +95,7 @@ static int supports(const clattn_context *context, const char *operation, const 
 /* Rows of a table: what each column says, and the options of which that is so. */
 static struct row {
     char cells[512], options[2048];
+    size_t count;
 } rows[64];
 static size_t row_count;
 
@@ -137,7 +138,9 @@ static void add_row(const clattn_context *context, const struct table *table, co
         row_count++;
         strcpy(row->cells, cells);
         row->options[0] = 0;
+        row->count = 0;
     }
+    row->count++;
     if (words[0])
         append(row->options, sizeof row->options, "%s`%s`", row->options[0] ? ", " : "", words);
     else
@@ -157,6 +160,34 @@ static void add_flag(const clattn_context *context, const struct table *table, c
         add_row(context, table, words);
 }
 
+/* Rows of more than two options have a letter, and a list of them below the table. */
+static void print_rows(void)
+{
+    char letter = 'A';
+
+    for (size_t n = 0; n < row_count; n++)
+        if (rows[n].count <= 2)
+            printf("| %s |%s\n", rows[n].options, rows[n].cells);
+        else
+            printf("| **%c** |%s\n", letter++, rows[n].cells);
+    puts("");
+    letter = 'A';
+    for (size_t n = 0; n < row_count; n++)
+        if (rows[n].count > 2) {
+            size_t column = (size_t)printf("* **%c**:", letter++);
+            const char *rest = rows[n].options;
+            while (rest != NULL) {
+                const char *end = strstr(rest, ", ");
+                const size_t bytes = end == NULL ? strlen(rest) : (size_t)(end - rest) + 1;
+                if (column + 1 + bytes > 120)
+                    column = (size_t)printf("\n ") - 1;
+                column += (size_t)printf(" %.*s", (int)bytes, rest);
+                rest = end == NULL ? NULL : end + 2;
+            }
+            puts("");
+        }
+}
+
 static void print_table(const clattn_context *context, const struct table *table)
 {
     const int forward = table->operation == CLATTN_FORWARD;
@@ -165,7 +196,7 @@ static void print_table(const clattn_context *context, const struct table *table
                                  : sizeof backward_options / sizeof *backward_options;
     size_t columns = 0;
 
-    printf("\n## %s\n\n| options |", table->title);
+    printf("\n## %s\n\n| |", table->title);
     for (size_t n = 0; n < 4 && table->begin[n] != NULL; n++) {
         const char *name;
         for (size_t at = 0; (name = clattn_family_name(table->operation, at)) != NULL; at++)
@@ -188,8 +219,7 @@ static void print_table(const clattn_context *context, const struct table *table
 #define FLAG(ID, member, word, OF, difference)                                                     \
     CA_IF_ATTENTION(OF, IN_ATTENTION(word)) CA_IF_BACKWARD(OF, IN_BACKWARD(word))
     CA_FLAGS(FLAG)
-    for (size_t n = 0; n < row_count; n++)
-        printf("| %s |%s\n", rows[n].options, rows[n].cells);
+    print_rows();
 }
 
 /* The operations that have few options: each family that computes a problem, with its dtypes. */
@@ -266,15 +296,17 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", clattn_context_last_error(NULL));
         return 1;
     }
-    puts("# What is supported\n\n"
-         "Each row has words of problems ([options.md](options.md)), each column a family and its "
-         "unit. A cell has the\n"
-         "dtypes that the unit computes: all three, some, or none (`-`). A plan takes a unit that "
-         "can, so that a problem\n"
-         "is refused only where a whole row has none. `clattn-bench plan PROBLEM --family "
-         "'FAMILY'` says why a family\n"
-         "refuses. This page is printed by `clattn-support` (`doc/support.c`), and a test compares "
-         "it.");
+    puts(
+        "# What is supported\n\n"
+        "Each row of a table is for options ([options.md](options.md)), or for those that its "
+        "letter has below the table; each\n"
+        "column is for a family and its unit. A cell has the dtypes that the unit computes: all "
+        "three, some, or none (`-`). A\n"
+        "plan takes a unit that can, so that a problem is refused only where a whole row has "
+        "none.\n"
+        "`clattn-bench plan PROBLEM --family 'FAMILY'` says why a family refuses. `clattn-support` "
+        "(`doc/support.c`) prints this\n"
+        "page, and a test compares it.");
     for (size_t n = 0; n < sizeof tables / sizeof *tables; n++)
         print_table(context, &tables[n]);
     print_others(context);
