@@ -66,22 +66,10 @@ INLINE long count_load_blocks(const struct arguments *args)
 }
 
 /* The sums of dfunction follow (gpu/load_gradients.h). A group has LOAD_ROWS queries at a time and an array of sums. */
-INLINE struct load_sums place_load_sums(const struct arguments *args)
-{
-    const long blocks = args->shape->batch * args->shape->heads * count_load_blocks(args);
-    const struct load_sums place = {parts_end(args), FUNCTION_GROUPS(blocks)};
-
-    return place;
-}
-
-INLINE long marks_begin(const struct arguments *args)
-{
-    const struct load_sums place = place_load_sums(args);
-
-    return place.begin +
-           (HAS_DFUNCTION ? function_sums(args, place.most) * function_gradients(args) : 0);
-}
-
+#define LOAD_SUMS(args)                                                                            \
+    FUNCTION_GROUPS((args)->shape->batch *(args)->shape->heads *count_load_blocks(args)),          \
+        parts_end(args)
+#include "score/function_sums.h"
 #include "score/mark_pairs.h"
 #include "score/mark_blocks.h"
 

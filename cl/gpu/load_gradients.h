@@ -10,7 +10,6 @@
 #include "gpu/backward_tile.h"
 #include "gpu/local_barrier.h"
 #include "gpu/pair_dropout.h"
-#include "score/function_sums.h"
 
 #if HAS_DFUNCTION
 /* A sum that goes on while the element stays the same. */

@@ -13,19 +13,6 @@
 #define THREADS COMPUTING
 #endif
 
-/* THIS_THREAD, read anew: after a long loop, through which it would take a register. */
-INLINE uint this_thread_again(void)
-{
-#if HAS_PTX
-    uint thread;
-
-    __asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-    return thread;
-#else
-    return THIS_THREAD;
-#endif
-}
-
 /* The barriers of all threads, and of those that compute. */
 #if PRODUCER && !EMULATE
 INLINE void group_barrier(void)

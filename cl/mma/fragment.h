@@ -40,43 +40,6 @@
 #include "gpu/local_barrier.h"
 #include "mma/instruction.h"
 
-/* The barrier of a sub-group; and of pair n of sub-groups, one of four: the second waits, the first goes on. Elsewhere
- * all wait. (A barrier whose number is in a register would make a group have all sixteen.) */
-#if HAS_PTX
-static inline void sub_group_barrier(void)
-{
-    __asm volatile("bar.warp.sync 0xffffffff;" : : : "memory");
-}
-
-static inline void pair_barrier(const int n, const bool waits)
-{
-    if (waits)
-        __asm volatile("{.reg .pred p, q, r, s; setp.eq.u32 p, %0, 0; setp.eq.u32 q, %0, 1; "
-                       "setp.eq.u32 r, %0, 2; setp.eq.u32 s, %0, 3; @p bar.sync 1, 64; "
-                       "@q bar.sync 2, 64; @r bar.sync 3, 64; @s bar.sync 4, 64;}"
-                       :
-                       : "r"(n)
-                       : "memory");
-    else
-        __asm volatile("{.reg .pred p, q, r, s; setp.eq.u32 p, %0, 0; setp.eq.u32 q, %0, 1; "
-                       "setp.eq.u32 r, %0, 2; setp.eq.u32 s, %0, 3; @p bar.arrive 1, 64; "
-                       "@q bar.arrive 2, 64; @r bar.arrive 3, 64; @s bar.arrive 4, 64;}"
-                       :
-                       : "r"(n)
-                       : "memory");
-}
-#else
-static inline void sub_group_barrier(void)
-{
-    LOCAL_BARRIER();
-}
-
-static inline void pair_barrier(const int n, const bool waits)
-{
-    LOCAL_BARRIER();
-}
-#endif
-
 /* Waits for this thread's own copies to local memory. */
 static inline void copies_wait(void)
 {
@@ -106,37 +69,21 @@ static inline float element_value(const ushort x)
     return DTYPE == DTYPE_F16 ? vload_half(0, (const half *)&pair) : bf16_load(x);
 }
 
-/* element_round() makes an element; pack_pair() makes a word of two, x in the low half. */
-#if HAS_PTX
-static inline ushort element_round(const float x)
+/* Words that are neighbours in memory, aligned to their size up to 16 bytes. */
+static inline void load_run(uint *words, const __local ushort *from, const int run)
 {
-    return (ushort)convert_pair(x, 0.0f);
+    if (run >= 4) {
+        vstore4(((const __local uint4 *)from)[0], 0, words);
+        if (run == 8)
+            vstore4(((const __local uint4 *)from)[1], 1, words);
+    } else if (run == 2) {
+        vstore2(*(const __local uint2 *)from, 0, words);
+    } else {
+        *words = as_uint(*(const __local ushort2 *)from);
+    }
 }
 
-static inline uint pack_pair(const float x, const float y)
-{
-    return convert_pair(x, y);
-}
-#else
-static inline ushort element_round(const float x)
-{
-#if DTYPE == DTYPE_F16 && !EMULATE && defined(cl_khr_fp16)
-    return as_ushort((half)x); /* one instruction, which rounds to nearest even */
-#else
-    ushort2 rounded = 0;
-
-    if (DTYPE != DTYPE_F16)
-        return bf16_round(x);
-    vstore_half_rte(x, 0, (half *)&rounded);
-    return rounded.x;
-#endif
-}
-
-static inline uint pack_pair(const float x, const float y)
-{
-    return element_round(x) | (uint)element_round(y) << 16;
-}
-#endif
+#include "mma/lane_steps.h"
 
 /* ---- between lanes --------------------------------------------------------------------------- */
 

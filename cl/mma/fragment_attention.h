@@ -13,25 +13,20 @@
  *
  * Sizes      M_FRAGMENTS, BLOCK_N, Q_RESIDENT, KV_PARTS; BLOCK_M, the rows of the work-group; SUB_GROUPS_N, 1 or the
  *            sub-groups that share rows.
- * Kernels say HAS_ROW_TILES, whether each row has a score_tile of its own, TRACKS_SEEN, and with OWN_KEYS that weights
- * stay where they are and dims are the rows of the second product (split_decoded.h). */
+ * Kernels say HAS_ROW_TILES, whether each row has a score_tile of its own, TRACKS_SEEN, KEY_SPACING, how many keys apart
+ * neighbouring columns of a tile are, and OWN_KEYS, 1 if weights stay where they are and dims are the rows of the second
+ * product (split_decoded.h). What weights become operands from is in tile_weights.h. */
 #pragma once
 #include "mma/fragment.h"
 #include "score/score.h"
 #include "gpu/tile_exp.h"
 #include "gpu/tile_load.h"
 
-#ifndef OWN_KEYS
-#define OWN_KEYS 0
-#endif
-/* The key of a column of a tile; with OWN_KEYS the kernel spaces them. */
+/* The key of a column of a tile. */
 INLINE int place_of_key(const int tile, const int column)
 {
-#if OWN_KEYS
-    return spaced_key(tile, column);
-#else
-    return tile * FRAGMENT_OTHERS + column;
-#endif
+    return tile / KEY_SPACING * KEY_SPACING * FRAGMENT_OTHERS + tile % KEY_SPACING +
+           KEY_SPACING * column;
 }
 
 enum {
@@ -241,9 +236,7 @@ INLINE void load_queries(const __local ushort *q_tile, const int d,
                    ROW_STRIDE, lane);
 }
 
-#if HAS_SOFTCAP
 #include "mma/fragment_softcap.h"
-#endif
 
 /* 1: the product with an ALiBi slope takes two instructions, rounded twice. */
 enum {
@@ -265,9 +258,8 @@ INLINE void score_products(const struct arguments *args, const struct score_tile
         distance[n] = (float)(tiles[tile_of_query(n)].distance +
                               (key_of(lane, 0) - row_in_tile(fragment_row, lane, n)));
     }
-#if HAS_SOFTCAP
-    cap_products(args->shape->softcap, scale, s);
-#endif
+    if (HAS_SOFTCAP)
+        cap_products(args->shape->softcap, scale, s);
     UNROLL
     for (int x = 0; x < KEY_SUMS; x++) {
         const int here = sum_query(x % TILE_SUMS);
@@ -410,103 +402,7 @@ INLINE void weights_of_scores(const int fragment_row, const int lane,
     }
 }
 
-#if WEIGHTS_IN_MEMORY && V_CACHE
-/* Stores the sub-group's weights of a fragment for the work-group, which scales and rounds them. */
-typedef float weight_storage;
-INLINE void store_weights(const int fragment_row, const int lane, const float p[KEY_SUMS],
-                          __local float *p_tile)
-{
-    UNROLL
-    for (int x = 0; x < KEY_SUMS; x += KEYS_OF_SUMS) {
-        __local float *const to =
-            p_tile + lane_row_of(fragment_row, lane, sum_query(x % TILE_SUMS)) * P_STRIDE +
-            key_of(lane, x);
-#if KEYS_OF_SUMS == 4
-        *(__local float4 *)to = vload4(0, p + x);
-#elif KEYS_OF_SUMS == 2
-        *(__local float2 *)to = vload2(0, p + x);
-#else
-        *to = p[x];
-#endif
-    }
-}
-#elif WEIGHTS_IN_MEMORY
-/* Stores the sub-group's weights of a fragment, rounded; each part of strict weights has a block
- * of rows of its own. */
-typedef ushort weight_storage;
-INLINE void store_weights(const int fragment_row, const int lane, float p[KEY_SUMS],
-                          __local ushort *p_tile)
-{
-    UNROLL
-    for (int part = 0; part < WEIGHT_PARTS; part++)
-        UNROLL
-    for (int x = 0; x < KEY_SUMS; x += MAX(KEYS_OF_SUMS, 2)) {
-        const uint word = take_pair(&p[x], &p[x + 1]);
-        __local ushort *const rows = p_tile + part * TILE_ROWS * P_STRIDE;
-        __local ushort *const to =
-            rows + lane_row_of(fragment_row, lane, sum_query(x % TILE_SUMS)) * P_STRIDE +
-            key_of(lane, x);
-#if KEYS_OF_SUMS == 4
-        *(__local uint2 *)to = (uint2)(word, take_pair(&p[x + 2], &p[x + 3]));
-#elif KEYS_OF_SUMS == 2
-        *(__local uint *)to = word;
-#else
-        *to = (ushort)word;
-        rows[lane_row_of(fragment_row, lane, sum_query((x + 1) % FRAGMENT_SUMS)) * P_STRIDE +
-             key_of(lane, x + 1)] = (ushort)(word >> 16);
-#endif
-    }
-}
-#endif
-
 /* ---- values ---------------------------------------------------------------------------------- */
-
-#if WEIGHTS_IN_MEMORY
-typedef const __local weight_storage *weights_of_tile;
-#else
-typedef float (*weights_of_tile)[KEY_SUMS];
-#endif
-
-/* The operands of queries of fragment f, in parts, made of weights slab FRAGMENT_DEPTH keys .. +
- * FRAGMENT_DEPTH; of quantized values times their factors of a block of dims. */
-INLINE void get_weights(uint words[WEIGHT_PARTS][QUERY_WORDS], weights_of_tile p, const int f,
-                        const int slab, const __local float *v_factors, const int lane,
-                        __local float *exchange)
-{
-#if WEIGHTS_IN_MEMORY && V_CACHE
-    const __local float *rows = p + f * FRAGMENT_QUERIES * P_STRIDE + slab * FRAGMENT_DEPTH;
-    float scaled[QUERY_ELEMENTS];
-
-    UNROLL
-    for (int e = 0; e < QUERY_ELEMENTS; e++)
-        scaled[e] = rows[query_row(lane, e) * P_STRIDE + query_depth(lane, e)] *
-                    v_factors[slab * FRAGMENT_DEPTH + query_depth(lane, e)];
-    UNROLL
-    for (int part = 0; part < WEIGHT_PARTS; part++)
-        UNROLL
-    for (int w = 0; w < QUERY_WORDS; w++)
-        words[part][w] = take_pair(&scaled[2 * w], &scaled[2 * w + 1]);
-#elif WEIGHTS_IN_MEMORY
-    UNROLL
-    for (int part = 0; part < WEIGHT_PARTS; part++)
-        load_query(words[part],
-                   p + (part * TILE_ROWS + f * FRAGMENT_QUERIES) * P_STRIDE + slab * FRAGMENT_DEPTH,
-                   P_STRIDE, lane);
-#else
-#if V_CACHE
-    float scaled[KEY_SUMS]; /* compilers remove the elements of other slabs */
-
-    UNROLL
-    for (int x = 0; x < KEY_SUMS; x++)
-        scaled[x] = p[f][x] * v_factors[key_of(lane, x)];
-#else
-    float *const scaled = p[f];
-#endif
-    UNROLL
-    for (int part = 0; part < WEIGHT_PARTS; part++)
-        take_weights(words[part], scaled, slab, lane, exchange);
-#endif
-}
 
 /* sums += a part of weights times values. */
 INLINE void add_part(const int part, float *sums, const uint *weights, const uint *values,

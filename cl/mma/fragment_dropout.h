@@ -5,6 +5,7 @@
  * Sizes      THREADS, the work-items of a group. */
 #pragma once
 #include "common/dropout.h"
+#include "mma/fragment.h"
 
 /* Counters that a thread draws together, since each product waits for that of the round before; 2 need fewer
  * registers. */
@@ -37,10 +38,8 @@ INLINE void draw_counters(const struct arguments *args, const uint bh, const uin
                           const uint i[DRAWN_AT_ONCE], uint drawn[DRAWN_AT_ONCE][4])
 {
     ulong seed = args->call->seed;
-#if HAS_PTX &&                                                                                     \
-    DRAWN_AT_ONCE < 4 /* keys of rounds are not computed before a loop over tiles and kept */
-    __asm volatile("" : "+l"(seed));
-#endif
+    if (DRAWN_AT_ONCE < 4)
+        later_long(&seed); /* keys of rounds are not computed before a loop over tiles and kept */
 #pragma unroll
     for (int x = 0; x < DRAWN_AT_ONCE; x++)
         philox_begin_row(j4[x] + (uint)args->call->dropout_j / 4,

@@ -405,14 +405,7 @@ INLINE float gradient_of_weight(const bool drops, const uint bits, const float d
         *weight = bits ? w : 0.0f;
         return fma(*weight, dp, ds);
     }
-#if HAS_PTX /* a compiler would compute the sum of each pair, and choose */
-    __asm("{.reg .pred kept; setp.ne.b32 kept, %3, 0; @kept fma.rn.f32 %0, %1, %2, %0;}"
-          : "+f"(ds)
-          : "f"(w), "f"(dp), "r"(bits));
-    return ds;
-#else
-    return bits ? fma(w, dp, ds) : ds;
-#endif
+    return add_product_if(bits, w, dp, ds);
 }
 
 /* Both steps after tanh, of owned keys. */

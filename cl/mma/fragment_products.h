@@ -4,6 +4,7 @@
 #pragma once
 #include "mma/fragment_attention.h"
 #include "mma/fragment_planes.h"
+#include "mma/tile_weights.h"
 
 /* ---- queries times keys ---------------------------------------------------------------------- */
 

@@ -18,6 +18,8 @@ enum { COMPUTING = FRAGMENT_LANES * SUB_GROUPS };
 #include "mma/computing.h"
 #define LOAD_WIDTH 8
 #define HAS_ROW_TILES 0
+#define OWN_KEYS 0
+#define KEY_SPACING 1
 #include "common/quantized.h"
 #include "mma/tile_layout.h"
 #include "families/fused_gpu/fused_gpu_mma_sizes.h"

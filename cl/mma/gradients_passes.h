@@ -2,47 +2,10 @@
 /* The passes over streamed tiles that the whole work-group copies and waits for. With two STAGES it
  * waits once a tile, and a tile arrives while the one before is multiplied. */
 #pragma once
-#include "mma/gradients_rows.h"
-
-#define STREAM ((void)0) /* there is no producer to keep state for */
-
-/* Whether the second product needs streamed rows in another form than the first: packed, or without
- * Infs and NaNs. PoCL 3.1 miscompiles a barrier in an `if` (backward_gpu_item.cl). */
-INLINE bool restages(const bool again)
-{
-    return PACKED_VALUES || again;
-}
-
-INLINE void restage_barrier(const bool again)
-{
-    if (EMULATE || restages(again))
-        LOCAL_BARRIER();
-}
+#include "mma/gradients_stages.h"
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Stages a tile of queries, its statistics and what dropout keeps; the barrier after it completes them. */
-INLINE void stage_query_tile(const struct arguments *args, const struct tile t,
-                             const struct matrix streamed_q, const struct matrix streamed_do,
-                             const struct place here, __local float4 *statistics,
-                             const kept_tile kept, const int number)
-{
-    STAGE_STREAMED(streamed_q, here.qk, DIM_QK, UNIT_Q);
-    STAGE_STREAMED(streamed_do, here.v, DIM_V, UNIT_DO);
-    stage_statistics(args, t, statistics);
-    draw_kept_tile(true, args, t, kept, number);
-}
-
-/* Stages a tile of keys and what dropout keeps. */
-INLINE void stage_key_tile(const struct arguments *args, const struct tile t,
-                           const struct place here, const kept_tile kept, const int number)
-{
-    STAGE_STREAMED(rows_of_keys(args, t), here.qk, DIM_QK, UNIT_K);
-    STAGE_STREAMED(tile_values(args, t), here.v, DIM_V, UNIT_V);
-    draw_kept_tile(false, args, t, kept, number);
-}
-
-#if M_FRAGMENTS == 1 /* else cl/mma/gradients_wide.h does it */
 /* Sums dk and dv. again: this is the second pass; rows: the number of owned keys. */
 INLINE void sum_over_queries(const struct arguments *args, struct tile t, struct place here,
                              const long begin, const long end, const int rows, __local uint4 *tiles,
@@ -198,4 +161,3 @@ INLINE void sum_over_keys(const struct arguments *args, struct tile t, struct pl
         }
     }
 }
-#endif

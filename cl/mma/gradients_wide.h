@@ -6,7 +6,7 @@
  * multiplies do v^T, makes ds of that and p, and sums dk. p passes in local memory, in the order of registers. Both
  * have the same products to do, and sums of one matrix in registers. Owned queries are those of one sub-group. */
 #pragma once
-#include "mma/gradients_passes.h"
+#include "mma/gradients_stages.h"
 
 enum { PAIRS = SUB_GROUPS / 2, PAIR_FLOAT4 = M_FRAGMENTS * STREAMED_SUMS / 4 * FRAGMENT_LANES };
 #if PACKED_VALUES || DIM_GROUPS > 1 || DIM_QK != DIM_V || !WEIGHTS_FIRST

@@ -35,30 +35,6 @@ static inline int value_key(const int depth)
     return HALVES_ALTERNATE ? depth % 2 * 8 + depth / 2 : depth;
 }
 
-/* LATER() hides an index from this place on: what follows from it is not computed before.
- * any_in_sub_group() is x in any lane of the sub-group, if all lanes branch alike; else x itself. */
-#if HAS_PTX
-#define LATER(x) __asm volatile("" : "+r"(x))
-
-static inline bool any_in_sub_group(const bool x)
-{
-    uint any;
-
-    __asm volatile("{.reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.any.pred p, p, 0xffffffff; "
-                   "selp.u32 %0, 1, 0, p;}"
-                   : "=r"(any)
-                   : "r"((uint)x));
-    return any;
-}
-#else
-#define LATER(x)
-
-static inline bool any_in_sub_group(const bool x)
-{
-    return x;
-}
-#endif
-
 /* INDEX_HERE() hides an index: values that follow from it are not computed before a loop and kept. in_order() ends a
  * step: loads of the next cannot move before it, which would take registers. sum_here() completes a sum: it cannot move
  * past a branch, with its operands in registers until then. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention's products of a warpgroup's queries with a whole tile of K or V in local memory (warpgroup_tile.h). */
 #pragma once
-#include "mma/fragment_attention.h"
+#include "mma/tile_weights.h"
 #define REST_OF_DIMS (ROUND_UP(DIM_V, 16) % 128) /* of DIMS */
 #include "mma/warpgroup_tile.h"
 

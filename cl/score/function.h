@@ -7,9 +7,9 @@
 
 #define HAS_FUNCTIONS (HAS_SCORE_FUNCTION || HAS_MASK_FUNCTION)
 
-/* Where the arrays of sums of dfunction lie in the workspace, in floats, and how many there are at most. */
+/* How many arrays of sums of dfunction there are at most, and where they lie in the workspace, in floats. */
 struct load_sums {
-    long begin, most;
+    long most, begin;
 };
 
 /* A problem without such a function has one that does nothing: steps name it without asking, and compilers leave it out. */

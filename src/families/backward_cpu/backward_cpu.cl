@@ -82,28 +82,14 @@ INLINE long sums_begin(const struct arguments *args, const long split)
 }
 
 /* The sums of dfunction follow; each work-item has an array of its own. */
-INLINE struct load_sums place_load_sums(const struct arguments *args)
-{
-    const long items = SPLIT_K * args->shape->batch;
-    const struct load_sums place = {sums_begin(args, SPLIT_K) + items * args->shape->heads,
-                                    items * args->shape->kv_heads};
-
-    return place;
-}
-
-/* The bits of block lists, or the marks of masks and biases, come last in the workspace. */
-INLINE long marks_begin(const struct arguments *args)
-{
-    const struct load_sums place = place_load_sums(args);
-
-    return place.begin +
-           (HAS_DFUNCTION ? function_sums(args, place.most) * function_gradients(args) : 0);
-}
+#define LOAD_SUMS(args)                                                                            \
+    SPLIT_K *(args)->shape->batch *(args)->shape->kv_heads,                                        \
+        sums_begin(args, SPLIT_K) + SPLIT_K *(args)->shape->batch *(args)->shape->heads
+#include "score/function_sums.h"
 
 #define MARK_M BACKWARD_MARK_QUERIES
 #define MARK_N (SIMD_WIDTH * BLOCK_VECTORS)
 #include "score/backward_weights.h"
-#include "score/function_sums.h"
 #include "score/mark_blocks.h"
 #include "cpu/backward_rows.h"
 #if HAS_DBIAS

@@ -39,9 +39,10 @@
 #define PRODUCER 0
 #include "mma/any_instruction.h"
 #include "mma/gradients_fragments.h"
-#include "mma/gradients_rows.h"
-#include "mma/gradients_passes.h"
+#include "mma/gradients_stages.h"
 #if M_FRAGMENTS > 1
 #include "mma/gradients_wide.h"
+#else
+#include "mma/gradients_passes.h"
 #endif
 #include "mma/gradients_kernels.h"

@@ -56,22 +56,14 @@
 #define PRODUCER 0
 
 #include "gpu/tile_load.h"
-#if OWN_KEYS
+/* With the words of a row, neighbouring columns of a tile of own keys are four or twelve banks apart, modulo 16. */
 enum {
-    WORDS_OF_ROW = DIVIDE_UP(DIM_QK / BLOCK_VALUES * BLOCK_BYTES(K_CACHE), 4),
-    KEY_SPACING = MIN(WORDS_OF_ROW % 2   ? 4
-                      : WORDS_OF_ROW % 4 ? 2
-                                         : 1,
-                      TILE_KEYS / FRAGMENT_OTHERS)
+    WORDS_OF_ROW = DIVIDE_UP(K_ROW_BYTES, 4),
+    SPACED_KEYS = WORDS_OF_ROW % 2   ? 4
+                  : WORDS_OF_ROW % 4 ? 2
+                                     : 1,
+    KEY_SPACING = OWN_KEYS ? MIN(SPACED_KEYS, TILE_KEYS / FRAGMENT_OTHERS) : 1
 };
-
-/* The key of a column of a tile: with the words of a row, neighbours are four or twelve banks apart, modulo 16. */
-INLINE int spaced_key(const int tile, const int column)
-{
-    return tile / KEY_SPACING * KEY_SPACING * FRAGMENT_OTHERS + tile % KEY_SPACING +
-           KEY_SPACING * column;
-}
-#endif
 #include "mma/key_places.h"
 #include "mma/fragment_attention.h"
 #include "gpu/split_task.h"
