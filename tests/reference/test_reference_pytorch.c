@@ -8,11 +8,11 @@
  * exp(s - lse) by a factor of at most exp(u |lse|), u = 2^-24. Both are smaller than what the reference allows the
  * arithmetic for the same terms, dim_v + 6 and dim_qk + 6 times as much: an element's bound covers it. */
 #define _POSIX_C_SOURCE 200809L /* scandir */
+#include "bench/cases/safetensors.h"
 #include "bench/judge/gradients.h"
 #include "bench/judge/row.h"
 #include "tests/support/fixture.h"
 #include "tests/support/storage.h"
-#include "tests/trials/case_file.h"
 #include "tests/trials/multihead_case.h"
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -25,10 +25,25 @@ TestSuite(pytorch, .timeout = 300);
 /* The tensor of that name, which must be there. */
 static struct safetensor find(const struct safetensors *file, const char *name)
 {
-    struct safetensor t;
+    const struct safetensor *t = name ? safetensors_find(file, name) : NULL;
 
-    cr_assert(name && case_file_find(file, name, &t), "no %s in the file", name ? name : "such");
-    return t;
+    cr_assert(t, "no %s in the file", name ? name : "such");
+    return *t;
+}
+
+static void open_file(struct safetensors *file, const char *path)
+{
+    struct message why;
+
+    cr_assert(safetensors_read(file, path, &why), "%s", why.text);
+}
+
+/* A string of the metadata; `otherwise` if there is none. */
+static const char *text_of(const struct safetensors *file, const char *key, const char *otherwise)
+{
+    const char *text = safetensors_attribute(file, key);
+
+    return text ? text : otherwise;
 }
 
 /* An element of a file, which holds f64 where it is a result of PyTorch's. */
@@ -141,7 +156,7 @@ static void pass_problem(const struct safetensors *file, const struct safetensor
 {
     static const char *const capitals[NUM_TENSORS] = {
         [TENSOR_Q] = "Q", [TENSOR_K] = "K", [TENSOR_V] = "V", [TENSOR_O] = "O"};
-    const clattn_problem p = fixture_problem(case_file_text(file, operation, ""));
+    const clattn_problem p = fixture_problem(text_of(file, operation, ""));
     struct tensor_view view = {.at = {NULL}};
 
     for (int id = 0; id < NUM_TENSORS; id++) {
@@ -151,8 +166,7 @@ static void pass_problem(const struct safetensors *file, const struct safetensor
                 inputs && capitals[id] ? load(inputs, capitals[id], &s) : load(file, s.name, &s);
     }
     if (p.operation == CLATTN_BACKWARD)
-        check_backward(file, &p, &view, name,
-                       strtoul(case_file_text(file, "every_token", "1"), NULL, 10));
+        check_backward(file, &p, &view, name, strtoul(text_of(file, "every_token", "1"), NULL, 10));
     else
         check_forward(file, &p, &view, name);
     for (int id = 0; id < NUM_TENSORS; id++)
@@ -163,7 +177,7 @@ static void pass_attention(const char *path)
 {
     struct safetensors file;
 
-    case_file_open(&file, path);
+    open_file(&file, path);
     pass_problem(&file, NULL, path, "forward");
     pass_problem(&file, NULL, path, "backward");
     safetensors_free(&file);
@@ -176,8 +190,8 @@ Test(pytorch, attention) {
 Test(pytorch, attention_of_minilm) {
     struct safetensors layer, gradients;
 
-    case_file_open(&layer, CLATTN_TEST_DATA "/minilm/minilm_layer_5.safetensors");
-    case_file_open(&gradients, CLATTN_TEST_DATA "/minilm_training/minilm_gradients_5.safetensors");
+    open_file(&layer, CLATTN_TEST_DATA "/minilm/minilm_layer_5.safetensors");
+    open_file(&gradients, CLATTN_TEST_DATA "/minilm_training/minilm_gradients_5.safetensors");
     pass_problem(&gradients, &layer, "minilm_gradients_5", "backward");
     safetensors_free(&gradients);
     safetensors_free(&layer);
@@ -246,14 +260,14 @@ static size_t step_of(const struct safetensors *file, const enum layer_tensor id
                       : id >= LAYER_DW_Q && id <= LAYER_DW_O ? "every_weight_row"
                                                              : "";
 
-    return strtoul(case_file_text(file, key, "1"), NULL, 10);
+    return strtoul(text_of(file, key, "1"), NULL, 10);
 }
 
 static void compare_layer(const struct safetensors *file, const clattn_multihead *layer,
                           const enum layer_tensor id, const struct bounded *reference)
 {
     const struct place place = place_of(layer, id);
-    const char *name = case_file_text(file, "name", "?");
+    const char *name = text_of(file, "name", "?");
     const size_t step = step_of(file, id), elements = layer_elements(layer, id);
     const struct safetensor want = find(file, place.name);
     const size_t columns = want.shape[want.rank - 1];
@@ -276,8 +290,8 @@ static void pass_layer(const char *path)
     void *copies[LAYER_DY + 1] = {NULL};
     struct safetensors file;
 
-    case_file_open(&file, path);
-    const clattn_multihead layer = layer_parsed(case_file_text(&file, "forward", ""));
+    open_file(&file, path);
+    const clattn_multihead layer = layer_parsed(text_of(&file, "forward", ""));
     for (int id = 0; id <= LAYER_DY; id++) {
         const size_t elements = layer_elements(&layer, (enum layer_tensor)id);
         const size_t bytes = elements * (id == LAYER_MASK ? 1 : 4);
