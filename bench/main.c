@@ -17,11 +17,10 @@ static const char help[] =
     "it is right, how fast it is.\n"
     "\n"
     "  devices                     every OpenCL device and its facts\n"
-    "  verify FILE.safetensors...  compare with the answers in files\n"
+    "  verify WHAT...              compare with the answers in files, or with double precision\n"
     "  run [WHAT...]               time problems beside other libraries and the device's peaks\n"
     "  duel PROBLEM A B...         time configurations of one problem, interleaved\n"
     "  plan PROBLEM                time a cold start; say what a device would run\n"
-    "  gradcheck PROBLEM...        compare gradients with formulas in double precision\n"
     "  compare A.json B.json...    what changed from one run to others, for a person or a CI\n"
     "\n"
     "clattn-bench help COMMAND (or COMMAND --help) says more; --version prints the library's "
@@ -37,8 +36,7 @@ static const struct command {
     int (*run)(int argc, char **argv);
 } commands[] = {{"devices", devices_command}, {"verify", verify_command},
                 {"run", run_command},         {"duel", duel_command},
-                {"plan", plan_command},       {"gradcheck", gradcheck_command},
-                {"compare", compare_command}};
+                {"plan", plan_command},       {"compare", compare_command}};
 
 static int refuse(const char *name)
 {

@@ -77,7 +77,7 @@ plan-bwd@first execution@^(bwd|backward|un?tuned).*@'$bench' plan '$gradient'
 plan-layer@first execution@^(layer|un?tuned).*@'$bench' plan 'layer fwd f32 h2 q9 d8 model=16'
 run@roof: @[a-z_]+, [a-z]+, workspace@'$bench' run --peers none --no-first-call --repeat 1 '$problem'
 duel@verdict@^ +(fused|split|unfused).*@'$bench' duel --seconds 0 '$problem' untuned unfused
-gradcheck@: right@^bwd.*@'$bench' gradcheck '$gradient'
+verify-bwd@^ok @^(ok| ).*@'$bench' verify '$gradient'
 list@nothing is known@nothing is known.*@'$tune' list
 show@untuned: @^(fused|untuned).*@'$tune' show '$problem'
 tune@tuned in|nothing to do@never: .*@'$tune' --quiet --budget 2 --builders 1 --problem '$problem' && '$tune' list

@@ -17,7 +17,6 @@ int verify_command(int argc, char **argv);
 int run_command(int argc, char **argv);
 int duel_command(int argc, char **argv);
 int plan_command(int argc, char **argv);
-int gradcheck_command(int argc, char **argv);
 int compare_command(int argc, char **argv);
 
 /* An option and the place for its value: one of flag, bits, text, number and read. */

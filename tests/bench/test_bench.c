@@ -52,14 +52,16 @@ ParameterizedTestParameters(bench, exits_with) {
         {"run '--\u202ex'", 2, "there is no option '--???x'"},
         {"plan 'fwd \xc2\x9bx'", 2, "'??x'"},
         {"devices --help", 0, "Usage: clattn-bench devices"},
-        {"gradcheck 'fwd f32 q3 d4'", 2, "'fwd f32 q3 d4' has no gradients"},
-        {"gradcheck --family unfused 'bwd f32 q3 d4'", 1, "computes forward only"},
-        {"gradcheck 'bwd f32 h2 q3 k5 d6'", 0, "  156 elements: worst d"},
-        {"gradcheck 'bwd f32 b0 q3 k5 d6'", 0, "nothing to compare"},
         {"devices", 0, "platform"},
         {"devices now", 2, "no further arguments"},
         {"verify --help", 0, "Usage: clattn-bench verify"},
-        {"verify", 2, "names no file"},
+        {"verify", 2, "names no file and no problem"},
+        {"verify 'fwd f32 q3 d4 nonsense'", 1, "no file and no problem"},
+        {"verify --tunables SPLIT_K=1 x", 2, "--tunables needs --family"},
+        {"verify --family unfused 'bwd f32 q3 d4'", 1, "computes forward only"},
+        {"verify 'bwd f32 h2 q3 k5 d6'", 0, "  156 elements: worst d"},
+        {"verify --seed 7 'proj f16 q5 d16' 'layer fwd f32 h2 q9 d8 model=16'", 0, "ok "},
+        {"verify 'bwd f32 b0 q3 k5 d6'", 0, "ok "},
         {"verify --rtol much x", 2, "--rtol takes a number"},
         {"verify --rtol -1 x", 2, "--rtol takes a number"},
         {"verify --wrong x", 2, "--help"},
@@ -138,7 +140,7 @@ Test(bench, tables_fit_narrow_terminals) {
                                         "duel --seconds 0 " SMALL " untuned unfused",
                                         "plan " SMALL,
                                         "plan --profile sm_90 " SMALL,
-                                        "gradcheck 'bwd f32 b1 h1 q3 k5 d4 softcap=5'"};
+                                        "verify 'bwd f32 b1 h1 q3 k5 d4 softcap=5'"};
 
     setenv("COLUMNS", "60", 1);
     for (size_t n = 0; n < sizeof calls / sizeof *calls; n++) {
