@@ -1,52 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Appends: each element against double precision, the bits of the quantizer, lists that hold anything. */
 #include "tests/support/fixture.h"
+#include "tests/support/rng.h"
 #include "tests/support/unoptimised.h"
-#include "tests/trials/random_operation.h"
 #include "tests/trials/trial.h"
 
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 TestSuite(append, .timeout = 120, .init = unoptimised);
 
-static const char *const bases[] = {
-    "append f32 q1 k1 d8 klen",
-    "append f16 q1 k1 d8 klen slots",
-    "append f32 q1 k1 d64 cache=f16 klen rope=halves:64:10000 queries",
-    "append f16 q1 k1 d64 cache=bf16 klen pos rope=pairs:20:500 queries=inplace",
-    "append bf16 q1 k1 d64 cache=f32 slots pos rope=halves:30:500 queries=inplace",
-    "append f32 q1 k1 d64 kcache=q8_0 vcache=q4_0 klen rope=pairs:64:tables:900 queries",
-    "append f16 q1 k1 d64 kcache=q4_0 vcache=q8_0 slots pos rope=halves:64:tables:900",
-    "append f16 q1 k1 d64 cache=f32 page=3 pages=1 klen rope=halves:64:10000 queries",
-    "append f32 q1 k1 d64 kcache=q8_0 vcache=q8_0 page=16 pages=1 klen slots",
-    "append f16 q1 k1 d64 kcache=e4m3 vcache=int8 page=3 pages=1 klen kscales vscales",
-    "append f32 q1 k1 d64 kcache=int8 vcache=e5m2 klen kscales rope=pairs:20:500",
-};
-enum { NUM_BASES = sizeof bases / sizeof *bases };
+/* A run takes one in four of the bases, and of their problems. */
+DeviceTest(append, random)
+{
+    static const struct trial_base bases[] = {
+        {"append f32 q1 k1 d8 klen", NULL, NULL},
+        {"append f16 q1 k1 d8 klen slots", NULL, NULL},
+        {"append f32 q1 k1 d64 cache=f16 klen rope=halves:64:10000 queries", NULL, NULL},
+        {"append f16 q1 k1 d64 cache=bf16 klen pos rope=pairs:20:500 queries=inplace", NULL, NULL},
+        {"append bf16 q1 k1 d64 cache=f32 slots pos rope=halves:30:500 queries=inplace", NULL,
+         NULL},
+        {"append f32 q1 k1 d64 kcache=q8_0 vcache=q4_0 klen rope=pairs:64:tables:900 queries", NULL,
+         NULL},
+        {"append f16 q1 k1 d64 kcache=q4_0 vcache=q8_0 slots pos rope=halves:64:tables:900", NULL,
+         NULL},
+        {"append f16 q1 k1 d64 cache=f32 page=3 pages=1 klen rope=halves:64:10000 queries", NULL,
+         NULL},
+        {"append f32 q1 k1 d64 kcache=q8_0 vcache=q8_0 page=16 pages=1 klen slots", NULL, NULL},
+        {"append f16 q1 k1 d64 kcache=e4m3 vcache=int8 page=3 pages=1 klen kscales vscales", NULL,
+         NULL},
+        {"append f32 q1 k1 d64 kcache=int8 vcache=e5m2 klen kscales rope=pairs:20:500", NULL, NULL},
+    };
 
-/* One in four in a run, and the rest in the next ones; of its problems a fourth. */
-ParameterizedTestParameters(append, random) {
-    static size_t numbers[NUM_BASES];
-
-    return cr_make_param_array(size_t, numbers, numbers_taken(NUM_BASES, 0, 4, numbers));
-}
-
-ParameterizedTest(size_t *number, append, random) {
-    const clattn_problem base = fixture_problem(bases[*number]);
-    struct rng r = rng_seed(*number + 1);
-    struct fixture f;
-
-    fixture_open(&f);
-    for (int n = 0; n < 24; n++) {
-        struct trial t = {.problem = random_of(&r, &base), .seed = rng_next(&r)};
-        if (run_takes((uint64_t)n, 4))
-            trial_pass(&f, &t);
-    }
-    fixture_close(&f);
+    trials_pass_of(f, bases, sizeof bases / sizeof *bases, 4, 24, 4);
 }
 
 /* As on GPUs: groups of several items, heads shared among them. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Double backward: each element against double precision, and what follows from its formula. */
 #include "tests/support/fixture.h"
+#include "tests/support/rng.h"
 #include "tests/support/unoptimised.h"
-#include "tests/trials/random_operation.h"
 #include "tests/trials/trial.h"
 
 #include <criterion/criterion.h>
@@ -12,30 +12,18 @@
 
 TestSuite(double_backward, .timeout = 120, .init = unoptimised);
 
-/* Each element of random problems. Sizes and layouts change from trial to trial, what programs are built for
- * does not, so that a run builds few. */
-static const char *const bases[] = {
-    "bwd2 f32 h4/2 q1 k1 d19/9 causal=br qlen klen",
-    "bwd2 f16 h2 q1 k1 d40/16 window=5,3",
-    "bwd2 bf16 h2 q1 k1 d16/33 klen ggq=none",
-    "bwd2 f32 q1 k1 d32 causal=2 window=7,* ggk=none",
-    "bwd2 f32 h3/1 q1 k1 d8 ggv=none diagonal=br window=2,6 qlen scale=0.7",
-};
-enum { NUM_BASES = sizeof bases / sizeof *bases };
-
+/* Each element of random problems. */
 DeviceTest(double_backward, random)
 {
-    static size_t numbers[NUM_BASES];
-    const size_t taken = numbers_taken(NUM_BASES, 0, 2, numbers);
+    static const struct trial_base bases[] = {
+        {"bwd2 f32 h4/2 q1 k1 d19/9 causal=br qlen klen", NULL, NULL},
+        {"bwd2 f16 h2 q1 k1 d40/16 window=5,3", NULL, NULL},
+        {"bwd2 bf16 h2 q1 k1 d16/33 klen ggq=none", NULL, NULL},
+        {"bwd2 f32 q1 k1 d32 causal=2 window=7,* ggk=none", NULL, NULL},
+        {"bwd2 f32 h3/1 q1 k1 d8 ggv=none diagonal=br window=2,6 qlen scale=0.7", NULL, NULL},
+    };
 
-    for (size_t b = 0; b < taken; b++) {
-        const clattn_problem base = fixture_problem(bases[numbers[b]]);
-        struct rng r = rng_seed(numbers[b]);
-        for (int n = 0; n < 12; n++) {
-            struct trial t = {.problem = random_of(&r, &base), .seed = rng_next(&r)};
-            trial_pass(f, &t);
-        }
-    }
+    trials_pass_of(f, bases, sizeof bases / sizeof *bases, 2, 12, 1);
 }
 
 /* As on GPUs: items share the columns of tiles, of which several form a group, the last of them

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Indexers: lists against scores in double precision, ties, and what follows from the formula. */
 #include "tests/support/fixture.h"
+#include "tests/support/rng.h"
 #include "tests/support/unoptimised.h"
-#include "tests/trials/random_operation.h"
 #include "tests/trials/trial.h"
 
 #include <criterion/criterion.h>
@@ -12,53 +12,36 @@
 
 TestSuite(indexer, .timeout = 120, .init = unoptimised);
 
-/* Lists of random problems, half of them with many equal scores. Sizes and layouts change from trial to trial, what
- * programs are built for does not, so that a run builds few. */
-static const struct {
-    const char *problem, *family, *tunables;
-} bases[] = {
-    {"indexer f32 h3 q1 k1 d19 topk=1 causal=br qlen klen scores", NULL, ""},
-    {"indexer f32 h9 q1 k1 d8 topk=1 causal=3 page=5", "indexer",
-     "UNIT=vector SIMD_WIDTH=8 REGISTER_VECTORS=2 REGISTER_ROWS=4 BLOCK_PANELS=2 QUERIES=4 "
-     "SPLITS=4 GROUPS=2"},
-    {"indexer f16 h2 q1 k1 d40 topk=1 totalq=1 totalkv=1 causal=br scores", NULL, ""},
-    {"indexer bf16 h5 q1 k1 d33 topk=1 klen page=16 scores", "indexer",
-     "UNIT=pairs SIMD_WIDTH=16 REGISTER_VECTORS=3 REGISTER_ROWS=8 BLOCK_PANELS=1 QUERIES=2 "
-     "SPLITS=1 GROUPS=1"},
-    {"indexer bf16 h17 q1 k1 d34 topk=1 totalq=1 qlen klen causal=br", "indexer",
-     "UNIT=amx SIMD_WIDTH=16 REGISTER_VECTORS=2 REGISTER_ROWS=16 BLOCK_PANELS=2 QUERIES=8 SPLITS=2 "
-     "GROUPS=4"},
-    {"indexer f16 h1 q1 k1 d64 topk=1 totalkv=1 klen causal=tl", "indexer",
-     "UNIT=vector SIMD_WIDTH=16 REGISTER_VECTORS=4 REGISTER_ROWS=6 BLOCK_PANELS=4 QUERIES=1 "
-     "SPLITS=8 GROUPS=8"},
-    {"indexer f32 h9 q1 k1 d70 topk=1 causal=br qlen klen page=7 scores", "indexer",
-     "UNIT=item ITEMS=32 KEYS=2 SPLITS=1 GROUPS=2"},
-    {"indexer f16 h3 q1 k1 d20 topk=1 totalq=1 totalkv=1", "indexer",
-     "UNIT=item ITEMS=64 KEYS=1 SPLITS=4 GROUPS=4"},
-    {"indexer f32 h3 q1 k1 d19 topk=1 causal=br qlen klen gradients", "indexer_gradients",
-     "SIMD_WIDTH=4 ITEMS=32 RANGES=64"},
-    {"indexer bf16 h35 q1 k1 d40 topk=1 totalq=1 totalkv=1 klen gradients", "indexer_gradients",
-     "SIMD_WIDTH=16 ITEMS=1 RANGES=2"},
-};
-enum { NUM_BASES = sizeof bases / sizeof *bases };
-
+/* Lists of random problems, half of them with many equal scores. */
 DeviceTest(indexer, random)
 {
-    static size_t numbers[NUM_BASES];
-    const size_t taken = numbers_taken(NUM_BASES, 0, 2, numbers);
+    static const struct trial_base bases[] = {
+        {"indexer f32 h3 q1 k1 d19 topk=1 causal=br qlen klen scores", NULL, NULL},
+        {"indexer f32 h9 q1 k1 d8 topk=1 causal=3 page=5", "indexer",
+         "UNIT=vector SIMD_WIDTH=8 REGISTER_VECTORS=2 REGISTER_ROWS=4 BLOCK_PANELS=2 QUERIES=4 "
+         "SPLITS=4 GROUPS=2"},
+        {"indexer f16 h2 q1 k1 d40 topk=1 totalq=1 totalkv=1 causal=br scores", NULL, NULL},
+        {"indexer bf16 h5 q1 k1 d33 topk=1 klen page=16 scores", "indexer",
+         "UNIT=pairs SIMD_WIDTH=16 REGISTER_VECTORS=3 REGISTER_ROWS=8 BLOCK_PANELS=1 QUERIES=2 "
+         "SPLITS=1 GROUPS=1"},
+        {"indexer bf16 h17 q1 k1 d34 topk=1 totalq=1 qlen klen causal=br", "indexer",
+         "UNIT=amx SIMD_WIDTH=16 REGISTER_VECTORS=2 REGISTER_ROWS=16 BLOCK_PANELS=2 QUERIES=8 "
+         "SPLITS=2 "
+         "GROUPS=4"},
+        {"indexer f16 h1 q1 k1 d64 topk=1 totalkv=1 klen causal=tl", "indexer",
+         "UNIT=vector SIMD_WIDTH=16 REGISTER_VECTORS=4 REGISTER_ROWS=6 BLOCK_PANELS=4 QUERIES=1 "
+         "SPLITS=8 GROUPS=8"},
+        {"indexer f32 h9 q1 k1 d70 topk=1 causal=br qlen klen page=7 scores", "indexer",
+         "UNIT=item ITEMS=32 KEYS=2 SPLITS=1 GROUPS=2"},
+        {"indexer f16 h3 q1 k1 d20 topk=1 totalq=1 totalkv=1", "indexer",
+         "UNIT=item ITEMS=64 KEYS=1 SPLITS=4 GROUPS=4"},
+        {"indexer f32 h3 q1 k1 d19 topk=1 causal=br qlen klen gradients", "indexer_gradients",
+         "SIMD_WIDTH=4 ITEMS=32 RANGES=64"},
+        {"indexer bf16 h35 q1 k1 d40 topk=1 totalq=1 totalkv=1 klen gradients", "indexer_gradients",
+         "SIMD_WIDTH=16 ITEMS=1 RANGES=2"},
+    };
 
-    for (size_t b = 0; b < taken; b++) {
-        const clattn_problem base = fixture_problem(bases[numbers[b]].problem);
-        struct rng r = rng_seed(numbers[b]);
-        for (int n = 0; n < 24; n++) {
-            struct trial t = {.problem = random_of(&r, &base),
-                              .family = bases[numbers[b]].family,
-                              .seed = rng_next(&r)};
-            strcpy(t.tunables, bases[numbers[b]].tunables);
-            if (trial_is_supported(f, &t))
-                trial_pass(f, &t);
-        }
-    }
+    trials_pass_of(f, bases, sizeof bases / sizeof *bases, 2, 24, 1);
 }
 
 DeviceTest(indexer, on_host_memory)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Merges: each element against double precision, what is exact to the bit, and the whole attention. */
 #include "tests/support/fixture.h"
+#include "tests/support/rng.h"
 #include "tests/support/unoptimised.h"
 #include "tests/trials/random_operation.h"
 #include "tests/trials/trial.h"
 
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,41 +49,24 @@ static size_t bytes_of(const struct trial *t, int id)
     return tensor_bytes(&t->tensor[id].shape, tensor_count(&t->tensor[id].shape));
 }
 
-/* Each element of random problems, in each dtype, with rows' ends of every kind; a run takes a tenth of those of every
- * other base. */
-static const char *const bases[] = {"merge f32 q1 d8 n2",
-                                    "merge f32 q1 d8 n2 accumulate",
-                                    "merge f16 q1 d8 n2 accumulate",
-                                    "merge f16 q1 d8 n2",
-                                    "merge bf16 q1 d8 n2",
-                                    "merge bf16 q1 d8 n2 accumulate",
-                                    "merge f16 q1 d8 n2 sinks accumulate",
-                                    "merge f32 q1 d8 n2 sinks"};
-enum { NUM_BASES = sizeof bases / sizeof *bases };
+/* Each element of random problems, in each dtype, with rows' ends of every kind. */
+DeviceTest(merge, random)
+{
+    static const char small[] = "SIMD_WIDTH=4 ITEM_VECTORS=2 ITEM_ROWS=4";
+    static const struct trial_base bases[] = {
+        {"merge f32 q1 d8 n2", NULL, NULL},
+        {"merge f32 q1 d8 n2 accumulate", "merge_rows", small},
+        {"merge f16 q1 d8 n2 accumulate", NULL, NULL},
+        {"merge f16 q1 d8 n2", "merge_rows", small},
+        {"merge bf16 q1 d8 n2", NULL, NULL},
+        {"merge bf16 q1 d8 n2 accumulate", "merge_rows", small},
+        {"merge f16 q1 d8 n2 sinks accumulate", NULL, NULL},
+        {"merge f32 q1 d8 n2 sinks", "merge_rows", small},
+        {"merge f32 q1 d8 n2 accumulate", NULL, NULL},
+        {"merge bf16 q1 d8 n2 accumulate", NULL, NULL},
+    };
 
-ParameterizedTestParameters(merge, random) {
-    static size_t numbers[NUM_BASES];
-
-    return cr_make_param_array(size_t, numbers, numbers_taken(NUM_BASES, 0, 2, numbers));
-}
-
-ParameterizedTest(size_t *number, merge, random) {
-    const clattn_problem base = fixture_problem(bases[*number]);
-    struct rng r = rng_seed(*number);
-    struct fixture f;
-
-    fixture_open(&f);
-    for (int n = 0; n < 40; n++) {
-        struct trial t = {.problem = random_of(&r, &base), .seed = rng_next(&r)};
-        if (!run_takes((uint64_t)n, 10))
-            continue;
-        if (n % 4 == 0) {
-            t.family = "merge_rows";
-            strcpy(t.tunables, "SIMD_WIDTH=4 ITEM_VECTORS=2 ITEM_ROWS=4");
-        }
-        trial_pass(&f, &t);
-    }
-    fixture_close(&f);
+    trials_pass_of(f, bases, sizeof bases / sizeof *bases, 2, 40, 10);
 }
 
 /* As on GPUs: items that share a row, of which the last may have no columns. */

@@ -6,6 +6,8 @@
 #include "tests/support/rng.h"
 #include "tests/support/shared_memory.h"
 #include "tests/support/storage.h"
+#include "tests/support/unoptimised.h"
+#include "tests/trials/random_operation.h"
 #include <criterion/criterion.h>
 #include <inttypes.h>
 #include <math.h>
@@ -311,4 +313,25 @@ void trials_pass(const char *family, const char *const *problems, const size_t c
                 trial_pass(&f, &t);
         }
     fixture_close(&f);
+}
+
+void trials_pass_of(struct fixture *f, const struct trial_base *bases, const size_t count,
+                    const unsigned runs, const int each, const unsigned shares)
+{
+    size_t *numbers = must(malloc(count * sizeof *numbers));
+    const size_t taken = numbers_taken(count, 0, runs, numbers);
+
+    for (size_t b = 0; b < taken; b++) {
+        const struct trial_base *base = &bases[numbers[b]];
+        const clattn_problem problem = fixture_problem(base->problem);
+        struct rng r = rng_seed(numbers[b]);
+        for (int n = 0; n < each; n++) {
+            struct trial t = {
+                .problem = random_of(&r, &problem), .family = base->family, .seed = rng_next(&r)};
+            snprintf(t.tunables, sizeof t.tunables, "%s", base->tunables ? base->tunables : "");
+            if (run_takes((uint64_t)n, shares) && (!base->family || trial_is_supported(f, &t)))
+                trial_pass(f, &t);
+        }
+    }
+    free(numbers);
 }

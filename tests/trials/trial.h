@@ -92,4 +92,14 @@ void trial_pass_with_infinities(struct fixture *f, struct trial *t);
 void trials_pass(const char *family, const char *const *problems, size_t count, size_t certain,
                  uint64_t seeds);
 
+/* Likewise `each` problems with the options of each base (random_of()), of which a run takes one in `shares`. Sizes and
+ * layouts change from trial to trial, what programs are built for does not. A run takes some of the bases
+ * (numbers_taken() of `runs`). */
+struct trial_base {
+    const char *problem, *family,
+        *tunables; /* NULL: the library's choice; where that one is not supported it is left out */
+};
+void trials_pass_of(struct fixture *f, const struct trial_base *bases, size_t count, unsigned runs,
+                    int each, unsigned shares);
+
 #endif
