@@ -31,12 +31,21 @@ static inline float unit_of_lanes(const int format)
 }
 
 /* The numbers of values d .. d + SIMD_WIDTH - 1 of a row, for d a multiple of SIMD_WIDTH, divided by unit_of_lanes(). */
-INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const int d)
+INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const uint d)
 {
     const __global uchar *block = row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
 
-    return numbers_of_vector(cache, block + codes_at(cache), d % BLOCK_VALUES,
+    return numbers_of_vector(cache, block + codes_at(cache), (int)(d % BLOCK_VALUES),
                              fifth_bits(cache, block));
+}
+
+/* The vector of a row that is read as the n'th: those of the low and of the high halves of the same bytes follow each
+ * other. */
+INLINE int vector_in_order(const int cache, const int n)
+{
+    const int low = BLOCK_VALUES / 2 / SIMD_WIDTH, m = n & (2 * low - 1);
+
+    return bits_of_codes(cache) == 4 ? (n & -2 * low) | m >> 1 | (m & 1) * low : n;
 }
 
 /* The values of these numbers of a block with this scale and offset. */

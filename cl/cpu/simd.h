@@ -60,6 +60,9 @@ enum { LOG2_WIDTH = SIMD_WIDTH == 16 ? 4 : SIMD_WIDTH == 8 ? 3 : 2 };
 #define HIGH_IN_FOURS(a, b) CHOOSE(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
 #define LOW_BLOCKS(a, b) CHOOSE(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
 #define HIGH_BLOCKS(a, b) CHOOSE(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
+/* The first half of a and the last of b; the last of a and the first of b. */
+#define OUTER_HALVES(a, b) CHOOSE(a, b, 0, 1, 2, 3, 12, 13, 14, 15)
+#define INNER_HALVES(a, b) CHOOSE(a, b, 4, 5, 6, 7, 8, 9, 10, 11)
 #else
 #define LOW_PAIRS(a, b) CHOOSE(a, b, 0, 4, 1, 5)
 #define HIGH_PAIRS(a, b) CHOOSE(a, b, 2, 6, 3, 7)

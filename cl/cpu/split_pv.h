@@ -28,6 +28,8 @@ enum {
                        : PV_ROWS * PV_VECTORS >= 8 ? 8
                                                    : 16,
     PV_PREFETCHES = BLOCK_N / PV_PREFETCH_KEYS,
+    /* The format whose order columns are read in: tiles of other sizes than powers of two would leave that of a block. */
+    PV_ORDER = PV_VECTORS & (PV_VECTORS - 1) ? CACHE_PLAIN : V_CACHE,
     /* 1 if values are staged as f32 for the next rows. */
     STAGE_V = STAGED & (BLOCK_M > PV_ROWS)
 };
@@ -44,20 +46,22 @@ INLINE void add_key(const int first, const int vectors, const struct arguments *
         if (c >= vectors)
             continue;
         if (STAGE_V && first)
-            staged[c] = unscaled_columns(args, keys, n, c0 + c);
-        y[c] = STAGE_V ? staged[c] : unscaled_columns(args, keys, n, c0 + c);
+            staged[c] = unscaled_columns(args, keys, n, c0 + vector_in_order(PV_ORDER, c));
+        y[c] = STAGE_V ? staged[c]
+                       : unscaled_columns(args, keys, n, c0 + vector_in_order(PV_ORDER, c));
     }
     UNROLL
     for (int r = 0; r < PV_ROWS; r++) {
         UNROLL
         for (int c = 0; c < PV_VECTORS; c++)
             if (c < vectors)
-                sum[r][c] = fma((lanes)(p[WEIGHTS_OF(r, c0, c) + n]), y[c], sum[r][c]);
+                sum[r][c] = fma((lanes)(p[WEIGHTS_OF(r, c0, vector_in_order(PV_ORDER, c)) + n]),
+                                y[c], sum[r][c]);
     }
 }
 
 /* o = o * rescale + sum_n p[n] v[n] for PV_ROWS rows and `vectors` (constant, at most PV_VECTORS)
- * vectors of columns from c0 on, the index'th of PV_TILES register tiles. first (constant): these
+ * vectors of columns from c0 on in PV_ORDER, the index'th of PV_TILES register tiles. first (constant): these
  * rows are the first to read these columns. */
 INLINE void add_tile_columns(const int first, const int index, const int vectors,
                              const struct arguments *args, const struct key_range keys,
@@ -70,7 +74,9 @@ INLINE void add_tile_columns(const int first, const int index, const int vectors
     for (int r = 0; r < PV_ROWS; r++) {
         UNROLL
         for (int c = 0; c < PV_VECTORS; c++)
-            sum[r][c] = c < vectors ? o[r * VECTORS(DIM_V) + c0 + c] * rescale[r] : (lanes)(0.0f);
+            sum[r][c] = c < vectors
+                            ? o[r * VECTORS(DIM_V) + c0 + vector_in_order(PV_ORDER, c)] * rescale[r]
+                            : (lanes)(0.0f);
     }
     /* Unrolled by two: PoCL's LLVM unrolls no loop with an unknown end. */
     for (int pair = 0; pair < count / 2; pair++) {
@@ -89,7 +95,7 @@ INLINE void add_tile_columns(const int first, const int index, const int vectors
         UNROLL
         for (int c = 0; c < PV_VECTORS; c++)
             if (c < vectors)
-                o[r * VECTORS(DIM_V) + c0 + c] = sum[r][c];
+                o[r * VECTORS(DIM_V) + c0 + vector_in_order(PV_ORDER, c)] = sum[r][c];
     }
 }
 
@@ -99,14 +105,15 @@ INLINE void add_columns_of_rows(const int vectors, const struct arguments *args,
 {
     lanes staged[STAGE_V ? BLOCK_N * PV_VECTORS : 1];
     const int index = c0 / PV_VECTORS * (BLOCK_M / PV_ROWS);
+    const int at = PV_ORDER ? vector_in_order(PV_ORDER, c0 & -PV_VECTORS) : c0;
     int r = 0;
 
     if (STAGE_V) {
-        add_tile_columns(1, index, vectors, args, keys, count, c0, rescale, p, staged, o);
+        add_tile_columns(1, index, vectors, args, keys, count, at, rescale, p, staged, o);
         r = PV_ROWS;
     }
     for (; r < rows; r += PV_ROWS)
-        add_tile_columns(0, index + r / PV_ROWS, vectors, args, keys, count, c0, rescale + r,
+        add_tile_columns(0, index + r / PV_ROWS, vectors, args, keys, count, at, rescale + r,
                          p + WEIGHTS_OF(r, 0, 0), staged, o + r * VECTORS(DIM_V));
 }
 

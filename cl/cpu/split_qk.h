@@ -68,9 +68,18 @@ INLINE lanes repeat_fours(const float4 x)
 }
 #endif
 
+/* Each four lanes have the sums of the same four lanes of four vectors. */
+INLINE lanes sum_of_fours(const lanes a, const lanes b, const lanes c, const lanes d)
+{
+    const lanes even = LOW_IN_FOURS(a, c) + HIGH_IN_FOURS(a, c);
+    const lanes odd = LOW_IN_FOURS(b, d) + HIGH_IN_FOURS(b, d);
+
+    return LOW_IN_FOURS(even, odd) + HIGH_IN_FOURS(even, odd);
+}
+
 #if QK_DEPTH == SIMD_WIDTH
 /* Stores s[r * BLOCK_N + n] = the sum of the lanes of sum[n][r], in the unit of numbers, by transposing and adding in
- * turns. */
+ * turns. Vectors of eight exchange halves once, since AVX2 has no shuffle of two vectors across these. */
 INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
 {
     lanes x[SIMD_WIDTH];
@@ -78,6 +87,12 @@ INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
     UNROLL
     for (int n = 0; n < SIMD_WIDTH; n++)
         x[n] = sum[n % QK_KEYS][n / QK_KEYS];
+#if SIMD_WIDTH == 8
+    UNROLL
+    for (int n = 0; n < 4; n++)
+        x[n] = OUTER_HALVES(x[n], x[n + 4]) + INNER_HALVES(x[n], x[n + 4]);
+    x[0] = sum_of_fours(x[0], x[1], x[2], x[3]);
+#else
     UNROLL
     for (int stage = 0; stage < LOG2_WIDTH; stage++) {
         UNROLL
@@ -87,6 +102,7 @@ INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
                 x[c] = LOW_PAIRS(x[c], x[c + half_way]) + HIGH_PAIRS(x[c], x[c + half_way]);
         }
     }
+#endif
     x[0] *= unit_of_lanes(K_CACHE);
 #if QK_ROWS == 1
     VECTOR(vstore)(x[0], 0, s);
@@ -109,12 +125,8 @@ INLINE void store_sums(lanes sum[QK_KEYS][QK_VECTORS], float *s)
         UNROLL
         for (int m = 0; m < QK_VECTORS; m++) {
             float *to = s + m * (SIMD_WIDTH / QK_DEPTH) * BLOCK_N + n;
-            const lanes even =
-                LOW_IN_FOURS(sum[n][m], sum[n + 2][m]) + HIGH_IN_FOURS(sum[n][m], sum[n + 2][m]);
-            const lanes odd = LOW_IN_FOURS(sum[n + 1][m], sum[n + 3][m]) +
-                              HIGH_IN_FOURS(sum[n + 1][m], sum[n + 3][m]);
-            const lanes x =
-                (LOW_IN_FOURS(even, odd) + HIGH_IN_FOURS(even, odd)) * unit_of_lanes(K_CACHE);
+            const lanes x = sum_of_fours(sum[n][m], sum[n + 1][m], sum[n + 2][m], sum[n + 3][m]) *
+                            unit_of_lanes(K_CACHE);
 #if SIMD_WIDTH == 16
             vstore4(x.lo.lo, 0, to);
             vstore4(x.lo.hi, 0, to + BLOCK_N);
@@ -179,19 +191,23 @@ INLINE void multiply_depth_vector(const struct arguments *args, const struct key
     UNROLL
     for (int c = 0; c < SIMD_WIDTH; c += QK_DEPTH) {
         const lanes *y = q + (d * SIMD_WIDTH + c) / QK_DEPTH * QK_VECTORS;
+        lanes z[QK_KEYS];
         UNROLL
         for (int n = 0; n < QK_KEYS; n++) {
             const __global k_storage *row = k_of_tile(keys, key[n]);
-            const lanes z =
+            z[n] =
                 (QK_DEPTH < SIMD_WIDTH) & STAGES_K
                     ? repeat_fours(vload4(0, (const float *)(x + n) + c))
                 : QK_DEPTH < SIMD_WIDTH
                     ? repeat_fours(vload4_of(K_DTYPE, place_of(K_DTYPE, row, d * SIMD_WIDTH + c)))
                 : STAGES_K ? x[n]
                            : key_columns(args, row, key[n], d, (const float *)x);
+        }
+        UNROLL
+        for (int m = 0; m < QK_VECTORS; m++) {
             UNROLL
-            for (int m = 0; m < QK_VECTORS; m++)
-                sum[n][m] = fma(y[m], z, sum[n][m]);
+            for (int n = 0; n < QK_KEYS; n++)
+                sum[n][m] = fma(y[m], z[n], sum[n][m]);
         }
     }
 }
@@ -220,9 +236,10 @@ INLINE void multiply_register_tile(const int index, const struct arguments *args
             sum[n][0] = fma(q[d], key_columns(args, row, key[n], d, 0), sum[n][0]);
     }
     UNROLL_DEPTH
-    for (int d = 0; !KEY_AFTER_KEY && d < VECTORS(DIM_QK); d++) {
-        if (d % QK_PREFETCH_STEPS == 0)
-            prefetch_values(args, keys, index * QK_PREFETCHES + d / QK_PREFETCH_STEPS,
+    for (int step = 0; !KEY_AFTER_KEY && step < VECTORS(DIM_QK); step++) {
+        const int d = vector_in_order(K_CACHE, step);
+        if (step % QK_PREFETCH_STEPS == 0)
+            prefetch_values(args, keys, index * QK_PREFETCHES + step / QK_PREFETCH_STEPS,
                             QK_TILES * QK_PREFETCHES);
         multiply_depth_vector(args, keys, key, d, staged + (STAGES_K ? d * QK_KEYS : 0), q, sum);
     }

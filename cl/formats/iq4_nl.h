@@ -21,26 +21,44 @@ static inline float4 iq4_nl_four(const uchar4 bytes, const int shift, const uint
                     iq4_nl_numbers[at.w]);
 }
 
-#if SIMD_WIDTH >= 8 && HAS_INTRINSIC(__builtin_ia32_pshufb128) && defined(__SSSE3__)
+#if SIMD_WIDTH == 16 && HAS_INTRINSIC(__builtin_ia32_pshufb128) && defined(__SSSE3__)
 /* One instruction chooses 16 bytes of a table. */
-static inline char16 iq4_nl_chosen(const uchar16 codes)
+static inline lanes iq4_nl_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
     const char16 numbers = {-127, -104, -83, -65, -49, -35, -22, -10,
                             1,    13,   25,  38,  53,  69,  89,  113};
+    const uchar16 both = vload16(0, codes);
+    const uchar16 at = n < 16 ? both & (uchar16)(15) : both >> (uchar16)(4);
 
-    return __builtin_ia32_pshufb128(numbers, as_char16(codes));
+    return convert_float16(__builtin_ia32_pshufb128(numbers, as_char16(at)));
 }
-
+#elif HAS_AVX2_LANES
+/* One instruction chooses bytes of a table in each 128 bits. Looked up are the two upper bytes of a number as a float. The
+ * eight codes' low halves and their high ones are in all 128 bits, so that another instruction places a vector's bytes. */
 static inline lanes iq4_nl_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
-    const VECTOR(uchar) both = VECTOR(vload)(0, codes + n % 16);
-    const VECTOR(uchar) at = n < 16 ? both & (VECTOR(uchar))(15) : both >> (VECTOR(uchar))(4);
+    const ulong4 both = as_ulong(vload8(0, codes + (n & 15)));
+    const char32 at =
+        __builtin_astype(both >> (ulong4)(0, 4, 0, 4) & (ulong4)(0x0f0f0f0f0f0f0f0f), char32);
+    const ulong4 upper = {0xc1c1c2c2c2c2c2c2, 0x424242424241413f, 0xc1c1c2c2c2c2c2c2,
+                          0x424242424241413f};
+    const ulong4 lower = {0x20b00c4482a6d0fe, 0xe2b28a5418c85080, 0x20b00c4482a6d0fe,
+                          0xe2b28a5418c85080};
+    const ulong4 place = {0x0302808001008080, 0x0706808005048080, 0x0b0a808009088080,
+                          0x0f0e80800d0c8080};
+    const char32 x = __builtin_ia32_pshufb256(__builtin_astype(lower, char32), at);
+    const char32 y = __builtin_ia32_pshufb256(__builtin_astype(upper, char32), at);
+    /* those of the low halves or of the high ones, the lower byte of each first */
+    const char32 words = n < 16
+                             ? __builtin_shufflevector(x, y, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5,
+                                                       37, 6, 38, 7, 39, 16, 48, 17, 49, 18, 50, 19,
+                                                       51, 20, 52, 21, 53, 22, 54, 23, 55)
+                             : __builtin_shufflevector(x, y, 8, 40, 9, 41, 10, 42, 11, 43, 12, 44,
+                                                       13, 45, 14, 46, 15, 47, 24, 56, 25, 57, 26,
+                                                       58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63);
 
-#if SIMD_WIDTH == 16
-    return convert_float16(iq4_nl_chosen(at));
-#else
-    return convert_float8(iq4_nl_chosen((uchar16)(at, at)).lo);
-#endif
+    return as_float8(
+        __builtin_astype(__builtin_ia32_pshufb256(words, __builtin_astype(place, char32)), int8));
 }
 #else
 static inline lanes iq4_nl_lanes(const __global uchar *codes, const int n, const uint fifth)

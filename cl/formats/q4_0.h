@@ -13,10 +13,9 @@ static inline float4 q4_0_four(const uchar4 bytes, const int shift, const uint f
     return convert_float4(bytes >> (uchar4)(shift) & (uchar4)(15)) - 8.0f;
 }
 
-/* Codes are the last bits of a float from 2^23 on, where floats are integers. */
 static inline lanes q4_0_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
-    return VECTOR(as_float)(half_bytes(codes, n) | 0x4b000000) - (0x1p23f + 8.0f);
+    return VECTOR(convert_float)(half_bytes(codes, n)) - 8.0f;
 }
 
 /* ---- elements of matrix units ---------------------------------------------------------------- */
