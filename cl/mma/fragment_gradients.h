@@ -288,8 +288,6 @@ INLINE void gradients_of_fragment(const bool owns_keys, const bool ds_is_raw, co
  * that in the first step. With owned keys dv needs p as well: tanh is computed first, and one step makes p and ds when
  * the second products are there. */
 
-#define MASKED 0x80000000u /* the bits of -0 */
-
 /* ALiBi's distances of the lane's first streamed row. */
 INLINE void find_first_distances(const bool owns_keys, const struct score_tile tile,
                                  const int first_row, float first[LANE_QUERIES], const int lane)
@@ -354,7 +352,7 @@ INLINE void weigh_bent(const bool owns_keys, const bool partial, const struct ar
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++)
         if (!is_visible(owns_keys, args, tile, see_from, see_to, first_row, x, lane))
-            p[x] = as_float(MASKED);
+            p[x] = -0.0f;
 }
 
 INLINE void weigh_scores(const bool owns_keys, const bool partial, const struct arguments *args,
@@ -379,7 +377,7 @@ INLINE struct kept_pairs keep_nonfinite(const bool again, const bool drops, stru
         const int n = sum_query(x % FRAGMENT_SUMS);
         const bool keeps = (kept.words[n] & pair_mask(x)) != 0, finite = p[x] * 0.0f == 0.0f;
         if (drops) {
-            kept.words[n] |= finite && as_uint(p[x]) != MASKED ? 0 : pair_mask(x);
+            kept.words[n] |= finite && as_uint(p[x]) != as_uint(-0.0f) ? 0 : pair_mask(x);
             p[x] = keeps || finite ? p[x] : NAN;
         } else {
             ds[x] *= keeps ? 1.0f : 0.0f;
@@ -462,7 +460,7 @@ INLINE void weigh_gradients(const bool again, const bool owns_keys, const bool p
         return;
     UNROLL
     for (int x = 0; x < STREAMED_SUMS; x++)
-        ds[x] = as_uint(p[x]) == MASKED ? 0.0f : ds[x];
+        ds[x] = as_uint(p[x]) == as_uint(-0.0f) ? 0.0f : ds[x];
 }
 
 /* The weights of owned keys that dropout keeps, and 0. A NaN stays one. */

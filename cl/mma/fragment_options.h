@@ -4,11 +4,11 @@
  *   HALF_ROWS   1: rows are at most half of a fragment's, and lanes have nothing of the other half */
 #pragma once
 
-#if !EMULATE && defined(cl_khr_fp16)
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
 #if EMULATE
 #define UNROLL _Pragma("unroll 1")
+#elif defined(cl_khr_fp16)
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#define UNROLL _Pragma("unroll")
 #else
 #define UNROLL _Pragma("unroll")
 #endif

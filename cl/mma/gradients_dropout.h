@@ -26,9 +26,6 @@ struct kept_pairs {
 #define DECLARE_TILE_KEPT() const kept_tile kept = 0
 #endif
 
-#if DRAWN_AT_ONCE != 2
-#error "two counters have two neighbouring queries"
-#endif
 /* The words of rows that are keys, whose columns are queries: a thread draws the columns of a lane for four
  * rows, which share a counter. */
 INLINE void draw_kept_words_of_keys(const struct arguments *args, const uint bh, const long i0,
