@@ -36,6 +36,8 @@ unfused_lanes/unfused_lanes|unfused_lanes|fwd f32 h2 q9 k17 d16 bias=f32:hqk
 fused_cpu/fused_cpu|fused_cpu UNIT=vector|fwd f16 h2 q64 k64 d64 mask=qk kcache=q8_0 vcache=q4_0
 fused_cpu/fused_cpu|fused_cpu UNIT=pairs|fwd bf16 h2 q64 k64 d64 causal=tl
 fused_cpu/fused_cpu|fused_cpu UNIT=amx|fwd bf16 h2 q64 k64 d64
+fused_cpu/fused_cpu|fused_cpu UNIT=bytes|fwd bf16 h4/2 q64 k64 d40 causal=br page=16 klen precision=int8
+fused_cpu/fused_cpu|fused_cpu UNIT=bytes|fwd f32 h2 q64 k64 d64 kcache=int8 kscales=bhk mask=qk precision=int8
 fused_cpu/fused_cpu|fused_cpu UNIT=vector|fwd f16 h2 q64 k64 d64 score=alibi visible=documents blocks=16x16:9
 split_cpu/split_cpu|split_cpu UNIT=vector|fwd f16 h4/2 q1 k512 d64 page=16 pages=64 klen
 split_cpu/split_cpu|split_cpu UNIT=vector|fwd f16 h4/2 q1 k512 d64 kcache=e4m3 vcache=q5_0

@@ -65,6 +65,36 @@ static void load_key(const struct reference *r, enum tensor_id id, const struct 
                                  tensor_index(shape, block, query->kv_head, row, 0));
 }
 
+/* The mean of a query's keys ("Products of int8"): a quotient of sums of n terms, of magnitudes up to 1 / m and of 1 / m^2, and
+ * so off by (2 n + 8) u sum(1 / m) / sum(1 / m^2) in f32. `key` has room for a key. */
+static const struct key_mean *find_mean(const struct reference *r, const struct query *query,
+                                        double *key, struct key_mean *mean)
+{
+    const clattn_problem *p = r->problem;
+    double weights = 0.0, magnitudes = 0.0;
+    size_t count = 0, block, row;
+
+    for (size_t d = 0; d < p->dim_qk; d++)
+        mean->value[d] = 0.0;
+    for (size_t j = 0; j < p->seq_kv && (long double)j < query->keys; j++) {
+        if (!tensor_locate_key(p, r->view, query->b, j, &block, &row))
+            continue;
+        load_key(r, TENSOR_K, query, j, key);
+        const double most = largest_of(key, p->dim_qk);
+        if (!(most >= 0x1p-40 && most <= 0x1p40))
+            continue;
+        for (size_t d = 0; d < p->dim_qk; d++)
+            mean->value[d] += key[d] / (most * most);
+        weights += 1.0 / (most * most);
+        magnitudes += 1.0 / most;
+        count++;
+    }
+    for (size_t d = 0; count > 0 && d < p->dim_qk; d++)
+        mean->value[d] /= weights;
+    mean->off = count > 0 ? (2.0 * (double)count + 8.0) * 0x1p-24 * magnitudes / weights : 0.0;
+    return mean;
+}
+
 /* Finds the row's visible keys, and the scores that are wanted before the softmax. */
 static void look(const struct reference *r, const struct query *query, struct reference_row *row)
 {
@@ -257,8 +287,10 @@ void reference_row_compute(const clattn_problem *p, const struct tensor_view *vi
                            size_t h, size_t i, struct reference_row *row)
 {
     const struct reference r = reference_of(p, view, row->precision);
-    const struct query query = reference_query(&r, b, h, i);
+    struct query query = reference_query(&r, b, h, i);
 
+    if (p->int8 && p->k_cache != CLATTN_CACHE_INT8)
+        query.mean = find_mean(&r, &query, row->x, &row->mean);
     look(&r, &query, row);
     const struct denominator den = normalise(&r, &query, row);
     const bool nothing = den.max == -(double)INFINITY;
@@ -292,13 +324,15 @@ bool reference_row_open(const clattn_problem *p, enum precision precision,
         .sum = calloc(p->dim_v, sizeof *row->sum),
         .q = calloc(p->dim_qk, sizeof *row->q),
         .x = calloc(dim, sizeof *row->x),
+        .mean = {.value = calloc(p->dim_qk, sizeof(double))},
     };
-    return row->o && row->scores && row->weights && row->s && row->key && row->sum && row->q &&
-           row->x;
+    return row->mean.value && row->o && row->scores && row->weights && row->s && row->key &&
+           row->sum && row->q && row->x;
 }
 
 void reference_row_close(struct reference_row *row)
 {
+    free(row->mean.value);
     free(row->x);
     free(row->q);
     free(row->sum);

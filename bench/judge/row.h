@@ -6,6 +6,7 @@
 #define CLATTN_REFERENCE_ROW_H
 
 #include "bench/judge/bounded.h"
+#include "bench/judge/int8.h"
 #include "bench/judge/tensors.h"
 
 /* The results of one query. Arrays are the row's own. */
@@ -20,6 +21,7 @@ struct reference_row {
     struct reference_key *key; /* seq_kv: what the softmax makes of them. */
     struct reference_sum *sum; /* dim_v: o while it is added up. */
     double *q, *x;             /* A row of q; one of k or v. */
+    struct key_mean mean;      /* Of the row's keys, with int8. */
 };
 
 /* Room for a row; false if there is no memory. Close it in any case. */

@@ -7,6 +7,7 @@
  * Raw score   scale * sum q k. Certain: dim_qk products and sums in some order, one more rounding for
  *             scale, one for a scale that was computed, and two where log2(e) is folded in:
  *             (dim_qk + 6) u |scale| sum|q k|. Likely: growth(dim_qk) of it, and 4 u |result|.
+ * Int8        The error of rounding q and k to bytes (int8.c) more.
  * Softcap     cap * tanh(s / cap) has a slope of at most 1, so the error before it passes at most
  *             whole; s / cap, tanh (OpenCL: 5 ulp = 10 u) and the product add 16 u |result|.
  *             x = s / cap is off by e_x = e / cap + 4 u |x|, by which the slope 1 - tanh^2(x) changes
@@ -15,6 +16,7 @@
  * Bias, ALiBi slope * (j - i - d) and two sums: certain 4 u (|s| + |bias| + |alibi|), likely 4 u of
  *             what is added and of each sum. */
 #include "bench/judge/score.h"
+#include "bench/judge/int8.h"
 #include "bench/judge/values.h"
 
 #include <float.h>
@@ -355,6 +357,8 @@ struct score reference_score(const struct reference *r, const struct query *quer
         likely += 2.0 * a->value * scale * dot.magnitude;
     struct score score = {.raw = {s, arithmetic_bound(a, certain, likely) + scale * flushed +
                                          (double)(n + 6) * (double)FLT_MIN * fmax(1.0, scale)}};
+    if (r->problem->int8)
+        score.raw.bound += scale * int8_error(query->mean, a->value, q, k, n);
     reference_score_finish(r, query, j, &score);
     return score;
 }

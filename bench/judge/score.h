@@ -25,6 +25,7 @@ struct reference reference_of(const clattn_problem *p, const struct tensor_view 
 struct query {
     size_t b, h, i, kv_head;
     long double queries, keys, diagonal; /* Exact: 64 bits of integers fit. */
+    const struct key_mean *mean;         /* NULL: none is taken from its keys */
 };
 
 struct query reference_query(const struct reference *r, size_t b, size_t h, size_t i);

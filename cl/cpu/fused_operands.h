@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys and values as operands (cpu/operands.h) of the two products of fused_cpu with UNIT=vector
- * and UNIT=pairs: a pair holds neighbouring dims in Q K^T, neighbouring keys in P V.
+ * and UNIT=pairs: a pair holds neighbouring dims in Q K^T, neighbouring keys in P V. With UNIT=bytes keys are
+ * words of four bytes (cpu/key_bytes.h).
  *
  *   source                    operands of keys or values, where they are or staged
  *   stage_tile()              keys and values as operands
@@ -13,6 +14,7 @@
 #pragma once
 #include "common/key_rows.h"
 #include "cpu/operands.h"
+#include "cpu/key_bytes.h"
 #include "cpu/quantized_simd.h"
 
 /* Keys and values are read where they are, or from copies. */
@@ -109,8 +111,14 @@ INLINE void stage_tile(const struct arguments *args, const long b, const long kv
     const long *k_stride = args->shape->k_stride, *v_stride = args->shape->v_stride;
 
     for (int n = 0; n < count; n++) {
-        stage_key(k_staged + n * DIM_QK, k_place(k, key_row(args, b, j + n, k_stride)),
-                  k_step(args), scale_of_row(k_scales_from(args, b, kv_head, j), n));
+        const __global k_storage *const key = k_place(k, key_row(args, b, j + n, k_stride));
+        const float scale = scale_of_row(k_scales_from(args, b, kv_head, j), n);
+#if OPERAND_BYTES
+        stage_key_bytes(k_staged + n * KEY_OPERANDS, key, k_step(args), scale,
+                        key_mean(args, b, kv_head));
+#else
+        stage_key(k_staged + n * KEY_OPERANDS, key, k_step(args), scale);
+#endif
         stage_value(v_staged + n * DIM_V, v_place(v, key_row(args, b, j + n, v_stride)),
                     v_step(args), scale_of_row(v_scales_from(args, b, kv_head, j), n));
     }

@@ -30,6 +30,50 @@ NOINLINE void pack_block_queries(const struct arguments *restrict args,
         }
     }
 }
+#elif OPERAND_BYTES
+/* packed[n] = bytes 4 n to 4 n + 3 of the block's queries, with queries in SIMD lanes; then their scales, and their
+ * products with the mean of keys. */
+NOINLINE void pack_block_queries(const struct arguments *restrict args,
+                                 const struct query_block block, const __global storage *q,
+                                 lanes *packed)
+{
+    const float scale = score_scale(args, block.h) * SCALE_UNIT;
+    const __global float *const mean = key_mean(args, block.b, block.h / args->shape->group);
+
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        lanes row[ROUNDED(DIM_QK)], shift = 0.0f;
+        ints most = 0;
+        for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
+            lanes *x = row + d;
+            UNROLL
+            for (int r = 0; r < SIMD_WIDTH; r++) {
+                const long i = min(m * SIMD_WIDTH + r, block.queries - 1);
+                x[r] = load_row(q + i * args->shape->q_stride[2] + d * q_step(args), q_step(args),
+                                DIM_QK - d);
+            }
+            transpose(x);
+        }
+        for (int d = 0; d < DIM_QK; d++) {
+            most = larger_magnitude(most, row[d]);
+            if (HAS_KEY_MEANS)
+                shift = fma(row[d], (lanes)(mean[d]), shift);
+        }
+        const lanes largest =
+            most >= 0x7f800000 ? (lanes)(NAN) : VECTOR(as_float)(most); /* of each query */
+        const lanes inverse = largest < LEAST_ROUNDED ? (lanes)(0.0f) : 127.0f / largest;
+        for (int n = 0; n < QK_OPERANDS(DIM_QK); n++) {
+            ints word = 0;
+            UNROLL
+            for (int c = 0; c < 4; c++)
+                word |= (VECTOR(as_int)(row[4 * n + c] * inverse + ROUNDS_TO_BYTES) + 128 & 255)
+                        << 8 * c;
+            packed[n * BLOCK_VECTORS + m] = VECTOR(as_float)(word);
+        }
+        packed[QUERY_OPERANDS * BLOCK_VECTORS + m] =
+            largest < LEAST_ROUNDED ? (lanes)(0.0f) : largest / 127.0f * scale;
+        packed[(QUERY_OPERANDS + 1) * BLOCK_VECTORS + m] = shift * scale;
+    }
+}
 #else
 /* packed[d] = the block's queries, scaled, with queries in SIMD lanes. */
 NOINLINE void pack_block_queries(const struct arguments *restrict args,

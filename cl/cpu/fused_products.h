@@ -21,6 +21,13 @@
 #if OPERAND_TILES
 #include "bf16/fused_products.h"
 #else
+/* The first product of bytes is of integers: sums are integers in the registers of floats. */
+#if OPERAND_BYTES
+#define MULTIPLY_QK dot_bytes
+#else
+#define MULTIPLY_QK MULTIPLY
+#endif
+
 /* ---- Q K^T ---------------------------------------------------------------------------------- */
 
 /* Adds k[n][d] q[d] to the sums of QK_KEYS keys. */
@@ -39,7 +46,7 @@ INLINE void multiply_column(const int first, const int end, const lanes *q, cons
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++)
             if (m >= first && m < end)
-                sum[n][m] = MULTIPLY(x[m], y, sum[n][m]);
+                sum[n][m] = MULTIPLY_QK(x[m], y, sum[n][m]);
     }
 }
 
@@ -48,9 +55,9 @@ INLINE void multiply_columns(const int first, const int end, const lanes *q, con
                              const long k_column, struct prefetch_streams *streams,
                              lanes (*sum)[BLOCK_VECTORS])
 {
-    for (int d0 = 0; d0 < OPERANDS(DIM_QK); d0 += PREFETCH_DEPTH) {
+    for (int d0 = 0; d0 < QK_OPERANDS(DIM_QK); d0 += PREFETCH_DEPTH) {
         const int d_end =
-            d0 + PREFETCH_DEPTH < OPERANDS(DIM_QK) ? d0 + PREFETCH_DEPTH : OPERANDS(DIM_QK);
+            d0 + PREFETCH_DEPTH < QK_OPERANDS(DIM_QK) ? d0 + PREFETCH_DEPTH : QK_OPERANDS(DIM_QK);
         int d = d0;
         if (PREFETCH_OFTEN)
             prefetch_step(streams);
@@ -58,7 +65,7 @@ INLINE void multiply_columns(const int first, const int end, const lanes *q, con
             multiply_column(first, end, q + d * BLOCK_VECTORS, k, d * k_column, sum);
             multiply_column(first, end, q + (d + 1) * BLOCK_VECTORS, k, (d + 1) * k_column, sum);
         }
-        if (OPERANDS(DIM_QK) % 2 && d < d_end)
+        if (QK_OPERANDS(DIM_QK) % 2 && d < d_end)
             multiply_column(first, end, q + d * BLOCK_VECTORS, k, d * k_column, sum);
     }
 }
@@ -84,7 +91,7 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
             row[n] = k + min(n0 + n, count - 1) * k_row;
             UNROLL
             for (int m = 0; m < BLOCK_VECTORS; m++)
-                sum[n][m] = 0.0f;
+                sum[n][m] = OPERAND_BYTES ? (lanes)(row[n][KEY_OPERANDS - 1]) : (lanes)(0.0f);
         }
         if (HAS_HALVES && n0 + QK_KEYS <= tile->lower_end)
             multiply_columns(0, LOWER, q, row, k_column, streams, sum);
@@ -94,6 +101,9 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
             multiply_columns(0, BLOCK_VECTORS, q, row, k_column, streams, sum);
         if (OPERAND_PAIRS)
             EACH_SCORE(sum[n][m] *= tile->scale)
+#if OPERAND_BYTES
+        EACH_SCORE(sum[n][m] = product_of_bytes(q, m, row[n], sum[n][m]))
+#endif
         finish_scores(tile, n0, count, sum);
         UNROLL
         for (int n = 0; n < QK_KEYS; n++) {

@@ -6,11 +6,11 @@
 #include "cpu/simd_storage.h"
 
 /* Products read keys and values in memory or from copies (STAGED). Copies are f32 (of f16, bf16 and
- * quantized tensors; with STAGE_KV of all), or pairs with OPERAND_PAIRS (cpu/fused_operands.h,
+ * quantized tensors; with STAGE_KV of all), pairs with OPERAND_PAIRS, or keys of bytes with OPERAND_BYTES (cpu/fused_operands.h,
  * bf16/fused_operands.h). A kernel that defines STAGE_PAGES also gathers paged keys and values by
  * copies. */
 #if K_DTYPE == DTYPE_F32 && V_DTYPE == DTYPE_F32 && !K_CACHE && !V_CACHE &&                        \
-    !(PAGE_SIZE && defined(STAGE_PAGES)) && !STAGE_KV
+    !(PAGE_SIZE && defined(STAGE_PAGES)) && !STAGE_KV && !OPERAND_BYTES
 #define STAGED 0
 #else
 #define STAGED 1

@@ -8,6 +8,7 @@
 #pragma once
 #include "common/common.h"
 #include "cpu/fused_prefetch.h"
+#include "cpu/key_bytes.h"
 #include "score/blocks.h"
 #include "score/function.h"
 #include "score/mark_sizes.h"
@@ -16,10 +17,10 @@
 #define MARK_M (MARKS_HALVES ? BLOCK_M / 2 : BLOCK_M)
 #define MARK_N (HAS_MASK_FUNCTION ? FUNCTION_MARK_KEYS : BLOCK_N)
 
-/* Marks, or bits of block lists, are all that is in the workspace. */
+/* Marks, or bits of block lists, follow the means of keys in the workspace. */
 INLINE long marks_begin(const struct arguments *args)
 {
-    return 0;
+    return key_means_floats(args);
 }
 
 #include "score/mark_pairs.h"

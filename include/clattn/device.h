@@ -25,7 +25,8 @@ typedef struct clattn_device_info {
      *  "intel_12.55"; "" if they don't. Of a CPU whose name is that of the processor that the library
      *  runs on, as the processor itself states it, words with a space between: "avx512_bf16", with
      *  AVX512-BF16; "amx_bf16", with AMX-BF16 and a Linux that keeps its tiles; "amx_bf16_off", with
-     *  AMX-BF16 and a system that keeps no tiles; or "". */
+     *  AMX-BF16 and a system that keeps no tiles; "vnni", with AVX512-VNNI; "avx_vnni", with
+     *  AVX-VNNI alone; or "". */
     char architecture[32];
     char extensions[4096];       /**< Names with a space between; whole ones only if cut. */
     cl_device_type type;         /**< Bits CL_DEVICE_TYPE_CPU, _GPU, _ACCELERATOR. */

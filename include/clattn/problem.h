@@ -148,6 +148,30 @@
  * clattn-bench verify hold results to, in their exact form (bench/judge), and what the library holds its own kernels to before
  * it uses them. A standard problem may be computed as a strict one, where that is as fast.
  *
+ * Products of int8. With int8 ("precision=int8", which nothing chooses by itself) scores are approximate: q and k are
+ * rounded to bytes and multiplied as integers, as SageAttention does it (J. Zhang et al., 2025). The mean of keys is taken
+ * away before, since keys often have large values in the same few columns, and its product is added back:
+ *
+ *     dot(q[i], k[j])  becomes  a[i] b[j] sum_d Q[i,d] K[j,d] + dot(q[i], mean)      the sum is exact, all else in f32
+ *     Q[i] = round(q[i] / a[i])                a[i] = max_d |q[i,d]| / 127
+ *     K[j] = round((k[j] - mean) / b[j])       b[j] = max_d |k[j,d] - mean[d]| / 127
+ *     mean = sum_j (k[j] / m[j]^2) / sum_j (1 / m[j]^2)      m[j] = max_d |k[j,d]|
+ *
+ * The mean is that of a batch's and kv head's keys, over all keys in use that lie in a page and whose m is from 2^-40 to 2^40.
+ * It decides how accurate scores are, not what they are. Keys that a mask hides count in it, but large ones hardly,
+ * by their weights. Keys of int8 (k_cache) are multiplied as they are stored, by their k_scales, with no mean. A row whose largest
+ * magnitude is below 2^-100 counts as zeros. A query or a key with a NaN or an infinity has scores of NaN.
+ *
+ * All that comes after is as precise as without: softcap, functions, biases, masks, lse and P V. A score is off by
+ *
+ *     |scale| sum_d (|q_d| B + |k_d - mean_d| A + A B)        A = a[i] / 2, B = b[j] / 2 (0 for keys of int8)
+ *
+ * more than e_j above, in which |q_d k_d| becomes |q_d mean_d| + |q_d (k_d - mean_d)|. These e_j give the bounds of o and lse.
+ * The bound of a score is one of the worst case; what random data are off by: doc/guide/numerics.md.
+ * The option is for forward, without topk, scores, key_sums and invariant. On CPUs products are those of VPDPBUSD, with
+ * AVX512-VNNI or AVX-VNNI (fused_cpu UNIT=bytes); without either, and on GPUs, a problem is refused, unless plan options name
+ * this family, which then computes the same bits slowly. AMX-INT8, mma.s8 and dot products of GPUs are not used.
+ *
  * What gradients cannot promise. The figures are the largest distance from gradients that double
  * precision gives for the same inputs, as a share of the gradient's largest element, on PoCL:
  *
@@ -736,8 +760,9 @@ typedef struct clattn_problem {
         k_scales_layout; /**< Of (batch, kv_heads, seq_kv, 1), paged (pages, kv_heads, page_size, 1),
                                         packed batches (1, kv_heads, total_kv, 1). Zeros broadcast. */
     clattn_layout v_scales_layout; /**< Likewise of v's scales. */
+    int int8; /**< Not 0: q and k are rounded to int8 before they are multiplied; see "Products of int8". Forward only. */
     size_t
-        reserved[13]; /**< Zeros: room for members of attention in later versions, of which 0 means
+        reserved[12]; /**< Zeros: room for members of attention in later versions, of which 0 means
                               none. */
     union {
         clattn_projection_problem projection; /**< The problem of CLATTN_PROJECTION. */
@@ -882,6 +907,7 @@ CLATTN_API clattn_status clattn_problem_backward(clattn_problem *forward, clattn
  *                            each head of each batch
  *     alibi symmetric        alibi; alibi_symmetric
  *     sinks qlen klen invariant lse odtype=f32 strict
+ *     precision=int8         int8
  *     maskkeys=N             mask_keys, where not 0
  *     totalq=N totalkv=N     total_q and total_kv, where not 0
  *     topk=N topkheads       topk, where not 0; topk_heads

@@ -217,6 +217,10 @@ static void explain_family(const struct search *s, const struct ca_family *famil
     if (ban)
         ca_reason(reason, reason_bytes, "it was set aside: it %s",
                   ban->reason + (strncmp(ban->reason, "it ", 3) == 0 ? 3 : 0));
+    else if (!why && family->multiplies_bytes)
+        ca_reason(reason, reason_bytes,
+                  "the device has no instruction for products of bytes that "
+                  "is known here, and without one it is only used if forced");
     else
         ca_reason(reason, reason_bytes, "%s", why ? why : "it is only used if forced");
 }
@@ -231,7 +235,9 @@ static void explain(const struct search *s, char *reason, size_t reason_bytes)
 
     for (size_t n = 0; (family = ca_family_at(n)) != NULL; n++) {
         char why[2 * CA_REASON_BYTES];
-        if (family->operation != s->p->normal.operation)
+        if (family->operation != s->p->normal.operation ||
+            (s->p->normal.int8 &&
+             !family->multiplies_bytes)) /* which is why no other computes it */
             continue;
         explain_family(s, family, &banned, why, sizeof why);
         ca_put(&writer, "%s%s: %s", writer.length ? "; " : "", family->full_name, why);

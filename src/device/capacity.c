@@ -58,14 +58,19 @@ int ca_native_is_precise(const clattn_device_info *dev)
     return !(dev->type & CL_DEVICE_TYPE_CPU) || ca_facts_of_pocl(dev);
 }
 
-/* Returns whether a CPU with vectors of 16 has this among the words of its architecture. */
-static int cpu_has(const clattn_device_info *dev, const char *word)
+/* Returns whether a CPU with vectors of `lanes` or more has this among the words of its architecture. */
+static int cpu_with(const clattn_device_info *dev, size_t lanes, const char *word)
 {
     const char *found = strstr(dev->architecture, word);
 
-    return dev->type & CL_DEVICE_TYPE_CPU && dev->vector_width_float >= 16 && found &&
+    return dev->type & CL_DEVICE_TYPE_CPU && dev->vector_width_float >= lanes && found &&
            (found == dev->architecture || found[-1] == ' ') &&
            (found[strlen(word)] == ' ' || found[strlen(word)] == '\0');
+}
+
+static int cpu_has(const clattn_device_info *dev, const char *word)
+{
+    return cpu_with(dev, 16, word);
 }
 
 int ca_multiplies_bf16_pairs(const clattn_device_info *dev)
@@ -82,6 +87,11 @@ int ca_bf16_pairs_are_fast(const clattn_device_info *dev)
 {
     return ca_multiplies_bf16_pairs(dev) && !cpu_has(dev, "amx_bf16") &&
            !cpu_has(dev, "amx_bf16_off");
+}
+
+int ca_multiplies_bytes(const clattn_device_info *dev)
+{
+    return ca_vector_lanes(dev) == 16 ? cpu_has(dev, "vnni") : cpu_with(dev, 8, "avx_vnni");
 }
 
 size_t ca_device_cores(const clattn_device_info *dev)

@@ -47,6 +47,10 @@ int ca_multiplies_bf16_pairs(const clattn_device_info *dev);
  * use: x86's AMX, TDPBF16PS. */
 int ca_multiplies_bf16_tiles(const clattn_device_info *dev);
 
+/* Returns whether an instruction is known to add four products of bytes to a sum of 32 bits in each lane: x86's VPDPBUSD,
+ * of vectors of 16 with AVX512-VNNI, of 8 with AVX-VNNI. */
+int ca_multiplies_bytes(const clattn_device_info *dev);
+
 /* Returns whether VDPBF16PS does more than multiply-adds in f32. Processors with such a matrix
  * unit, in use or not, have the instruction at half the rate of those (measured on a Xeon), others
  * at their rate, and each does the work of two. */

@@ -45,6 +45,15 @@ static int has_amx_bf16(void)
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & AMX_BF16) && (d & AMX_TILE);
 }
 
+static int has_avx_vnni(void)
+{
+    enum { AVX_VNNI = 1 << 4 }; /* CPUID.(EAX=7, ECX=1):EAX */
+    unsigned a = 0, b, c, d;
+
+    return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) &&
+           (a & AVX_VNNI);
+}
+
 void ca_processor_architecture(const char *device_name, char *architecture, size_t bytes)
 {
     char name[49];
@@ -54,11 +63,16 @@ void ca_processor_architecture(const char *device_name, char *architecture, size
     if (!name[0] || !strstr(device_name, name))
         return;
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512bf16"))
-        snprintf(architecture, bytes, "avx512_bf16%s",
-                 !has_amx_bf16()              ? ""
-                 : ca_processor_keeps_tiles() ? " amx_bf16"
-                                              : " amx_bf16_off");
+    const char *const tiles = !has_amx_bf16()              ? ""
+                              : ca_processor_keeps_tiles() ? " amx_bf16"
+                                                           : " amx_bf16_off";
+    const int pairs = __builtin_cpu_supports("avx512bf16") != 0;
+    snprintf(architecture, bytes, "%s%s%s", pairs ? " avx512_bf16" : "", pairs ? tiles : "",
+             __builtin_cpu_supports("avx512vnni") ? " vnni"
+             : has_avx_vnni()                     ? " avx_vnni"
+                                                  : "");
+    if (architecture[0])
+        memmove(architecture, architecture + 1, strlen(architecture));
 }
 #else
 void ca_processor_architecture(const char *device_name, char *architecture, size_t bytes)

@@ -70,6 +70,9 @@ enum { CA_MAX_STAGES = 10, CA_ONLY_IF_FORCED = -1 };
 #define CA_READS_NO_STARTS                                                                         \
     "sequences follow each other in one buffer, whose starts this family does not read"
 
+/* The same for problems with means of keys (ca_has_key_means()). */
+#define CA_OF_MEANS CA_BIT(CA_NUM_ARGUMENTS + 4)
+
 /* A launch: its work-items, and the work-items of a group. */
 struct ca_ndrange {
     size_t global[3], local[3];
@@ -107,10 +110,17 @@ struct ca_stage {
  * (src/families/pair_marks.c); sizes decide whether they do. */
 int ca_has_pair_marks(const struct ca_problem *p);
 
+/* Returns whether programs find means of keys in a first pass, to round keys' distances from them to bytes. */
+static inline int ca_has_key_means(const struct ca_problem *p)
+{
+    return ca_is_attention(&p->normal) && p->normal.int8 && p->normal.k_cache != CLATTN_CACHE_INT8;
+}
+
 /* Returns whether the problem needs the stage, or its use of the workspace. */
 static inline int ca_stage_is_of(const struct ca_stage *stage, const struct ca_problem *p)
 {
-    return !(stage->arguments & (CA_OF_BLOCKS | CA_OF_MARKS | CA_OF_PARTS)) ||
+    return !(stage->arguments & (CA_OF_BLOCKS | CA_OF_MARKS | CA_OF_PARTS | CA_OF_MEANS)) ||
+           ((stage->arguments & CA_OF_MEANS) && ca_has_key_means(p)) ||
            ((stage->arguments & CA_OF_PARTS) && ca_problem_own_dtype(&p->normal) == CLATTN_F32) ||
            ((stage->arguments & CA_OF_BLOCKS) && p->normal.block_q) ||
            ((stage->arguments & CA_OF_MARKS) && ca_has_pair_marks(p));
@@ -147,8 +157,10 @@ struct ca_family {
     size_t num_stages;
     /* Whether a query's bits depend on its own keys alone where the problem is invariant. */
     int keeps_invariant;
+    /* Whether it multiplies bytes, and so computes problems with precision=int8, and no others. */
+    int multiplies_bytes;
     /* NULL if the family can compute p on dev, else why not; an invariant p only where
-     * keeps_invariant is set (ca_family_unsupported()). */
+     * keeps_invariant is set, likewise bytes (ca_family_unsupported()). */
     const char *(*unsupported)(const struct ca_problem *p, const clattn_device_info *dev);
     /* values holds the .def's defaults; adjusts them to the problem and the device. */
     void (*adapt)(const struct ca_problem *p, const clattn_device_info *dev, size_t *values);

@@ -32,6 +32,12 @@ const char *ca_amx_options(const size_t *values, const clattn_device_info *dev)
     return emulate(ca_multiplies_bf16_tiles(dev));
 }
 
+const char *ca_bytes_options(const size_t *values, const clattn_device_info *dev)
+{
+    (void)values;
+    return emulate(ca_multiplies_bytes(dev));
+}
+
 const char *ca_amx_refused_by_system(const clattn_device_info *dev)
 {
     return ca_multiplies_bf16_tiles(dev) && !ca_processor_grants_tiles()
@@ -67,6 +73,12 @@ int ca_amx_preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)p;
     return ca_amx_preference_with(dev, 92);
+}
+
+int ca_bytes_preference(const struct ca_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_multiplies_bytes(dev) ? 90 : CA_ONLY_IF_FORCED;
 }
 
 int ca_item_preference(const struct ca_problem *p, const clattn_device_info *dev)

@@ -36,10 +36,10 @@ extern const char *const ca_source_chosen_keys[];
 extern const char *const ca_source_weight_sums[];
 
 extern const struct ca_family ca_fused_cpu_vector, ca_fused_cpu_pairs, ca_fused_cpu_amx,
-    ca_fused_gpu_item, ca_fused_gpu_mma, ca_fused_gpu_warpgroup, ca_backward_cpu_vector,
-    ca_backward_cpu_pairs, ca_backward_cpu_amx, ca_backward_gpu_item, ca_backward_gpu_mma,
-    ca_backward_gpu_warpgroup, ca_projection_cpu_vector, ca_projection_cpu_pairs,
-    ca_projection_cpu_amx, ca_projection_gpu_item, ca_projection_gpu_mma,
+    ca_fused_cpu_bytes, ca_fused_gpu_item, ca_fused_gpu_mma, ca_fused_gpu_warpgroup,
+    ca_backward_cpu_vector, ca_backward_cpu_pairs, ca_backward_cpu_amx, ca_backward_gpu_item,
+    ca_backward_gpu_mma, ca_backward_gpu_warpgroup, ca_projection_cpu_vector,
+    ca_projection_cpu_pairs, ca_projection_cpu_amx, ca_projection_gpu_item, ca_projection_gpu_mma,
     ca_projection_gpu_warpgroup, ca_split_cpu_vector, ca_split_cpu_pairs, ca_split_cpu_amx,
     ca_split_gpu_item, ca_split_gpu_mma, ca_indexer_item;
 
@@ -49,6 +49,7 @@ const char *ca_bf16_pairs_refusal(const struct ca_problem *p);
 /* These implement ca_family.options: EMULATE, which is no tunable, since the device decides. */
 const char *ca_bf16_pairs_options(const size_t *values, const clattn_device_info *dev);
 const char *ca_amx_options(const size_t *values, const clattn_device_info *dev);
+const char *ca_bytes_options(const size_t *values, const clattn_device_info *dev);
 
 /* Implements ca_family.refused_by_system: asks for the tiles of AMX unless they are emulated. */
 const char *ca_amx_refused_by_system(const clattn_device_info *dev);
@@ -59,6 +60,7 @@ const char *ca_amx_refused_by_system(const clattn_device_info *dev);
 int ca_vector_preference(const struct ca_problem *p, const clattn_device_info *dev);
 int ca_bf16_pairs_preference(const struct ca_problem *p, const clattn_device_info *dev);
 int ca_amx_preference(const struct ca_problem *p, const clattn_device_info *dev);
+int ca_bytes_preference(const struct ca_problem *p, const clattn_device_info *dev);
 int ca_item_preference(const struct ca_problem *p, const clattn_device_info *dev);
 int ca_mma_preference(const struct ca_problem *p, const clattn_device_info *dev);
 /* The preference of an operation's only family, and of a family which is only used if forced. */

@@ -10,6 +10,7 @@
 #include "cl/score/mark_sizes.h"
 #include "families/block_bits.h"
 #include "families/block_sizes.h"
+#include "families/key_mean_sizes.h"
 #include "families/pair_marks.h"
 
 #ifdef PARTS_OF_F32
@@ -92,13 +93,23 @@ static struct ca_ndrange marks_ndrange(const struct ca_problem *p, const size_t 
 #endif
 }
 
+/* The means of keys, which only one unit of CPUs has (cl/cpu/key_bytes.h). */
+static size_t key_means_bytes(const struct ca_problem *p)
+{
+    const size_t DIM_QK = p->normal.dim_qk;
+
+    return ca_has_key_means(p)
+               ? p->normal.batch * p->normal.kv_heads * MEAN_FLOATS * sizeof(cl_float)
+               : 0;
+}
+
 static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 {
     return
 #ifdef PARTS_OF_F32
         parts_bytes(p) +
 #endif
-        ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
+        key_means_bytes(p) + ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
         ca_pair_marks_bytes(p, mark_m(p, values), mark_n(p, values));
 }
 
@@ -106,7 +117,7 @@ static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 #define FUSED_STAGES(kernel)                                                                       \
     CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),                                                  \
     {                                                                                              \
-        kernel, CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS, fused_ndrange                    \
+        kernel, CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS | CA_OF_MEANS, fused_ndrange      \
     }
 
 /* The same with PARTS_OF_F32. */

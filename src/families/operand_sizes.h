@@ -8,6 +8,8 @@
 
 #define VALUES_IN_OPERAND (OPERAND_PAIRS ? 2 : 1)
 #define OPERANDS(n) DIVIDE_UP(n, VALUES_IN_OPERAND)
+/* Those of a row of q or k. */
+#define QK_OPERANDS(n) (OPERAND_BYTES ? DIVIDE_UP(n, 4) : OPERANDS(n))
 /* The number of columns, rounded up to whole vectors. */
 #define ROUNDED(n) ROUND_UP(n, SIMD_WIDTH)
 #define VECTORS(dim) DIVIDE_UP(dim, SIMD_WIDTH)

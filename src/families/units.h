@@ -10,6 +10,7 @@
 #define UNIT_ITEM 4      /* work-items, each with a register tile */
 #define UNIT_MMA 5       /* sub-groups with matrix instructions (cl/mma/fragment.h) */
 #define UNIT_WARPGROUP 6 /* warpgroups of NVIDIA's Hopper (cl/mma/warpgroup_tile.h) */
+#define UNIT_BYTES 7     /* a processor's vectors of bytes (cl/cpu/key_bytes.h) */
 
 /* The units' words in texts. */
 #define CA_UNITS(UNIT)                                                                             \
@@ -18,8 +19,10 @@
     UNIT(AMX, "amx")                                                                               \
     UNIT(ITEM, "item")                                                                             \
     UNIT(MMA, "mma")                                                                               \
-    UNIT(WARPGROUP, "warpgroup")
+    UNIT(WARPGROUP, "warpgroup")                                                                   \
+    UNIT(BYTES, "bytes")
 
-/* Tests: a CPU's operands are pairs of bf16; a matrix unit multiplies tiles of pairs. */
+/* Tests: a CPU's operands are pairs of bf16; a matrix unit multiplies tiles of pairs; those of Q K^T are four bytes. */
 #define OPERAND_PAIRS (UNIT == UNIT_PAIRS || UNIT == UNIT_AMX)
 #define OPERAND_TILES (UNIT == UNIT_AMX)
+#define OPERAND_BYTES (UNIT == UNIT_BYTES)

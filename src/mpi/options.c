@@ -29,6 +29,8 @@ static const char *refusal_of(const clattn_problem *p, const int members)
         return "key_sums are not handed out by several ranks";
     if (p->invariant)
         return "which rank has which keys decides bits, which an invariant problem does not allow";
+    if (p->int8)
+        return "the mean of keys, which precision=int8 takes, is not distributed";
     if (p->dlse)
         return "gradients of lse are not distributed";
     if (p->o_f32)

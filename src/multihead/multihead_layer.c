@@ -79,6 +79,7 @@ static clattn_status check_rules(const clattn_multihead *layer, char *reason, si
         {"lse must be 0 in a layer: training keeps it", p->lse != 0},
         {"key_sums must be 0 in a layer: its caller has no cache of keys", p->key_sums != 0},
         {"topk must be 0 in a layer: its caller chooses no keys", p->topk != 0},
+        {"int8 must be 0 in a layer: its products are of standard precision", p->int8 != 0},
         {"dlse must be 0 in a layer: its caller has no lse", p->dlse != 0},
         {"k_cache, v_cache and o_f32 must be 0 in a layer: it makes k, v and o itself",
          p->k_cache || p->v_cache || p->o_f32},

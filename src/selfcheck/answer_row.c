@@ -16,16 +16,18 @@ int ca_trust_row_open(const clattn_problem *p, struct ca_trust_row *row)
 
     *row = (struct ca_trust_row){.q = malloc(p->dim_qk * sizeof(double)),
                                  .values = malloc(dim * sizeof(double)),
+                                 .mean = malloc(p->dim_qk * sizeof(double)),
                                  .weights = malloc((p->seq_kv + 1) * sizeof(double)),
                                  .slack = malloc((p->seq_kv + 1) * sizeof(double)),
                                  .errors = malloc(p->dim_v * sizeof(double))};
-    return row->q && row->values && row->weights && row->slack && row->errors;
+    return row->q && row->values && row->mean && row->weights && row->slack && row->errors;
 }
 
 void ca_trust_row_close(struct ca_trust_row *row)
 {
     free(row->q);
     free(row->values);
+    free(row->mean);
     free(row->weights);
     free(row->slack);
     free(row->errors);
@@ -272,6 +274,62 @@ void ca_trust_load_key(const struct ca_trust_case *c, unsigned argument,
             ca_value_load(given, CLATTN_F32, ca_trust_position(scales, block, head, place, 0));
 }
 
+/* ---- products of int8 ("Products of int8", clattn/problem.h) -------------------------------------- */
+
+static double larger_magnitude(double most, double x)
+{
+    return isnan(most) || fabs(x) <= most ? most : fabs(x);
+}
+
+/* Finds the mean of the keys of kv head g, which takes row->values. */
+static void find_mean(const struct ca_trust_case *c, size_t g, struct ca_trust_row *row)
+{
+    const clattn_problem *p = &c->problem;
+    const size_t of = 1 + row->b * p->kv_heads + g;
+    double weights = 0.0;
+    size_t block, place;
+
+    if (row->mean_of == of)
+        return;
+    row->mean_of = of;
+    for (size_t d = 0; d < p->dim_qk; d++)
+        row->mean[d] = 0.0;
+    for (size_t j = 0; j < row->keys && p->k_cache != CLATTN_CACHE_INT8; j++) {
+        double most = 0.0;
+        if (!ca_trust_locate_key(c, row->b, j, &block, &place))
+            continue;
+        ca_trust_load_key(c, CA_K, &p->k, block, g, place, p->dim_qk, row->values);
+        for (size_t d = 0; d < p->dim_qk; d++)
+            most = larger_magnitude(most, row->values[d]);
+        if (!(most >= 0x1p-40 && most <= 0x1p40))
+            continue;
+        weights += 1.0 / (most * most);
+        for (size_t d = 0; d < p->dim_qk; d++)
+            row->mean[d] += row->values[d] / (most * most);
+    }
+    for (size_t d = 0; weights > 0.0 && d < p->dim_qk; d++)
+        row->mean[d] /= weights;
+}
+
+/* What the product of row->q and the key in row->values may be off by, from rounding to bytes and in f32. */
+static double int8_error(const clattn_problem *p, const struct ca_trust_row *row)
+{
+    double q = 0.0, k = 0.0, error = 0.0, magnitude = 0.0;
+
+    for (size_t d = 0; d < p->dim_qk; d++) {
+        q = larger_magnitude(q, row->q[d]);
+        k = larger_magnitude(k, row->values[d] - row->mean[d]);
+    }
+    const double a = q / 254.0 * (1.0 + 0x1p-10);
+    const double b = p->k_cache == CLATTN_CACHE_INT8 ? 0.0 : k / 254.0 * (1.0 + 0x1p-10);
+    for (size_t d = 0; d < p->dim_qk; d++) {
+        const double distance = fabs(row->values[d] - row->mean[d]);
+        error += fabs(row->q[d]) * b + distance * a + a * b;
+        magnitude += fabs(row->q[d]) * (fabs(row->mean[d]) + distance);
+    }
+    return error + ca_trust_length_error(p->dim_qk) * magnitude + FLT_MIN;
+}
+
 /* The final score of key j, and its value at the point that the problem hands out, if that lies
  * before the masks; each with the error that it may have. */
 struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_trust_row *row,
@@ -283,6 +341,8 @@ struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_tr
     double dot = 0.0, magnitude = 0.0, bias = 0.0, alibi = 0.0;
     size_t block, place;
 
+    if (p->int8)
+        find_mean(c, g, row);
     ca_trust_locate_key(c, row->b, j, &block, &place);
     ca_trust_load_key(c, CA_K, &p->k, block, g, place, p->dim_qk, row->values);
     for (size_t d = 0; d < p->dim_qk; d++) {
@@ -291,6 +351,8 @@ struct ca_bounded ca_trust_row_score(const struct ca_trust_case *c, struct ca_tr
     }
     struct ca_bounded s = {scale * dot,
                            ca_trust_length_error(p->dim_qk) * fabs(scale) * magnitude + FLT_MIN};
+    if (p->int8)
+        s.bound += fabs(scale) * int8_error(p, row);
     if (p->scores == CLATTN_SCORES_RAW)
         *shown = s;
     row->slope = (struct ca_bounded){1.0, 0.0};

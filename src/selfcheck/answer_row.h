@@ -15,6 +15,8 @@ struct ca_trust_row {
     int64_t diagonal;
     double *q;               /* dim_qk */
     double *values;          /* a row of k or v */
+    double *mean;            /* dim_qk: the mean of keys, with int8 */
+    size_t mean_of;          /* 1 plus the number of the kv head, of all batches', that it is of */
     double *weights;         /* seq_kv: first scores, -inf where hidden */
     double *slack;           /* seq_kv: the error of a score, then the relative error of a weight */
     double *errors;          /* dim_v */

@@ -316,7 +316,8 @@ size_t ca_trust_judged(const clattn_problem *p, size_t all)
 static void set_bounds(const struct ca_trust_case *c)
 {
     const clattn_problem *p = &c->problem;
-    const int is_long = p->dim_qk > USUAL_DIM || ca_has_functions(p); /* functions magnify errors */
+    /* functions magnify errors, and bytes have their own */
+    const int is_long = p->dim_qk > USUAL_DIM || ca_has_functions(p) || p->int8;
     /* The dtype that o is stored in, or that weights are rounded to. */
     const clattn_dtype rounded =
         ca_trust_operand_share(p) > 0.0 ? p->dtype : ca_problem_dtype(p, CA_O);

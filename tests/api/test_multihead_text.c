@@ -220,6 +220,7 @@ Test(multihead_text, rules) {
     SPOIL(attention.k_cache = CLATTN_CACHE_F16, "k_cache");
     SPOIL(attention.v_cache = CLATTN_CACHE_BF16, "v_cache");
     SPOIL(attention.o_f32 = 1, "o_f32");
+    SPOIL(attention.int8 = 1, "int8");
     SPOIL(attention.scores = CLATTN_SCORES_RAW, "scores");
     SPOIL(attention.heads = 3, "heads (3)");
     SPOIL(attention.merge.accumulate = 1, "members of other operations");

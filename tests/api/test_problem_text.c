@@ -50,7 +50,7 @@ static int same(const clattn_problem *a, const clattn_problem *b)
            (!a->mask || same_layout(&a->mask_layout, &b->mask_layout, NULL, pairs)) &&
            a->alibi == b->alibi && a->alibi_symmetric == b->alibi_symmetric &&
            a->sinks == b->sinks && a->q_lengths == b->q_lengths && a->kv_lengths == b->kv_lengths &&
-           a->lse == b->lse && x.o_f32 == y.o_f32 && x.strict == y.strict &&
+           a->lse == b->lse && x.o_f32 == y.o_f32 && x.strict == y.strict && a->int8 == b->int8 &&
            a->invariant == b->invariant && a->scores == b->scores && x.k_cache == y.k_cache &&
            x.v_cache == y.v_cache && a->mask_keys == b->mask_keys && a->page_size == b->page_size &&
            a->pages == b->pages && a->total_q == b->total_q && a->total_kv == b->total_kv &&
@@ -81,6 +81,7 @@ Test(problem_text, what_is_printed) {
         "fwd f32 b2 h8/2 q1 k96 d64 kcache=e4m3 vcache=e5m2 kscales=h vscales=0.1.2.0",
         "bwd bf16 b2 h3 q5 k7 d64 odtype=f32",
         "fwd bf16 b1 h3 q5 k7 d64 lse strict",
+        "fwd bf16 b1 h3 q5 k7 d64 lse strict precision=int8",
         "bwd f16 b1 h3 q5 k7 d64 strict",
         "fwd bf16 b1 h3 q5 k7 d64 invariant lse strict",
         "fwd f16 b2 h8/2 q4 k4096 d128 mask=bqk klen lse maskkeys=4",
@@ -155,6 +156,16 @@ Test(problem_text, refusals) {
         {"fwd bf16 q1 d32 strict=1", "strict"},
         {"fwd bf16 q1 d32 strict strict", "strict"},
         {"proj bf16 q1 d32 strict", "strict"},
+        {"fwd f32 q1 d32 precision=int4", "precision=int4"},
+        {"fwd f32 q1 d32 precision", "precision"},
+        {"proj f32 q1 d32 precision=int8", "precision=int8"},
+        {"bwd2 f32 q1 d32 precision=int8", "precision=int8"},
+        {"indexer f32 q1 k9 d32 topk=2 precision=int8", "precision=int8"},
+        {"bwd f32 q1 d32 precision=int8", "precision=int8 is an option of forward only"},
+        {"fwd f32 q1 k9 d32 precision=int8 topk=3", "precision=int8 excludes topk"},
+        {"fwd f32 q1 d32 precision=int8 scores=raw", "precision=int8 excludes scores"},
+        {"fwd f32 q1 d32 precision=int8 lse keysums", "precision=int8 excludes scores"},
+        {"fwd f32 q1 d32 precision=int8 invariant", "precision=int8 excludes invariant"},
         {"merge bf16 q1 d32 n2 strict", "strict"},
         {"proj f16 q1 d32 odtype=f32", "odtype"},
         {"proj f32 q1 d32 kcache=q8_0", "kcache"},

@@ -186,9 +186,9 @@ static void choose(void)
 
 static void refuse(void)
 {
-    static const char *const of_one_device[] = {"fwd f32 h2 q64 k64 d8 lse keysums",
-                                                "fwd f32 h2 q64 k64 d8 invariant",
-                                                "bwd f32 h2 q64 k64 d8 dlse"};
+    static const char *const of_one_device[] = {
+        "fwd f32 h2 q64 k64 d8 lse keysums", "fwd f32 h2 q64 k64 d8 invariant",
+        "fwd f32 h2 q64 k64 d8 precision=int8", "bwd f32 h2 q64 k64 d8 dlse"};
     clattn_mpi_prediction prediction = {.struct_size = sizeof prediction};
     clattn_mpi_rates rates = rates_of_one_node();
     clattn_mpi_options options = {.struct_size = sizeof options, .rates = &rates};

@@ -93,6 +93,8 @@ const char *family_text(const char *family, const char *text)
 
     if (of && strstr(of->name, "gradients"))
         return strcat(changed, " gradients");
+    if (of && of->multiplies_bytes)
+        return strcat(changed, " precision=int8");
     if (!of || !takes_dtype(of, CLATTN_BF16) || has_tests_of_f32(of) || !dtype)
         return text;
     const char *rest = text + (dtype - changed) + 4;

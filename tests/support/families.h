@@ -48,7 +48,7 @@ size_t families_taken(clattn_operation operation, int (*takes)(const char *name)
     ParameterizedTest(size_t *family, suite, name)
 
 /* The problem's text; with f16 in place of its dtype if the family does not take f32, or bf16 if it takes
- * neither; with gradients of an indexer for their family. Valid until the next call. */
+ * neither; with gradients of an indexer for their family, or precision=int8 for a unit of bytes. Valid until the next call. */
 const char *family_text(const char *family, const char *text);
 
 /* The family that a device takes of itself, untuned: of those that can compute the problem with the tunables that

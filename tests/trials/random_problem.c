@@ -167,14 +167,28 @@ void random_tunables(struct rng *r, struct problem_kind *kind, const clattn_devi
                           sizeof kind->tunables);
 }
 
+/* Problems of bytes are those that ask for them, and lack some options. */
+static clattn_problem draw_for(struct rng *r, const struct ca_family *family)
+{
+    clattn_problem p = draw_options(r, family->operation);
+
+    if (family->multiplies_bytes) {
+        p.int8 = 1;
+        p.topk = 0;
+        p.scores = CLATTN_SCORES_NONE;
+        p.topk_heads = p.key_sums = p.invariant = 0;
+    }
+    return p;
+}
+
 struct problem_kind random_kind(struct rng *r, const struct ca_family *family,
                                 const clattn_device_info *device)
 {
     struct problem_kind kind = {.family = family};
 
-    kind.base = draw_options(r, family->operation);
+    kind.base = draw_for(r, family);
     for (int n = 0; n < 100 && !takes(family, &kind.base, device); n++)
-        kind.base = draw_options(r, family->operation);
+        kind.base = draw_for(r, family);
     for (int n = 0; n < NUM_UNITS; n++)
         kind.unit[n] = !rng_one_in(r, 8);
     kind.unit[1] = kind.unit[1] || is_quantized(kind.base.k_cache);

@@ -473,6 +473,12 @@ Test(units, emulated_pairs_have_the_instructions_bits) {
     expect_the_same_bits("split_cpu UNIT=pairs", 0, "h2 q97 k140");
 }
 
+Test(units, emulated_bytes_have_the_instructions_bits) {
+    unit_need_bytes();
+    for (size_t n = 0; n < 2; n++)
+        expect_the_same_bits("fused_cpu UNIT=bytes", n, "h2 q97 k140");
+}
+
 Test(units, emulated_tiles_have_the_instructions_bits) {
     unit_need_tiles();
     expect_the_same_bits("fused_cpu UNIT=amx", 0, "h2 q97 k140");

@@ -407,6 +407,23 @@ static const struct unit_program projection_amx[] = {
     {"bf16 q1 d200/90 w=oi", "STRIP_K=256 BLOCK_K=256 BLOCK_M=32 BLOCK_N=64 SUMS_M=32 SPLIT_K=1"},
 };
 
+/* ---- products of bytes ----------------------------------------------------------------------- */
+
+static const struct unit_program fused_bytes[] = {
+    {"f32 precision=int8 d24/40 causal=br klen qlen lse",
+     "BLOCK_VECTORS=3 QK_KEYS=8 PV_COLUMNS=8 BLOCK_N=24"},
+    {"bf16 precision=int8 d80/96 window=40,* alibi softcap=4 sinks lse",
+     "BLOCK_VECTORS=2 QK_KEYS=6 PV_COLUMNS=6 BLOCK_N=48"},
+    {"f16 precision=int8 d9/8 mask=bqk bias=f16:hqk lse odtype=f32",
+     "BLOCK_VECTORS=4 QK_KEYS=6 PV_COLUMNS=5 BLOCK_N=96"},
+    {"f32 precision=int8 d64/16 page=16 pages=40 klen lse",
+     "BLOCK_VECTORS=2 QK_KEYS=12 PV_COLUMNS=12 BLOCK_N=24"},
+    {"f16 precision=int8 d64/96 kcache=int8 vcache=int8 kscales=bhk vscales causal=br lse",
+     "BLOCK_VECTORS=3 QK_KEYS=8 PV_COLUMNS=8 BLOCK_N=48"},
+    {"bf16 precision=int8 d96/32 kcache=f32 vcache=q4_0 blocks=16x8:20 lse",
+     "BLOCK_VECTORS=1 QK_KEYS=12 PV_COLUMNS=12 BLOCK_N=24"},
+};
+
 /* ---------------------------------------------------------------------------------------------- */
 
 #define PROGRAMS(list) list, sizeof list / sizeof *list
@@ -436,6 +453,7 @@ const struct unit units[] = {
     {"fused_cpu UNIT=pairs", PROGRAMS(fused_pairs), .tunables = "SIMD_WIDTH=16",
      .shapes = FUSED_SHAPES},
     {"fused_cpu UNIT=amx", PROGRAMS(fused_amx), .shapes = FUSED_SHAPES},
+    {"fused_cpu UNIT=bytes", PROGRAMS(fused_bytes), .shapes = FUSED_SHAPES},
     {"split_cpu UNIT=pairs", PROGRAMS(split_bf16), .shapes = FUSED_SHAPES},
     {"split_cpu UNIT=amx", PROGRAMS(split_bf16), .shapes = FUSED_SHAPES},
     {"backward_gpu UNIT=mma", PROGRAMS(backward_mma),

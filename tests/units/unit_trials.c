@@ -40,6 +40,11 @@ void unit_need_pairs(void)
     need(ca_multiplies_bf16_pairs, "the processor has no instruction for pairs of bf16");
 }
 
+void unit_need_bytes(void)
+{
+    need(ca_multiplies_bytes, "the processor has no instruction for products of bytes");
+}
+
 void unit_need_emulation(const struct fixture *f)
 {
     if (ca_instruction_of(clattn_context_device(f->context)) != 0)

@@ -11,9 +11,10 @@
 void unit_open(struct fixture *f, int emulated);
 
 /* Skips the test where the processor has no matrix unit for bf16, or the system keeps no tiles; where it has no
- * instruction for pairs of bf16; where the device has a matrix instruction of its own. */
+ * instruction for pairs of bf16, or for products of bytes; where the device has a matrix instruction of its own. */
 void unit_need_tiles(void);
 void unit_need_pairs(void);
+void unit_need_bytes(void);
 void unit_need_emulation(const struct fixture *f);
 
 /* A program of a unit on a shape. */

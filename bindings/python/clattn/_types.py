@@ -2,7 +2,7 @@
 """What type checkers see of the arguments: arrays of any kind, and the options of attention."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Protocol, Sequence, Tuple, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Callable, Literal, NamedTuple, Optional, Protocol, Sequence, Tuple, TypedDict, Union
 
 
 class _HostArray(Protocol):
@@ -79,6 +79,7 @@ class ForwardOptions(Options, total=False):
     """Those of attention() alone."""
 
     invariant: bool
+    precision: Optional[Literal["int8"]]
     page_table: Optional[Array]
     k_scales: Optional[Array]
     v_scales: Optional[Array]

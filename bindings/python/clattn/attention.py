@@ -219,6 +219,9 @@ class Arguments:
         self.seed = 0 if given("seed") is None else whole("seed", given("seed"))
         p.strict = int(truth("strict", given("strict")))
         p.invariant = int(truth("invariant", given("invariant")))
+        if given("precision") not in (None, "int8"):
+            raise InvalidArgument(f"precision must be None or 'int8', not {given('precision')!r}")
+        p.int8 = int(given("precision") == "int8")
         p.alibi_symmetric = int(truth("alibi_symmetric", given("alibi_symmetric")))
         causal, diagonal = given("causal"), given("diagonal")
         causal = bool(causal) if isinstance(causal, np.bool_) else causal
@@ -434,6 +437,8 @@ def attention(q: Any, k: Any, v: Any, *, return_lse: bool = False, return_key_su
     dropout       probability that a weight is dropped; `seed`, which changes nothing else, says which (dropout_mask()
                   shows them)
     strict        no weight is rounded to float16 or bfloat16 on the way ("Precision" in clattn/problem.h)
+    precision     None, or "int8": q and k are rounded to bytes before they are multiplied ("Products of int8" in
+                  clattn/problem.h), on processors that have an instruction for it
     invariant     a query's results have the same bits whatever stands beside it in a call, how large the cache is, and in
                   which pieces a prompt comes ("Batch invariance" in clattn/problem.h says what else must be the same)
     score_mod     a function (s, b, h, q, kv) that makes scores of scores after softcap, and what hides a pair by -inf: one

@@ -191,7 +191,7 @@ def test_arrays_without_elements(batch, seq_q, seq_kv):
     (dict(is_causal=True), "no option is_causal=: it is causal="), (dict(xyz=1), r"no option xyz=: help\(clattn.attention\)"),
     (dict(sinks=np.array(1, np.float32)), "sinks must be 4"),
     (dict(mask=np.array(True), mask_keys=3, bias=np.array("x")), "bias is of dtype"), (dict(mask_keys=3), "mask_keys is given"),
-    (dict(causal="br", diagonal="tl"), "causal and diagonal are both given"), (dict(cache=np.array("q8_0")), "cache must be None"), (dict(strict=np.ones(3)), "strict must"), (dict(return_lse=np.ones(3)), "return_lse must"),
+    (dict(causal="br", diagonal="tl"), "causal and diagonal are both given"), (dict(cache=np.array("q8_0")), "cache must be None"), (dict(strict=np.ones(3)), "strict must"), (dict(precision="int4"), "precision must be None or 'int8'"), (dict(precision="int8", invariant=True), "precision=int8 excludes invariant"), (dict(return_lse=np.ones(3)), "return_lse must"),
 ])
 def test_a_mistake_is_an_exception_that_names_the_argument(rng, change, names):
     q, k, v = arrays(rng)
@@ -263,3 +263,18 @@ def test_strict_is_asked_for(rng, monkeypatch):
         o, lse = clattn.attention(q, k, v, return_lse=True, strict=strict)
         clattn.attention_backward(o, q, k, v, o, lse, strict=strict)
     assert asked == [0, 0, 1, 1]
+
+
+def test_int8_is_asked_for(rng, monkeypatch):
+    q, k, v = arrays(rng)
+    asked, plan_of = [], clattn.Context.plan_of
+
+    def watched(context, problem):
+        asked.append(problem.int8)
+        problem.int8 = 0  # which not every processor multiplies
+        return plan_of(context, problem)
+
+    monkeypatch.setattr(clattn.Context, "plan_of", watched)
+    for precision in (None, "int8"):
+        clattn.attention(q, k, v, precision=precision)
+    assert asked == [0, 1]

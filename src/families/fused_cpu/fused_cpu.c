@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fused forward for CPUs, with queries in SIMD lanes; src/families/fused_cpu/fused_cpu.cl says
- * how. With UNIT=pairs products are those of bf16 pairs. */
+ * how. With UNIT=pairs products are those of bf16 pairs, with UNIT=bytes scores are those of bytes. */
 #include "base/sizes.h"
 #include "families/block_bits.h"
 #include "families/family.h"
@@ -21,12 +21,16 @@ static int has_rows_apart(const struct ca_problem *p);
 #define TUNABLES_UNIT UNIT_PAIRS
 #define TUNABLES_TABLE tunables_of_pairs
 #include "families/table.h"
+#undef TUNABLES_UNIT
+#define TUNABLES_UNIT UNIT_BYTES
+#define TUNABLES_TABLE tunables_of_bytes
+#include "families/table.h"
 
 /* Returns whether products can read keys and values in place. */
 static int reads_in_place(const struct ca_problem *p)
 {
     return !ca_problem_converts(&p->normal, CA_K) && !ca_problem_converts(&p->normal, CA_V) &&
-           !p->normal.page_size;
+           !p->normal.page_size && !p->normal.int8;
 }
 
 /* Returns whether rows of keys or values have a gap between them. */
@@ -261,5 +265,33 @@ const struct ca_family ca_fused_cpu_pairs = {
     .keeps_invariant = 1,
 };
 
+/* ---- fused_cpu UNIT=bytes ------------------------------------------------------------------------------- */
+
+static struct ca_ndrange key_means_ndrange(const struct ca_problem *p, const size_t *values)
+{
+    (void)values;
+    return ca_single_items(ca_has_key_means(p) ? p->normal.kv_heads : 0, p->normal.batch, 1);
+}
+
+const struct ca_family ca_fused_cpu_bytes = {
+    CA_UNIT_OF("fused_cpu", "bytes"),
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_fused_cpu,
+    CA_TUNABLES(tunables_of_bytes),
+    CA_STAGES({"key_means",
+               CA_SCALED_K | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_PAGE_TABLE) |
+                   CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_OF_MEANS,
+               key_means_ndrange},
+              FUSED_STAGES("fused_cpu")),
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .workspace_bytes = workspace_bytes,
+    .private_bytes = private_bytes,
+    .options = ca_bytes_options,
+    .preference = ca_bytes_preference,
+    .multiplies_bytes = 1,
+};
+
 const struct ca_family *const ca_fused_cpu[] = {&ca_fused_cpu_vector, &ca_fused_cpu_pairs,
-                                                &ca_fused_cpu_amx, NULL};
+                                                &ca_fused_cpu_amx, &ca_fused_cpu_bytes, NULL};

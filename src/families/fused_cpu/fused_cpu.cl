@@ -28,8 +28,9 @@
  *            rely on IEEE addition, so never build them with fast-math options.
  * Units      vector: floats. pairs: products of bf16 pairs (cl/bf16/pairs.h), two multiply-adds in each lane of an
  *            instruction. amx: products by tiles of a matrix unit (cl/bf16/tiles.h). Both take q and k as they are
- *            stored, and weights rounded to bf16, which a problem of standard precision allows; the host also
- *            defines EMULATE.
+ *            stored, and weights rounded to bf16, which a problem of standard precision allows. bytes: q and k are
+ *            rounded to bytes for precision=int8 (cl/cpu/key_bytes.h), and four of their products are added in each
+ *            lane of an instruction; values are multiplied as floats. For these three the host also defines EMULATE.
  * Tunables   src/families/fused_cpu/fused_cpu.def or fused_cpu_amx.def, all defined by the host; no fallbacks here. */
 #include "common/common.h"
 #include "families/units.h"
@@ -37,6 +38,9 @@
                       V_DTYPE != DTYPE_BF16 || HAS_STRICT || HAS_MASK_KEYS)
 #error                                                                                             \
     "pairs are of q, k and v in bf16, of standard precision, without mask_keys, and need EMULATE defined"
+#endif
+#if OPERAND_BYTES && (!defined(EMULATE) || !HAS_INT8)
+#error "bytes are of problems with precision=int8, and need EMULATE defined"
 #endif
 #if UNIT == UNIT_AMX
 #define SIMD_WIDTH 16 /* queries in a row of a tile */
@@ -435,7 +439,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fused_cpu(PARAMETER
     if (HAS_MARKS)
         chunk.marks = all_marks(args);
     if (HAS_BLOCKS)
-        chunk.bits = block_bits_of(args, args->workspace, chunk.b, chunk.h);
+        chunk.bits = block_bits_of(args, args->workspace + marks_begin(args), chunk.b, chunk.h);
     const struct extent e = extent_of(args, chunk.b);
     for (int late = 0; late <= BALANCE_CAUSAL; late++) {
         const long n = late ? chunks - 1 - x : x;

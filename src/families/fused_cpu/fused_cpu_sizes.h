@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of fused_cpu's arrays, for the kernel and, with the names of families/names.h, for the host. */
+#include "families/key_mean_sizes.h"
 #include "families/operand_sizes.h"
 
 #define BLOCK_M (BLOCK_VECTORS * SIMD_WIDTH)
-/* The operands of a key: whole tiles with AMX. */
-#define KEY_OPERANDS (OPERAND_TILES ? ROUNDED_TO_TILES(OPERANDS(DIM_QK)) : OPERANDS(DIM_QK))
+/* The operands of a key: whole tiles with AMX; whole vectors of bytes and two words (cl/cpu/key_bytes.h). */
+#define KEY_OPERANDS                                                                               \
+    (OPERAND_TILES   ? ROUNDED_TO_TILES(OPERANDS(DIM_QK))                                          \
+     : OPERAND_BYTES ? MEAN_FLOATS / 4 + 2                                                         \
+                     : OPERANDS(DIM_QK))
 #define OPERANDS_BEFORE(n) ((n) / VALUES_IN_OPERAND)
 
 /* The vectors of a block: its packed queries and outputs; and scores of a tile. */
-#define PACKED_Q (ROUNDED(OPERANDS(DIM_QK)) * BLOCK_VECTORS)
+#define QUERY_OPERANDS ROUNDED(QK_OPERANDS(DIM_QK))
+#define PACKED_Q ((QUERY_OPERANDS + (OPERAND_BYTES ? 2 : 0)) * BLOCK_VECTORS)
 #define PACKED_O (ROUNDED(DIM_V) * BLOCK_VECTORS)
 #define TILE_SCORES (ROUNDED(BLOCK_N) * BLOCK_VECTORS)
 /* The operands of a tile: keys and values, if they are copied. */
@@ -16,8 +21,11 @@
 #define STAGED_V (OPERANDS_BEFORE(BLOCK_N) * ROUNDED(DIM_V))
 /* With AMX tiles: products before they become scores. */
 #define STEP_PRODUCTS (OPERAND_TILES ? 2 * STEP_KEYS * BLOCK_VECTORS : 0)
+/* Before they are rounded to bytes: a vector of queries. */
+#define UNROUNDED_Q (OPERAND_BYTES ? ROUNDED(DIM_QK) : 0)
 
 #define PRIVATE_BYTES                                                                              \
-    ((BLOCKS_PER_TILE * (PACKED_Q + PACKED_O + 2 * BLOCK_VECTORS) + TILE_SCORES + STEP_PRODUCTS) * \
+    ((BLOCKS_PER_TILE * (PACKED_Q + PACKED_O + 2 * BLOCK_VECTORS) + TILE_SCORES + STEP_PRODUCTS +  \
+      UNROUNDED_Q) *                                                                               \
          SIMD_WIDTH * FLOAT_BYTES +                                                                \
      (STAGED_K + STAGED_V) * FLOAT_BYTES)

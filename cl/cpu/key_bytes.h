@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Queries and keys as bytes, for products of integers (precision=int8, clattn/problem.h), and the instruction for these.
+ *
+ * Keys     The first stage, key_means, writes a mean of each kv head's keys to the workspace. It weighs a key by the
+ *          inverse square of its largest magnitude, so that huge ones behind a mask hardly move it. A staged key has its
+ *          distance from the mean as words of four signed bytes, then its scale, and -128 times the sum of its bytes, at
+ *          which its products begin. A cache of int8 has its bytes and scales already, and no mean.
+ * Queries  A packed query has words of four bytes that are larger by 128; behind the block's words lie its
+ *          scales and its products with the mean, both times the scale of scores.
+ *
+ * The instruction is AVX512-VNNI's or AVX-VNNI's VPDPBUSD (Intel, Software Developer's Manual, volume 2): it adds the four
+ * products of bytes without and bytes with a sign to each sum of 32 bits. It is written as assembler for the reason that
+ * bf16/pairs.h gives. With EMULATE it is computed in plain C, to the bit.
+ *
+ * Tunables   EMULATE; SIMD_WIDTH, which is that of the instruction's registers unless emulated. */
+#pragma once
+#include "common/key_rows.h"
+#include "common/sequence.h"
+#include "cpu/quantized_simd.h"
+#include "families/key_mean_sizes.h"
+#include "score/score_scale.h"
+#include "score/score_unit.h"
+
+#ifdef PARAMETERS_key_means
+#define HAS_KEY_MEANS 1
+#else
+#define HAS_KEY_MEANS 0
+#endif
+
+/* The floats of all means, which begin the workspace, and a head's mean. */
+INLINE long key_means_floats(const struct arguments *args)
+{
+    return HAS_KEY_MEANS ? args->shape->batch * args->shape->kv_heads * MEAN_FLOATS : 0;
+}
+
+INLINE __global float *key_mean(const struct arguments *args, const long b, const long kv_head)
+{
+    return args->workspace + (b * args->shape->kv_heads + kv_head) * MEAN_FLOATS;
+}
+
+#if OPERAND_BYTES
+/* ---- the instruction ------------------------------------------------------------------------ */
+
+#if EMULATE
+INLINE lanes dot_bytes(const lanes x, const lanes y, const lanes sum)
+{
+    ints total = VECTOR(as_int)(sum);
+
+    UNROLL
+    for (int c = 0; c < 4; c++)
+        total += (VECTOR(as_int)(x) >> 8 * c & 255) * (VECTOR(as_int)(y) << (24 - 8 * c) >> 24);
+    return VECTOR(as_float)(total);
+}
+#elif SIMD_WIDTH == 16 && defined(__AVX512F__)
+INLINE lanes dot_bytes(const lanes x, const lanes y, lanes sum)
+{
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
+    return sum;
+}
+#elif SIMD_WIDTH == 8 && defined(__AVX2__)
+INLINE lanes dot_bytes(const lanes x, const lanes y, lanes sum)
+{
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(x), "x"(y));
+    return sum;
+}
+#else
+#error "the instruction is used with whole registers, and with a compiler that has them"
+#endif
+
+/* ---- rounding ------------------------------------------------------------------------------- */
+
+/* Numbers from -127 to 127 that are added to this are rounded to their last bits, as integers. */
+#define ROUNDS_TO_BYTES 12582912.0f /* 1.5 * 2^23 */
+/* Rows whose largest magnitude is below this become zeros. */
+#define LEAST_ROUNDED 0x1p-100f
+/* Keys whose largest magnitude lies between these count in the mean. */
+#define LEAST_WEIGHED 0x1p-40f
+#define MOST_WEIGHED 0x1p+40f
+
+/* The larger magnitudes as integers: those of infinities and NaNs are the largest. */
+INLINE ints larger_magnitude(const ints most, const lanes x)
+{
+    const ints y = VECTOR(as_int)(x) & 0x7fffffff;
+
+    return y > most ? y : most;
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+/* The largest of a row's magnitudes, NaN if it has an infinity or a NaN. */
+INLINE float largest_magnitude(const float *row)
+{
+    ints most = 0;
+
+    for (int d = 0; d < MEAN_FLOATS; d += SIMD_WIDTH)
+        most = larger_magnitude(most, VECTOR(vload)(0, row + d));
+    return any_lane(most >= 0x7f800000) ? NAN : max_lanes(VECTOR(as_float)(most), 0.0f);
+}
+
+/* The mean of a kv head's keys that are in use and in a page. */
+NOINLINE void find_key_mean(const struct arguments *restrict args, const long b, const long kv_head,
+                            __global float *mean)
+{
+    const __global k_storage *const k =
+        k_place(args->k, head_offset(args->shape->k_stride, cache_batch(b), kv_head));
+    const struct extent e = extent_of(args, b);
+    float key[MEAN_FLOATS], sum[MEAN_FLOATS], weights = 0.0f;
+
+    for (int d = 0; d < MEAN_FLOATS; d++)
+        key[d] = sum[d] = 0.0f;
+    for (long j = 0; j < e.keys; j++) {
+        if (!has_row(args, b, j))
+            continue;
+        stage_key(key, k_place(k, key_row(args, b, j, args->shape->k_stride)), k_step(args),
+                  scale_of_row(k_scales_from(args, b, kv_head, j), 0));
+        const float most = largest_magnitude(key);
+        if (!(most >= LEAST_WEIGHED && most <= MOST_WEIGHED))
+            continue;
+        const float weight = 1.0f / (most * most);
+        weights += weight;
+        for (int d = 0; d < MEAN_FLOATS; d += SIMD_WIDTH)
+            VECTOR(vstore)
+        (fma(VECTOR(vload)(0, key + d), (lanes)(weight), VECTOR(vload)(0, sum + d)), 0, sum + d);
+    }
+    for (int d = 0; d < MEAN_FLOATS; d++)
+        mean[d] = weights > 0.0f ? sum[d] / weights : 0.0f;
+}
+
+#if HAS_KEY_MEANS
+/* The global range is (kv heads, batches). */
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void key_means(PARAMETERS_key_means)
+{
+    struct arguments arguments = ARGUMENTS_key_means;
+    const long kv_head = get_global_id(0), b = get_global_id(1);
+    ENTER_SEQUENCE(args, &arguments, b);
+
+    find_key_mean(args, b, kv_head, key_mean(args, b, kv_head));
+}
+#endif
+
+/* Stages a key: `mean` is that of its head, row_scale what a row of k is multiplied with. */
+INLINE void stage_key_bytes(operand *to, const __global k_storage *row, const long step,
+                            const float row_scale, const __global float *mean)
+{
+    uchar *const bytes = (uchar *)to;
+    float scale = row_scale;
+    lanes total = 0.0f;
+
+    if (HAS_KEY_MEANS) {
+        float key[MEAN_FLOATS];
+        for (int d = DIM_QK; d < MEAN_FLOATS; d++)
+            key[d] = 0.0f;
+        stage_key(key, row, step, row_scale);
+        for (int d = 0; d < MEAN_FLOATS; d += SIMD_WIDTH)
+            VECTOR(vstore)
+        (VECTOR(vload)(0, key + d) - VECTOR(vload)(0, mean + d), 0, key + d);
+        const float most = largest_magnitude(key);
+        const float inverse = most < LEAST_ROUNDED ? 0.0f : 127.0f / most;
+        scale = most < LEAST_ROUNDED ? 0.0f : most / 127.0f;
+        for (int d = 0; d < MEAN_FLOATS; d += SIMD_WIDTH) {
+            const lanes x = VECTOR(vload)(0, key + d) * inverse + ROUNDS_TO_BYTES;
+            VECTOR(vstore)(VECTOR(convert_uchar)(VECTOR(as_int)(x) & 255), 0, bytes + d);
+            total += x - ROUNDS_TO_BYTES;
+        }
+    } else { /* rows of int8 have whole blocks */
+        for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
+            const VECTOR(char) x = VECTOR(vload)(0, (const __global char *)row + d);
+            VECTOR(vstore)(x, 0, (char *)bytes + d);
+            total += VECTOR(convert_float)(x);
+        }
+    }
+    to[KEY_OPERANDS - 2] = scale;
+    to[KEY_OPERANDS - 1] = as_float(-128 * (int)sum_lanes(total));
+}
+
+/* ---- products ------------------------------------------------------------------------------- */
+
+/* The scale of a block's vector m of queries, and its product with the mean. */
+INLINE lanes query_factor(const lanes *packed, const int m)
+{
+    return packed[QUERY_OPERANDS * BLOCK_VECTORS + m];
+}
+
+INLINE lanes query_shift(const lanes *packed, const int m)
+{
+    return packed[(QUERY_OPERANDS + 1) * BLOCK_VECTORS + m];
+}
+
+/* The product of queries and a key from the sum of integers. */
+INLINE lanes product_of_bytes(const lanes *packed, const int m, const operand *key, const lanes sum)
+{
+    return fma(VECTOR(convert_float)(VECTOR(as_int)(sum)) * key[KEY_OPERANDS - 2],
+               query_factor(packed, m), query_shift(packed, m));
+}
+#endif

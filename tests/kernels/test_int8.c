@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products of int8 ("Products of int8" in clattn/problem.h). The sweep draws them with other options; its bound is one of the
+ * worst case, so that here stand data for which they are exact, and what the mean of keys is for. */
+#include "bench/judge/row.h"
+#include "context/context.h"
+#include "device/capacity.h"
+#include "tests/support/problems.h"
+#include "tests/support/rng.h"
+#include "tests/support/unoptimised.h"
+#include "tests/trials/trial.h"
+#include "tests/units/unit_trials.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+TestSuite(int8, .init = unoptimised, .timeout = 240);
+
+static struct trial filled(const char *text, uint64_t seed)
+{
+    struct trial t = {
+        .problem = fixture_problem(text), .family = "fused_cpu UNIT=bytes", .seed = seed};
+
+    trial_fill(&t);
+    return t;
+}
+
+static void run(struct trial *t)
+{
+    struct fixture f;
+
+    unit_open(&f, 1);
+    trial_run(&f, t);
+    fixture_close(&f);
+}
+
+/* Sets a row to whole numbers of `unit` from its second element on, with 127 among them, times sign. */
+static void set_numbers(const struct trial *t, int id, const size_t at[3], double unit, double sign,
+                        uint64_t seed)
+{
+    const size_t dim = t->problem.dim_qk;
+    struct rng r = rng_seed(seed);
+    const size_t largest = 1 + rng_below(&r, dim - 1);
+
+    for (size_t d = 1; d < dim; d++) {
+        const double number = d == largest ? 127.0 : (double)rng_below(&r, 255) - 127.0;
+        trial_set(t, id, at[0], at[1], at[2], d, sign * unit * number);
+    }
+}
+
+/* Sets q to numbers that bytes hold, of a unit for each row. */
+static void set_queries(const struct trial *t)
+{
+    const clattn_problem *p = &t->problem;
+
+    for (size_t b = 0; b < p->batch; b++)
+        for (size_t h = 0; h < p->heads; h++)
+            for (size_t i = 0; i < p->seq_q; i++) {
+                const double unit = ldexp(1.0, -(int)(i % 5));
+                set_numbers(t, TENSOR_Q, (size_t[]){b, h, i}, unit, 1.0, 7 * i + h);
+                trial_set(t, TENSOR_Q, b, h, i, 0, unit * (double)(i % 9));
+            }
+}
+
+/* Sets k to numbers that bytes hold, behind a mean of 1024 in the first column: of two keys one is the other's negative. */
+static void set_keys(const struct trial *t)
+{
+    const clattn_problem *p = &t->problem;
+
+    for (size_t b = 0; b < p->batch; b++)
+        for (size_t g = 0; g < p->kv_heads; g++)
+            for (size_t j = 0; j < p->seq_kv; j++) {
+                const size_t at[] = {b, g, j};
+                set_numbers(t, TENSOR_K, at, 1.0, j % 2 ? -1.0 : 1.0, 1000 + 3 * (j / 2) + g);
+                trial_set(t, TENSOR_K, b, g, j, 0, 1024.0);
+            }
+}
+
+/* Sets a cache of int8 to bytes of all kinds. */
+static void set_bytes(const struct trial *t)
+{
+    const struct host_tensor *k = &t->tensor[TENSOR_K];
+    const size_t *size = k->shape.size;
+    struct rng r = rng_seed(11);
+
+    for (size_t n = 0; n < size[0] * size[1] * size[2] * size[3]; n++) {
+        const size_t d = n % size[3], j = n / size[3] % size[2],
+                     g = n / size[3] / size[2] % size[1];
+        const size_t b = n / size[3] / size[2] / size[1];
+        const size_t at = k->offset + tensor_index(&k->shape, b, g, j, d);
+        k->bytes[tensor_bytes(&k->shape, at - at % 32) + at % 32] =
+            (unsigned char)rng_below(&r, 256);
+    }
+}
+
+/* The elements of o and lse that are outside of the bounds of a problem whose products are exact. */
+static size_t inexact(const struct trial *t)
+{
+    const struct tensor_view view = trial_sent(t);
+    clattn_problem p = t->problem;
+    struct reference_row row;
+    size_t count = 0;
+
+    p.int8 = 0;
+    cr_assert(reference_row_open(&p, PRECISION_SINGLE, &row));
+    for (size_t n = 0; n < p.batch * p.heads * p.seq_q; n++) {
+        const size_t b = n / p.seq_q / p.heads, h = n / p.seq_q % p.heads, i = n % p.seq_q;
+        reference_row_compute(&p, &view, b, h, i, &row);
+        for (size_t d = 0; d < p.dim_v; d++)
+            count += !within(trial_value(t, TENSOR_O, b, h, i, d), row.o[d]);
+        if (p.lse)
+            count += !within(trial_value(t, TENSOR_LSE, b, h, 0, i), row.lse);
+    }
+    reference_row_close(&row);
+    return count;
+}
+
+/* Rows of numbers that bytes hold have the scores of q and k, and so results within the bounds without int8. */
+Test(int8, products_of_bytes_are_exact) {
+    static const char *const texts[] = {
+        "fwd f32 b2 h4/2 q40 k64 d24/16 scale=0.003 softcap=3 bias=f32:hqk lse precision=int8",
+        "fwd bf16 h2 q50 k130 d40/24 scale=0.002 causal=br alibi sinks lse precision=int8 strict",
+        "fwd f16 b2 h2/1 q33 k96 d9/8 scale=-0.001 mask=bqk window=40,3 precision=int8",
+        "fwd f32 h2 q20 k64 d130/8 scale=0.001 score=softcap blocks=8x16:9 lse precision=int8"};
+
+    for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
+        struct trial t = filled(texts[n], n);
+        set_queries(&t);
+        set_keys(&t);
+        run(&t);
+        cr_expect(inexact(&t) == 0, "'%s': %zu", texts[n], inexact(&t));
+        trial_free(&t);
+    }
+}
+
+/* A cache of int8 is multiplied as it is stored, and has no mean: -128 too. */
+Test(int8, a_cache_of_bytes_is_multiplied_as_it_is) {
+    static const char *const texts[] = {
+        "fwd f32 b2 h4/2 q40 k70 d32 scale=0.001 kcache=int8 kscales=bhk lse precision=int8",
+        "fwd f16 h2 q40 k70 d64 scale=0.0001 kcache=int8 vcache=int8 softcap=2 lse precision=int8"};
+
+    for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
+        struct trial t = filled(texts[n], n);
+        set_queries(&t);
+        set_bytes(&t);
+        run(&t);
+        cr_expect(inexact(&t) == 0, "'%s': %zu", texts[n], inexact(&t));
+        trial_free(&t);
+    }
+}
+
+/* Root mean square of the error of o. Rows of k are numbers in +-1, and what `change` makes of them. */
+static double error_of(void (*change)(const struct trial *t))
+{
+    struct trial t = filled("fwd f32 h2 q40 k200 d64/16 bias=f32:qk precision=int8", 3);
+    clattn_problem exact = t.problem;
+    struct reference_row row;
+    double sum = 0.0;
+
+    trial_set_ordinary(&t, TENSOR_Q, 1);
+    trial_set_ordinary(&t, TENSOR_K, 2);
+    trial_set_ordinary(&t, TENSOR_V, 3);
+    for (size_t i = 0; i < exact.seq_q; i++)
+        for (size_t j = 0; j < exact.seq_kv; j++)
+            trial_set(&t, TENSOR_BIAS, 0, 0, i, j, j == 17 ? -INFINITY : 0.0);
+    if (change)
+        change(&t);
+    run(&t);
+    const struct tensor_view view = trial_sent(&t);
+    exact.int8 = 0;
+    cr_assert(reference_row_open(&exact, PRECISION_SINGLE, &row));
+    for (size_t n = 0; n < exact.heads * exact.seq_q; n++) {
+        const size_t h = n / exact.seq_q, i = n % exact.seq_q;
+        reference_row_compute(&exact, &view, 0, h, i, &row);
+        for (size_t d = 0; d < exact.dim_v; d++) {
+            const double off = trial_value(&t, TENSOR_O, 0, h, i, d) - row.o[d].value;
+            sum += off * off;
+        }
+    }
+    reference_row_close(&row);
+    trial_free(&t);
+    return sqrt(sum / (double)(exact.heads * exact.seq_q * exact.dim_v));
+}
+
+/* Three columns of keys with a large value in common. */
+static void set_outliers(const struct trial *t)
+{
+    for (size_t h = 0; h < t->problem.kv_heads; h++)
+        for (size_t j = 0; j < t->problem.seq_kv; j++)
+            for (size_t d = 5; d < 64; d += 20)
+                trial_set(t, TENSOR_K, 0, h, j, d, (d == 25 ? -40.0 : 60.0) + (double)(j % 3) / 8);
+}
+
+/* A key that the bias hides from all queries. */
+static void set_huge(const struct trial *t)
+{
+    for (size_t h = 0; h < t->problem.kv_heads; h++)
+        for (size_t d = 0; d < t->problem.dim_qk; d++)
+            trial_set(t, TENSOR_K, 0, h, 17, d, 1e9);
+}
+
+/* What keys have in common costs no accuracy, and what a mask hides hardly any. */
+Test(int8, the_mean_of_keys_keeps_accuracy) {
+    const double usual = error_of(NULL), outliers = error_of(set_outliers),
+                 hidden = error_of(set_huge);
+
+    cr_expect(usual > 0.0 && usual < 0.01, "%g", usual);
+    cr_expect(outliers < 1.5 * usual, "%g, without outliers %g", outliers, usual);
+    cr_expect(hidden < 1.5 * usual, "%g, without the hidden key %g", hidden, usual);
+}
+
+/* A device without the instruction refuses the problem, unless the family is named. */
+Test(int8, needs_the_instruction) {
+    const clattn_problem p = fixture_problem("fwd f32 h2 q64 k64 d64 precision=int8");
+    const clattn_plan_options forced = {.struct_size = sizeof forced,
+                                        .family = "fused_cpu UNIT=bytes"};
+    const clattn_plan_options other = {.struct_size = sizeof other,
+                                       .family = "fused_cpu UNIT=vector"};
+    struct fixture f;
+    clattn_plan *plan;
+
+    unit_open(&f, 1);
+    cr_expect(clattn_plan_create(f.context, &p, NULL, &plan) == CLATTN_UNSUPPORTED);
+    cr_expect(strstr(f.log.last, "no instruction for products of bytes"), "%s", f.log.last);
+    cr_expect(clattn_plan_create(f.context, &p, &other, &plan) == CLATTN_UNSUPPORTED);
+    cr_expect(strstr(f.log.last, "multiplies q and k as they are stored"), "%s", f.log.last);
+    cr_expect(clattn_plan_create(f.context, &p, &forced, &plan) == CLATTN_SUCCESS);
+    clattn_plan_release(plan);
+    fixture_close(&f);
+}
+
+/* Which processors have the instruction. */
+Test(int8, the_instruction_has_registers_of_its_own) {
+    static const struct {
+        const char *architecture;
+        unsigned lanes;
+        int has;
+    } rows[] = {{"avx512_bf16 amx_bf16_off vnni", 16, 1},
+                {"vnni", 8, 0},
+                {"avx_vnni", 8, 1},
+                {"avx_vnni", 16, 0},
+                {"avx512_bf16", 16, 0}};
+
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+        clattn_device_info dev = {.struct_size = sizeof dev, .type = CL_DEVICE_TYPE_CPU};
+        dev.vector_width_float = rows[n].lanes;
+        strcpy(dev.architecture, rows[n].architecture);
+        cr_expect(ca_multiplies_bytes(&dev) == rows[n].has, "%s", rows[n].architecture);
+    }
+}
