@@ -99,6 +99,7 @@ for topic in "$@"; do
         need pocl-opencl-icd
         ;;
     test)
+        need ninja-build ninja
         need gcc gcc
         need g++ g++
         need clang clang

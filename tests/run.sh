@@ -79,6 +79,10 @@ finish() {
     exit
 }
 
+# Ninja takes a processor for half a minute less than Make in each build. Folders that Make built stay Make's.
+CMAKE_GENERATOR=Ninja
+export CMAKE_GENERATOR
+
 # compile NAME JOBS TARGETS OPTION...: configures and builds; says little unless it fails.
 compile() {
     folder=$build/$1

@@ -29,7 +29,7 @@ static const char class[] = "fwd f32 b1 h8 q128 k128 d64";
 
 /* ---- many writers ---------------------------------------------------------------------------- */
 
-enum { PROCESSES = 16, THREADS = 8, ENTRIES = 100, THREAD_ENTRIES = 20, AT_ONCE = 5 };
+enum { PROCESSES = 16, THREADS = 8, ENTRIES = 40, THREAD_ENTRIES = 20, AT_ONCE = 5 };
 
 /* Class n of its own for every five entries. */
 static void class_text(size_t n, char text[64])

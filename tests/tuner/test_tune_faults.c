@@ -103,7 +103,7 @@ Test(tune_faults, each_costs_itself_and_is_quarantined) {
     setenv("TUNE_FAULTS_SEEN", scratch_path("seen"), 1);
     program_must(FAULTY_PROGRAM, 0, "worker restarted",
                  "--problem '" SMALL
-                 "' --budget 50 --strategy random --timeout 8 --json %s/result.json",
+                 "' --budget 20 --strategy random --timeout 8 --json %s/result.json",
                  scratch);
     program_expect("2 configurations took too long twice and will not be used");
     json_t *root = json_file(scratch_path("result.json"));

@@ -2,6 +2,8 @@
 #define _POSIX_C_SOURCE 200809L /* setenv, glob */
 #include "tests/tuner/tune_program.h"
 
+#include "tests/support/unoptimised.h"
+
 #include <glob.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +13,7 @@
 
 void tune_open(void)
 {
+    unoptimised();
     scratch_open();
     setenv("CLATTN_CACHE_DIR", scratch, 1);
 }
