@@ -58,19 +58,18 @@ NOINLINE void pack_block_queries(const struct arguments *restrict args,
             if (HAS_KEY_MEANS)
                 shift = fma(row[d], (lanes)(mean[d]), shift);
         }
-        const lanes largest =
-            most >= 0x7f800000 ? (lanes)(NAN) : VECTOR(as_float)(most); /* of each query */
-        const lanes inverse = largest < LEAST_ROUNDED ? (lanes)(0.0f) : 127.0f / largest;
+        most = most < VECTOR(as_int)((lanes)(0x1p-100f)) ? 0
+                                                         : most; /* as largest_magnitude() has it */
+        const lanes largest = most >= 0x7f800000 ? (lanes)(NAN) : VECTOR(as_float)(most);
+        const lanes inverse = most == 0 ? (lanes)(0.0f) : 127.0f / largest;
         for (int n = 0; n < QK_OPERANDS(DIM_QK); n++) {
             ints word = 0;
             UNROLL
             for (int c = 0; c < 4; c++)
-                word |= (VECTOR(as_int)(row[4 * n + c] * inverse + ROUNDS_TO_BYTES) + 128 & 255)
-                        << 8 * c;
+                word |= (rounded_to_bytes(row[4 * n + c] * inverse) + 128 & 255) << 8 * c;
             packed[n * BLOCK_VECTORS + m] = VECTOR(as_float)(word);
         }
-        packed[QUERY_OPERANDS * BLOCK_VECTORS + m] =
-            largest < LEAST_ROUNDED ? (lanes)(0.0f) : largest / 127.0f * scale;
+        packed[QUERY_OPERANDS * BLOCK_VECTORS + m] = largest / 127.0f * scale;
         packed[(QUERY_OPERANDS + 1) * BLOCK_VECTORS + m] = shift * scale;
     }
 }

@@ -69,13 +69,11 @@ INLINE lanes dot_bytes(const lanes x, const lanes y, lanes sum)
 
 /* ---- rounding ------------------------------------------------------------------------------- */
 
-/* Numbers from -127 to 127 that are added to this are rounded to their last bits, as integers. */
-#define ROUNDS_TO_BYTES 12582912.0f /* 1.5 * 2^23 */
-/* Rows whose largest magnitude is below this become zeros. */
-#define LEAST_ROUNDED 0x1p-100f
-/* Keys whose largest magnitude lies between these count in the mean. */
-#define LEAST_WEIGHED 0x1p-40f
-#define MOST_WEIGHED 0x1p+40f
+/* Rounds numbers from -127 to 127 to integers, which become the last bits of floats from 1.5 * 2^23 on. */
+INLINE ints rounded_to_bytes(const lanes x)
+{
+    return VECTOR(as_int)(x + 12582912.0f);
+}
 
 /* The larger magnitudes as integers: those of infinities and NaNs are the largest. */
 INLINE ints larger_magnitude(const ints most, const lanes x)
@@ -87,14 +85,17 @@ INLINE ints larger_magnitude(const ints most, const lanes x)
 
 /* ---- keys ----------------------------------------------------------------------------------- */
 
-/* The largest of a row's magnitudes, NaN if it has an infinity or a NaN. */
+/* The largest of a row's magnitudes, NaN if it has an infinity or a NaN. One below 2^-100 is 0, and so are its bytes. */
 INLINE float largest_magnitude(const float *row)
 {
     ints most = 0;
 
     for (int d = 0; d < MEAN_FLOATS; d += SIMD_WIDTH)
         most = larger_magnitude(most, VECTOR(vload)(0, row + d));
-    return any_lane(most >= 0x7f800000) ? NAN : max_lanes(VECTOR(as_float)(most), 0.0f);
+    if (any_lane(most >= 0x7f800000))
+        return NAN;
+    const float largest = max_lanes(VECTOR(as_float)(most), 0.0f);
+    return largest < 0x1p-100f ? 0.0f : largest;
 }
 
 /* The mean of a kv head's keys that are in use and in a page. */
@@ -114,13 +115,15 @@ NOINLINE void find_key_mean(const struct arguments *restrict args, const long b,
         stage_key(key, k_place(k, key_row(args, b, j, args->shape->k_stride)), k_step(args),
                   scale_of_row(k_scales_from(args, b, kv_head, j), 0));
         const float most = largest_magnitude(key);
-        if (!(most >= LEAST_WEIGHED && most <= MOST_WEIGHED))
+        if (!(most >= 0x1p-40f &&
+              most <= 0x1p+40f)) /* its square, or the inverse, could be infinite */
             continue;
         const float weight = 1.0f / (most * most);
         weights += weight;
-        for (int d = 0; d < MEAN_FLOATS; d += SIMD_WIDTH)
-            VECTOR(vstore)
-        (fma(VECTOR(vload)(0, key + d), (lanes)(weight), VECTOR(vload)(0, sum + d)), 0, sum + d);
+        for (int d = 0; d < MEAN_FLOATS; d += SIMD_WIDTH) {
+            const lanes x = VECTOR(vload)(0, key + d), before = VECTOR(vload)(0, sum + d);
+            VECTOR(vstore)(fma(x, (lanes)(weight), before), 0, sum + d);
+        }
     }
     for (int d = 0; d < MEAN_FLOATS; d++)
         mean[d] = weights > 0.0f ? sum[d] / weights : 0.0f;
@@ -144,33 +147,33 @@ INLINE void stage_key_bytes(operand *to, const __global k_storage *row, const lo
 {
     uchar *const bytes = (uchar *)to;
     float scale = row_scale;
-    lanes total = 0.0f;
+    ints total = 0;
 
     if (HAS_KEY_MEANS) {
         float key[MEAN_FLOATS];
         for (int d = DIM_QK; d < MEAN_FLOATS; d++)
             key[d] = 0.0f;
         stage_key(key, row, step, row_scale);
-        for (int d = 0; d < MEAN_FLOATS; d += SIMD_WIDTH)
-            VECTOR(vstore)
-        (VECTOR(vload)(0, key + d) - VECTOR(vload)(0, mean + d), 0, key + d);
-        const float most = largest_magnitude(key);
-        const float inverse = most < LEAST_ROUNDED ? 0.0f : 127.0f / most;
-        scale = most < LEAST_ROUNDED ? 0.0f : most / 127.0f;
         for (int d = 0; d < MEAN_FLOATS; d += SIMD_WIDTH) {
-            const lanes x = VECTOR(vload)(0, key + d) * inverse + ROUNDS_TO_BYTES;
-            VECTOR(vstore)(VECTOR(convert_uchar)(VECTOR(as_int)(x) & 255), 0, bytes + d);
-            total += x - ROUNDS_TO_BYTES;
+            const lanes x = VECTOR(vload)(0, key + d), center = VECTOR(vload)(0, mean + d);
+            VECTOR(vstore)(x - center, 0, key + d);
+        }
+        const float most = largest_magnitude(key), inverse = most == 0.0f ? 0.0f : 127.0f / most;
+        scale = most / 127.0f;
+        for (int d = 0; d < MEAN_FLOATS; d += SIMD_WIDTH) {
+            const ints x = rounded_to_bytes(VECTOR(vload)(0, key + d) * inverse) & 255;
+            VECTOR(vstore)(VECTOR(convert_uchar)(x), 0, bytes + d);
+            total += x << 24 >> 24;
         }
     } else { /* rows of int8 have whole blocks */
         for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
             const VECTOR(char) x = VECTOR(vload)(0, (const __global char *)row + d);
             VECTOR(vstore)(x, 0, (char *)bytes + d);
-            total += VECTOR(convert_float)(x);
+            total += VECTOR(convert_int)(x);
         }
     }
     to[KEY_OPERANDS - 2] = scale;
-    to[KEY_OPERANDS - 1] = as_float(-128 * (int)sum_lanes(total));
+    to[KEY_OPERANDS - 1] = as_float(-128 * (int)sum_lanes(VECTOR(convert_float)(total)));
 }
 
 /* ---- products ------------------------------------------------------------------------------- */
