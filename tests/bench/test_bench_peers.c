@@ -433,6 +433,7 @@ ParameterizedTest(struct name *name, peers, answer_every_request, .timeout = 120
     char path[512];
     const struct peer_kind kind = built(name->key, path);
 
+    unoptimised();
     open_conversation(&process, &kind);
     refuse_before_hello(&process);
     if (is_script(&kind))
