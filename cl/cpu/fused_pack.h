@@ -30,7 +30,21 @@ NOINLINE void pack_block_queries(const struct arguments *restrict args,
         }
     }
 }
-#elif OPERAND_BYTES
+#else
+/* Loads columns d to d + SIMD_WIDTH - 1 of vector m of the block's queries, with queries in SIMD lanes. */
+INLINE void load_query_columns(const struct arguments *args, const struct query_block block,
+                               const __global storage *q, const int m, const int d, lanes *x)
+{
+    UNROLL
+    for (int r = 0; r < SIMD_WIDTH; r++) {
+        const long row = min(m * SIMD_WIDTH + r, block.queries - 1);
+        x[r] = load_row(q + row * args->shape->q_stride[2] + d * q_step(args), q_step(args),
+                        DIM_QK - d);
+    }
+    transpose(x);
+}
+
+#if OPERAND_BYTES
 /* packed[n] = bytes 4 n to 4 n + 3 of the block's queries, with queries in SIMD lanes; then their scales, and their
  * products with the mean of keys. */
 NOINLINE void pack_block_queries(const struct arguments *restrict args,
@@ -43,23 +57,15 @@ NOINLINE void pack_block_queries(const struct arguments *restrict args,
     for (int m = 0; m < BLOCK_VECTORS; m++) {
         lanes row[ROUNDED(DIM_QK)], shift = 0.0f;
         ints most = 0;
-        for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
-            lanes *x = row + d;
-            UNROLL
-            for (int r = 0; r < SIMD_WIDTH; r++) {
-                const long i = min(m * SIMD_WIDTH + r, block.queries - 1);
-                x[r] = load_row(q + i * args->shape->q_stride[2] + d * q_step(args), q_step(args),
-                                DIM_QK - d);
-            }
-            transpose(x);
-        }
+        for (int d = 0; d < DIM_QK; d += SIMD_WIDTH)
+            load_query_columns(args, block, q, m, d, row + d);
         for (int d = 0; d < DIM_QK; d++) {
             most = larger_magnitude(most, row[d]);
             if (HAS_KEY_MEANS)
                 shift = fma(row[d], (lanes)(mean[d]), shift);
         }
-        most = most < VECTOR(as_int)((lanes)(0x1p-100f)) ? 0
-                                                         : most; /* as largest_magnitude() has it */
+        /* As largest_magnitude() has it. */
+        most = most < VECTOR(as_int)((lanes)(0x1p-100f)) ? 0 : most;
         const lanes largest = most >= 0x7f800000 ? (lanes)(NAN) : VECTOR(as_float)(most);
         const lanes inverse = most == 0 ? (lanes)(0.0f) : 127.0f / largest;
         for (int n = 0; n < QK_OPERANDS(DIM_QK); n++) {
@@ -84,19 +90,14 @@ NOINLINE void pack_block_queries(const struct arguments *restrict args,
     for (int m = 0; m < BLOCK_VECTORS; m++) {
         for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
             lanes x[SIMD_WIDTH], *to = packed + d * BLOCK_VECTORS + m;
-            UNROLL
-            for (int r = 0; r < SIMD_WIDTH; r++) {
-                const long row = min(m * SIMD_WIDTH + r, block.queries - 1);
-                x[r] = load_row(q + row * args->shape->q_stride[2] + d * q_step(args), q_step(args),
-                                DIM_QK - d);
-            }
-            transpose(x);
+            load_query_columns(args, block, q, m, d, x);
             UNROLL
             for (int c = 0; c < SIMD_WIDTH; c++)
                 to[c * BLOCK_VECTORS] = x[c] * scale;
         }
     }
 }
+#endif
 #endif
 
 /* Stores rows block.i .. of o, at most BLOCK_M and not beyond QUERIES_END: packed times factor, or zeros
