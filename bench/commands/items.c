@@ -131,6 +131,7 @@ static bool add_argument(struct items *items, const char *argument, struct messa
 
 bool items_read(struct items *items, int count, const char *const *arguments, struct message *why)
 {
+    *items = (struct items){.item = NULL};
     for (int n = 0; n < count; n++)
         if (!add_argument(items, arguments[n], why))
             return false;

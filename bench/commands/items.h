@@ -20,7 +20,7 @@ struct items {
     size_t num_names;
 };
 
-/* Each argument is the name of a workload, the text form of a problem or a layer, or a file. A
+/* Fills *items: each argument is the name of a workload, the text form of a problem or a layer, or a file. A
  * FILE.safetensors has tensors, any other file a problem or a layer a line. The items borrow the
  * texts. On failure *why says which argument is none of these, or what is wrong in a file;
  * items_free() is due all the same. */

@@ -260,7 +260,6 @@ void run_request_free(struct request *request)
 
 bool run_request_items(const struct request *request, struct items *items, struct message *why)
 {
-    *items = (struct items){.item = NULL};
     return items_read(items, request->count, request->what, why) &&
            (request->filter == NULL || filter_items(items, request->filter, why));
 }

@@ -130,7 +130,7 @@ Test(bench_problem_file, lines_comments_and_names) {
     };
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        struct items items = {.item = NULL};
+        struct items items;
         struct message why = {""};
         char path[80];
         const char *argument = path;
@@ -213,7 +213,7 @@ Test(bench_items, arguments_are_told_apart) {
     };
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        struct items items = {.item = NULL};
+        struct items items;
         struct message why = {""};
         const char *argument = cases[n].argument;
         const bool ok = items_read(&items, 1, &argument, &why);
@@ -232,7 +232,7 @@ Test(bench_items, arguments_are_told_apart) {
 /* Whoever runs a set sees which model a problem comes from. */
 Test(bench_items, problems_of_a_set_are_named_after_their_models) {
     const char *argument = "standard";
-    struct items items = {.item = NULL};
+    struct items items;
     struct message why;
 
     cr_assert(items_read(&items, 1, &argument, &why), "%s", why.text);
