@@ -5,5 +5,7 @@
 
 bool visible(pair p, operands o)
 {
-    return p.key <= p.query && (p.query - p.key < o.window || p.key < o.globals);
+    const int first = p.key < o.globals ? 0 : p.query - o.window + 1;
+
+    return p.key <= p.query && p.key >= first;
 }
