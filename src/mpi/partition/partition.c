@@ -56,12 +56,12 @@ static size_t boundary(const size_t n, const double share, const size_t grain)
     return at < n ? at : n;
 }
 
-/* Boundaries between pieces are multiples of this number of rows. */
-static size_t grain_of(const size_t rows, const int pieces)
+/* Boundaries between pieces are multiples of this number of rows, with dropout always of four. */
+static size_t grain_of(const size_t rows, const int pieces, const bool drops)
 {
     const size_t each = rows / (size_t)pieces;
 
-    return each >= 32 ? 16 : each >= 8 ? 4 : 1;
+    return each >= 32 ? 16 : each >= 8 || drops ? 4 : 1;
 }
 
 static double sum_of(const double *x, const int count)
@@ -98,10 +98,10 @@ static size_t mirrored(const size_t rows, const size_t at, const size_t grain,
  * second. Causal work grows with the row, so that a pair of equal lengths l has l * rows of it wherever
  * it lies. */
 static void cut_places(struct partition *partition, const size_t rows, const bool of_keys,
-                       const double *weights, size_t *at)
+                       const bool drops, const double *weights, size_t *at)
 {
     const int places = partition->places;
-    const size_t grain = grain_of(rows, 2 * partition->ranks);
+    const size_t grain = grain_of(rows, 2 * partition->ranks, drops);
     const size_t first_half = partition->zigzag ? boundary(rows, 0.5, grain) : rows;
 
     cut(first_half, weights, places, grain, at);
@@ -125,7 +125,8 @@ static void cut_members(struct partition *partition, const bool of_keys, const d
     for (int place = 0; place < partition->places; place++)
         for (int chunk = 0; chunk < CHUNKS; chunk++) {
             const struct span whole = shard_chunks(&partition->place[place], of_keys)[chunk];
-            cut(whole.count, speeds + place * members, members, grain_of(whole.count, members), at);
+            cut(whole.count, speeds + place * members, members,
+                grain_of(whole.count, members, false), at);
             for (int n = 0; n < members; n++)
                 shard_chunks(&partition->rank[place * members + n], of_keys)[chunk] =
                     (struct span){whole.first + at[n], at[n + 1] - at[n]};
@@ -171,7 +172,8 @@ bool partition_make(const clattn_problem *whole, const int ranks, const int head
     /* Keys are cut as the queries of the same tokens are; keys of other sequences are cut by the
      * same rule. */
     for (int of_keys = 0; ok && of_keys < 2; of_keys++) {
-        cut_places(partition, of_keys ? whole_keys(whole) : queries, of_keys, weights, at);
+        cut_places(partition, of_keys ? whole_keys(whole) : queries, of_keys, whole->dropout > 0.0f,
+                   weights, at);
         cut_members(partition, of_keys, speeds, at);
     }
     if (ok && split_kv) {

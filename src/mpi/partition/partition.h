@@ -43,8 +43,8 @@ size_t whole_keys(const clattn_problem *whole);
 size_t whole_batches(const clattn_problem *whole, bool of_keys);
 
 /* Cuts the whole in proportion to the ranks' speeds, all over 0; with split_kv only its keys, and all ranks
- * have all queries. Boundaries are multiples of 16, or of 4
- * where chunks are short, so that keys begin where dropout's counters do. False without memory. */
+ * have all queries. Boundaries are multiples of 16, of 4 where chunks are short, or of 1 where they are shorter
+ * and there is no dropout, whose counters four keys share. False without memory. */
 bool partition_make(const clattn_problem *whole, int ranks, int heads_ranks, bool split_kv,
                     const double *speeds, struct partition *partition);
 void partition_free(struct partition *partition);
