@@ -21,6 +21,7 @@ rm -rf "$logs"
 mkdir -p "$logs"
 lane=$logs/main
 lanes=
+beside=
 begun=$(date +%s)
 
 # step NAME COMMAND...: one step. Lines "failed: WHAT" and "skipped: WHAT" among what it says name
@@ -50,17 +51,19 @@ begin() {
     lane=$logs/$1
     lanes="$lanes $lane"
     "$2" &
+    beside="$beside $!"
     lane=$logs/main
 }
 
 # Waits for all lanes, then says what they had to say.
 join() {
-    wait
-    for beside in $lanes; do
-        cat "$beside.log"
-        cat "$beside.lines" >> "$lane.lines"
+    wait $beside
+    for other in $lanes; do
+        cat "$other.log"
+        cat "$other.lines" >> "$lane.lines"
     done
     lanes=
+    beside=
 }
 
 # What failed, again, for those who see the end only; then the summary, whose last line is for
@@ -185,6 +188,20 @@ echo "CLATTN_TEST_SEED=$CLATTN_TEST_SEED repeats what this run takes"
 rm -rf "$CLATTN_CACHE_DIR" # each run checks for itself that programs compute right
 mkdir -p "$POCL_CACHE_DIR"
 export POCL_CACHE_DIR CLATTN_CACHE_DIR
+
+# PoCL reads a library of 9 MB in each process that compiles, which takes a second of a processor: few processes build the
+# programs of all others, which find them in its cache. OpenCL's loaders before layers run without.
+layer=$build/test-gcc/tests/libclattn_build_layer.so
+if [ "${CLATTN_DEVICE:-}" = "Portable Computing Language" ] && [ -e "$layer" ]; then
+    place=$(mktemp -d) || exit 1
+    "$build/test-gcc/tests/clattn_build_server" "$place/socket" $((($(nproc) + 1) / 2)) > "$logs/builds.log" 2>&1 &
+    server=$!
+    trap 'kill -s TERM -- "-$server" 2> /dev/null; rm -rf "$place"' EXIT
+    trap 'exit 1' INT TERM
+    CLATTN_BUILD_SERVER=$place/socket
+    OPENCL_LAYERS=$layer
+    export CLATTN_BUILD_SERVER OPENCL_LAYERS
+fi
 
 # Half of the cores. What clang warns of does not depend on how far it optimises. Sanitized is only
 # what runs below. PoCL's compiler leaks: all that is sanitized is compiled here, without a cache of
