@@ -163,7 +163,7 @@ fuzz() {
         shift 2
         "$program" "$folder" "$@" -artifact_prefix="$folder-" -max_total_time=2 -max_len=8192 \
             -timeout=60 > "$folder.log" 2>&1 || { tail -n 60 "$folder.log"; exit 1; }' \
-        fuzz "$build/test-clang/tests/fuzz/fuzz_$target" "$build/fuzz/$target" "$@"
+        fuzz "$build/fuzzers/tests/fuzz/fuzz_$target" "$build/fuzz/$target" "$@"
 }
 
 step "packages" sh tests/packages.sh build test || finish
@@ -206,15 +206,16 @@ if [ "${CLATTN_DEVICE:-}" = "Portable Computing Language" ] && [ -e "$layer" ]; 
     export CLATTN_BUILD_SERVER OPENCL_LAYERS
 fi
 
-# Half of the cores. What clang warns of does not depend on how far it optimises. Sanitized is only
+# Half of the cores. Clang compiles the fuzzers, and of all other sources says only what it warns of. Sanitized is only
 # what runs below. PoCL's compiler leaks: all that is sanitized is compiled here, without a cache of
 # programs, so that building them is checked as well; then nothing leaks, and a lost OpenCL object
 # shows. (PoCL 6.0 loses a string for each program under POCL_EXTRA_BUILD_FLAGS: none here.)
 beside_tests() {
     CLATTN_CACHE_DIR=
     half=$((($(nproc) + 1) / 2))
-    if compile test-clang "$half" all --preset release -DCMAKE_C_COMPILER=clang \
+    if compile fuzzers "$half" fuzzers --preset release -DCMAKE_C_COMPILER=clang \
         -DCMAKE_C_FLAGS_RELEASE="-O0 -DNDEBUG" -DCLATTN_FUZZ=ON; then
+        step "clang's warnings" sh tests/warnings.sh "$build/fuzzers" "$half"
         fuzz blocks
         fuzz case tests/data/conformance
         fuzz table tests/fuzz/table tests/data/store -dict=tests/fuzz/table.dict
