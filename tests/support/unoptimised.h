@@ -20,7 +20,7 @@ void mostly_unoptimised(size_t turn, size_t turns);
 uint64_t run_seed(void);
 
 /* Returns whether this run takes test number n. The tests are shared by so many nightly runs in a
- * row (CLATTN_TEST_SEED=day), and by twice as many ordinary ones, each of which takes its part by
+ * row (CLATTN_TEST_SEED=day), and by three times as many ordinary ones, each of which takes its part by
  * run_seed(). CLATTN_TEST_ALL=1 and CLATTN_TEST_FAMILIES=all take all, in several times the time. */
 int run_takes(uint64_t n, unsigned nightly_runs);
 
