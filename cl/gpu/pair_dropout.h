@@ -15,9 +15,11 @@
 static inline float dropout_factor(const struct arguments *args, const long b, const long h,
                                    const long i, const long j)
 {
-    float x[4] = {1.0f, 1.0f, 1.0f, 1.0f};
+    float x[4];
 
-    if (HAS_DROPOUT)
-        dropout_factors(args, dropout_head(args, b, h), (uint)i, (uint)(j / 4), x);
-    return x[j % 4];
+    if (!HAS_DROPOUT)
+        return 1.0f;
+    dropout_factors(args, dropout_head(args, b, h), (uint)i, (uint)(j / 4), x);
+    const int n = (int)(j % 4); /* an index known only here would put the array into memory */
+    return n < 2 ? (n == 0 ? x[0] : x[1]) : (n == 2 ? x[2] : x[3]);
 }

@@ -300,35 +300,49 @@ INLINE void multiply_pv(const struct arguments *args, const struct task *t, cons
     }
 }
 
-/* Adds to out the Infs and NaNs of V that were staged as 0, to rows that see them. */
+/* Adds to out the Infs and NaNs of V that were staged as 0, to rows that see them. What a row needs is found before
+ * `out` changes: compilers must assume that a change may be one of the arguments', and kept a copy of these in memory. */
 INLINE void add_nonfinite_to_sums(const struct arguments *args, const struct task *t,
                                   float4 out[THREAD_M][MAX_DIMS4])
 {
     const struct query_block *block = &t->block;
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
 
-    for (long j = block->begin; j < block->end; j++)
+    for (long j = block->begin; j < block->end; j++) {
+        float4 lost[MAX_DIMS4];
+        float factor[THREAD_M];
+        int nonfinite[MAX_DIMS4], any = 0;
+        bool sees[THREAD_M];
+        if (!has_row(args, block->b, j))
+            continue;
+        const long row = key_row(args, block->b, j, args->shape->v_stride);
 #pragma unroll
         for (int n = 0; n < MAX_DIMS4; n++) {
             const int d = 4 * (thread_n + THREADS_N * n);
-            if (!has_row(args, block->b, j))
-                continue;
-            const long row = key_row(args, block->b, j, args->shape->v_stride);
             const float4 v4 = (float4)(load_v(t->v, row, min(d, DIM_V - 1) * v_step(args)),
                                        load_v(t->v, row, min(d + 1, DIM_V - 1) * v_step(args)),
                                        load_v(t->v, row, min(d + 2, DIM_V - 1) * v_step(args)),
                                        load_v(t->v, row, min(d + 3, DIM_V - 1) * v_step(args)));
-            int nonfinite = 0;
-            const float4 finite = finite_or_0(v4, &nonfinite);
-            if (nonfinite)
-#pragma unroll
-                for (int r = 0; r < THREAD_M; r++) {
-                    const long i = block->i0 + ROW(r);
-                    if (visible(args, block->e, first_key(args, block->e, i),
-                                end_key(args, block->e, i), block->b, block->h, i, j))
-                        out[r][n] += (v4 - finite) * dropout_factor(args, block->b, block->h, i, j);
-                }
+            nonfinite[n] = 0;
+            lost[n] = v4 - finite_or_0(v4, &nonfinite[n]);
+            any |= nonfinite[n];
         }
+        if (!any)
+            continue;
+#pragma unroll
+        for (int r = 0; r < THREAD_M; r++) {
+            const long i = block->i0 + ROW(r);
+            sees[r] = visible(args, block->e, first_key(args, block->e, i),
+                              end_key(args, block->e, i), block->b, block->h, i, j);
+            factor[r] = sees[r] ? dropout_factor(args, block->b, block->h, i, j) : 0.0f;
+        }
+#pragma unroll
+        for (int r = 0; r < THREAD_M; r++)
+#pragma unroll
+            for (int n = 0; n < MAX_DIMS4; n++)
+                if (sees[r] && nonfinite[n])
+                    out[r][n] += lost[n] * factor[r];
+    }
 }
 
 /* ---- store ----------------------------------------------------------------------------------- */

@@ -195,13 +195,17 @@ static void adapt_to_parts(const struct ca_problem *p, size_t *values)
         values[SUB_GROUPS_INDEX] = 4;
 }
 
-/* Returns whether DPAS with 8 lanes spilled blocks of 32 keys and more: polynomials for tanh, places in block lists, rows
- * of a mask beside those of pages, and weights that are rounded to bf16. */
+/* Returns whether DPAS with 8 lanes spilled blocks of 32 keys and more, by polynomials for tanh, places in block lists, rows
+ * of a mask beside those of pages, or weights that are rounded to bf16; or kept the sums of small dims in memory, 1088
+ * bytes of a work-item in dim 64, which it has in registers with 16 keys. (Of larger dims it keeps them there with any.) */
 static int spills_lanes_of_8(const struct ca_problem *p)
 {
+    const int small = ca_larger(p->normal.dim_qk, p->normal.dim_v) <= 80;
+
     return p->normal.softcap > 0.0f || p->normal.block_q ||
            (p->normal.mask && p->normal.page_size) ||
-           (p->normal.dtype == CLATTN_BF16 && !is_quantized(p));
+           (p->normal.dtype == CLATTN_BF16 && !is_quantized(p)) ||
+           (p->normal.dtype != CLATTN_F32 && small);
 }
 
 static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
