@@ -220,7 +220,18 @@ KERNELS
             lanes=${kernel##*_simd}
             second=$(echo "$at.dump"/*_[1-9]_simd*"_${lanes#*_}")
             [ ! -e "$second" ] || [ "$second" = "$kernel" ] || continue
-            sed "s|^//.kernel .*|&\n//.lanes ${lanes%%_*}|" "$kernel"
+            # LLVM's last text says how many bytes of a work-item's arrays lie in memory; a second one has its number at
+            # the end.
+            texts=${kernel%_simd*}
+            last=${texts}_push_analysis.ll
+            [ -e "$last" ] || last=${texts%_*}_push_analysis_${texts##*_}.ll
+            awk -v lanes="${lanes%%_*}" '
+                FILENAME == ARGV[1] { if (/"FuncMDMap\[/) { name = $0; sub(/.*@/, "", name); sub(/}.*/, "", name) }
+                                      if (/"privateMemoryPerWI"/) arrays[name] = $NF + 0
+                                      next }
+                { print }
+                /^\/\/\.kernel / { print "//.lanes " lanes; print "//.arrays " arrays[$2] + 0 }' \
+                "$last" "$kernel"
         done > "$at.xe"
     rm -rf "$at.dump" "$at.made" "$at.made.spv" "$at.cl"
     ;;
