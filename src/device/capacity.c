@@ -94,6 +94,24 @@ int ca_multiplies_bytes(const clattn_device_info *dev)
     return ca_vector_lanes(dev) == 16 ? cpu_has(dev, "vnni") : cpu_with(dev, 8, "avx_vnni");
 }
 
+/* The first letters of AMD's processors with v_dot4_i32_i8 or v_dot4_i32_iu8 (LLVM, "User Guide for AMDGPU Backend"). */
+static const char *const amd_with_dot[] = {"gfx906", "gfx908",  "gfx90a",  "gfx94",
+                                           "gfx95",  "gfx1011", "gfx1012", "gfx103",
+                                           "gfx11",  "gfx12",   NULL};
+
+int ca_items_multiply_bytes(const clattn_device_info *dev)
+{
+    if (!(dev->type & CL_DEVICE_TYPE_GPU))
+        return 0;
+    for (const char *const *amd = amd_with_dot; *amd; amd++)
+        if (starts(dev->architecture, *amd))
+            return 1;
+    if (starts(dev->architecture, "sm_"))
+        return strtoul(dev->architecture + 3, NULL, 10) >= 61;
+    return ca_facts_have(dev, "cl_khr_integer_dot_product") ||
+           ca_facts_have(dev, "cl_arm_integer_dot_product_accumulate_int8");
+}
+
 size_t ca_device_cores(const clattn_device_info *dev)
 {
     const size_t engines = dev->sub_group_size >= 16 ? 8 : 16, units = dev->compute_units;

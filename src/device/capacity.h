@@ -51,6 +51,10 @@ int ca_multiplies_bf16_tiles(const clattn_device_info *dev);
  * of vectors of 16 with AVX512-VNNI, of 8 with AVX-VNNI. */
 int ca_multiplies_bytes(const clattn_device_info *dev);
 
+/* Returns whether an instruction of a GPU's work-items is known to do so: NVIDIA's dp4a, from sm_61 on, AMD's v_dot4_i32 of
+ * most processors from gfx906 on, cl_khr_integer_dot_product, or Arm's extension before that. */
+int ca_items_multiply_bytes(const clattn_device_info *dev);
+
 /* Returns whether VDPBF16PS does more than multiply-adds in f32. Processors with such a matrix
  * unit, in use or not, have the instruction at half the rate of those (measured on a Xeon), others
  * at their rate, and each does the work of two. */

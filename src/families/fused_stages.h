@@ -4,7 +4,8 @@
  *   FUSED_STAGES(kernel)   for struct ca_family
  *   workspace_bytes()      likewise
  *
- * Before including this: block_m(values), the queries of a block, and the tunable BLOCK_N. Where a
+ * Before including this: FIRST_IN_WORKSPACE(p), the bytes of what precedes marks in the workspace, if there is such;
+ * block_m(values), the queries of a block, and the tunable BLOCK_N. Where a
  * work-group owns a block, work_items(values), those of a group; where a work-item does (on CPUs),
  * QUERIES_PER_ITEM(values), those of its blocks together, and the tunable BALANCE_CAUSAL. */
 #include "cl/score/mark_sizes.h"
@@ -46,6 +47,8 @@ static size_t parts_bytes(const struct ca_problem *p)
                      PARTS_BYTES(kv_lines(p), PART_LINE(p->normal.dim_qk)) +
                      PARTS_BYTES(kv_lines(p), PART_LINE(p->normal.dim_v));
 }
+
+#define FIRST_IN_WORKSPACE parts_bytes
 #endif
 
 static struct ca_ndrange fused_ndrange(const struct ca_problem *p, const size_t *values)
@@ -93,23 +96,13 @@ static struct ca_ndrange marks_ndrange(const struct ca_problem *p, const size_t 
 #endif
 }
 
-/* The means of keys, which only one unit of CPUs has (cl/cpu/key_bytes.h). */
-static size_t key_means_bytes(const struct ca_problem *p)
-{
-    const size_t DIM_QK = p->normal.dim_qk;
-
-    return ca_has_key_means(p)
-               ? p->normal.batch * p->normal.kv_heads * MEAN_FLOATS * sizeof(cl_float)
-               : 0;
-}
-
 static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 {
     return
-#ifdef PARTS_OF_F32
-        parts_bytes(p) +
+#ifdef FIRST_IN_WORKSPACE
+        FIRST_IN_WORKSPACE(p) +
 #endif
-        key_means_bytes(p) + ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
+        ca_block_bits_bytes(p) + /* these bytes or the next are 0 */
         ca_pair_marks_bytes(p, mark_m(p, values), mark_n(p, values));
 }
 

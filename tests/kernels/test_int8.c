@@ -16,10 +16,12 @@
 
 TestSuite(int8, .init = unoptimised, .timeout = 240);
 
-static struct trial filled(const char *text, uint64_t seed)
+static const char *const families[] = {"fused_cpu UNIT=bytes", "fused_gpu UNIT=bytes"};
+enum { FAMILIES = sizeof families / sizeof *families };
+
+static struct trial filled(const char *family, const char *text, uint64_t seed)
 {
-    struct trial t = {
-        .problem = fixture_problem(text), .family = "fused_cpu UNIT=bytes", .seed = seed};
+    struct trial t = {.problem = fixture_problem(text), .family = family, .seed = seed};
 
     trial_fill(&t);
     return t;
@@ -30,6 +32,7 @@ static void run(struct trial *t)
     struct fixture f;
 
     unit_open(&f, 1);
+    fixture_need_groups_of(&f, t->family);
     trial_run(&f, t);
     fixture_close(&f);
 }
@@ -116,43 +119,61 @@ static size_t inexact(const struct trial *t)
 }
 
 /* Rows of numbers that bytes hold have the scores of q and k, and so results within the bounds without int8. */
-Test(int8, products_of_bytes_are_exact) {
+static void expect_exact_products(const char *family)
+{
     static const char *const texts[] = {
         "fwd f32 b2 h4/2 q40 k64 d24/16 scale=0.003 softcap=3 bias=f32:hqk lse precision=int8",
         "fwd bf16 h2 q50 k130 d40/24 scale=0.002 causal=br alibi sinks lse precision=int8 strict",
         "fwd f16 b2 h2/1 q33 k96 d9/8 scale=-0.001 mask=bqk window=40,3 precision=int8",
         "fwd f32 h2 q20 k64 d130/8 scale=0.001 score=softcap blocks=8x16:9 lse precision=int8"};
 
-    for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
-        struct trial t = filled(texts[n], n);
+    for (size_t n = 0; n < sizeof texts / sizeof *texts; n += family == families[0] ? 1 : 3) {
+        struct trial t = filled(family, texts[n], n);
         set_queries(&t);
         set_keys(&t);
         run(&t);
-        cr_expect(inexact(&t) == 0, "'%s': %zu", texts[n], inexact(&t));
+        cr_expect(inexact(&t) == 0, "%s '%s': %zu", family, texts[n], inexact(&t));
         trial_free(&t);
     }
 }
 
+Test(int8, products_of_bytes_are_exact) {
+    expect_exact_products(families[0]);
+}
+
+Test(int8, products_of_bytes_are_exact_in_groups) {
+    expect_exact_products(families[1]);
+}
+
 /* A cache of int8 is multiplied as it is stored, and has no mean: -128 too. */
-Test(int8, a_cache_of_bytes_is_multiplied_as_it_is) {
+static void expect_stored_products(const char *family)
+{
     static const char *const texts[] = {
         "fwd f32 b2 h4/2 q40 k70 d32 scale=0.001 kcache=int8 kscales=bhk lse precision=int8",
         "fwd f16 h2 q40 k70 d64 scale=0.0001 kcache=int8 vcache=int8 softcap=2 lse precision=int8"};
 
     for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
-        struct trial t = filled(texts[n], n);
+        struct trial t = filled(family, texts[n], n);
         set_queries(&t);
         set_bytes(&t);
         run(&t);
-        cr_expect(inexact(&t) == 0, "'%s': %zu", texts[n], inexact(&t));
+        cr_expect(inexact(&t) == 0, "%s '%s': %zu", family, texts[n], inexact(&t));
         trial_free(&t);
     }
 }
 
+Test(int8, a_cache_of_bytes_is_multiplied_as_it_is) {
+    expect_stored_products(families[0]);
+}
+
+Test(int8, a_cache_of_bytes_is_multiplied_as_it_is_in_groups) {
+    expect_stored_products(families[1]);
+}
+
 /* Root mean square of the error of o. Rows of k are numbers in +-1, and what `change` makes of them. */
-static double error_of(void (*change)(const struct trial *t))
+static double error_of(const char *family, void (*change)(const struct trial *t))
 {
-    struct trial t = filled("fwd f32 h2 q40 k200 d64/16 bias=f32:qk precision=int8", 3);
+    struct trial t = filled(family, "fwd f32 h2 q40 k200 d64/16 bias=f32:qk precision=int8", 3);
     clattn_problem exact = t.problem;
     struct reference_row row;
     double sum = 0.0;
@@ -200,20 +221,28 @@ static void set_huge(const struct trial *t)
 }
 
 /* What keys have in common costs no accuracy, and what a mask hides hardly any. */
-Test(int8, the_mean_of_keys_keeps_accuracy) {
-    const double usual = error_of(NULL), outliers = error_of(set_outliers),
-                 hidden = error_of(set_huge);
+static void expect_accuracy(const char *family)
+{
+    const double usual = error_of(family, NULL), outliers = error_of(family, set_outliers),
+                 hidden = error_of(family, set_huge);
 
-    cr_expect(usual > 0.0 && usual < 0.01, "%g", usual);
-    cr_expect(outliers < 1.5 * usual, "%g, without outliers %g", outliers, usual);
-    cr_expect(hidden < 1.5 * usual, "%g, without the hidden key %g", hidden, usual);
+    cr_expect(usual > 0.0 && usual < 0.01, "%s: %g", family, usual);
+    cr_expect(outliers < 1.5 * usual, "%s: %g, without outliers %g", family, outliers, usual);
+    cr_expect(hidden < 1.5 * usual, "%s: %g, without the hidden key %g", family, hidden, usual);
+}
+
+Test(int8, the_mean_of_keys_keeps_accuracy) {
+    expect_accuracy(families[0]);
+}
+
+Test(int8, the_mean_of_keys_keeps_accuracy_in_groups) {
+    expect_accuracy(families[1]);
 }
 
 /* A device without the instruction refuses the problem, unless the family is named. */
 Test(int8, needs_the_instruction) {
     const clattn_problem p = fixture_problem("fwd f32 h2 q64 k64 d64 precision=int8");
-    const clattn_plan_options forced = {.struct_size = sizeof forced,
-                                        .family = "fused_cpu UNIT=bytes"};
+    const clattn_plan_options forced = {.struct_size = sizeof forced, .family = families[0]};
     const clattn_plan_options other = {.struct_size = sizeof other,
                                        .family = "fused_cpu UNIT=vector"};
     struct fixture f;
@@ -246,5 +275,35 @@ Test(int8, the_instruction_has_registers_of_its_own) {
         dev.vector_width_float = rows[n].lanes;
         strcpy(dev.architecture, rows[n].architecture);
         cr_expect(ca_multiplies_bytes(&dev) == rows[n].has, "%s", rows[n].architecture);
+    }
+}
+
+/* Which GPUs have an instruction of their work-items. */
+Test(int8, gpus_have_the_instruction) {
+    static const struct {
+        const char *architecture, *extensions;
+        int has;
+    } rows[] = {{"sm_60", "", 0},
+                {"sm_61", "", 1},
+                {"sm_120", "", 1},
+                {"gfx900", "", 0},
+                {"gfx90c", "", 0},
+                {"gfx1010", "", 0},
+                {"gfx90a", "", 1},
+                {"gfx1030", "", 1},
+                {"gfx1151", "", 1},
+                {"intel_12.0", "cl_khr_fp16", 0},
+                {"intel_12.0", "cl_khr_fp16 cl_khr_integer_dot_product", 1},
+                {"", "cl_arm_integer_dot_product_int8", 0},
+                {"", "cl_arm_integer_dot_product_accumulate_int8 cl_khr_fp16", 1}};
+
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+        clattn_device_info dev = {.struct_size = sizeof dev, .type = CL_DEVICE_TYPE_GPU};
+        strcpy(dev.architecture, rows[n].architecture);
+        strcpy(dev.extensions, rows[n].extensions);
+        cr_expect(ca_items_multiply_bytes(&dev) == rows[n].has, "%s %s", rows[n].architecture,
+                  rows[n].extensions);
+        dev.type = CL_DEVICE_TYPE_CPU;
+        cr_expect(!ca_items_multiply_bytes(&dev), "%s of a CPU", rows[n].architecture);
     }
 }

@@ -101,6 +101,8 @@ static const struct {
     {"fused_gpu UNIT=mma", "fwd f16 b8 h32/8 q512 k4096 d128 causal=br page=16 pages=2048 klen"},
     {NULL, "fwd f16 b8 h32/8 q8 k4096 d128 page=256 pages=128 klen mask=qk maskkeys=8"},
     {NULL, "fwd f16 b64 h32/8 q4096 k4096 d128 causal=br totalq=32768 totalkv=32768 lse"},
+    {"fused_gpu UNIT=bytes", "fwd f32 b1 h16 q4096 k4096 d64 causal=br lse precision=int8"},
+    {"fused_gpu UNIT=bytes", "fwd f16 b1 h16 q4096 k4096 d128 precision=int8"},
     {NULL, "fwd f16 h16 q4096 k4096 d64 blocks=64x64:640"},
     {NULL, "fwd f32 h16 q4096 k4096 d64 blocks=64x64:640 mask=qk sinks lse"},
     {NULL, "fwd f16 h32/4 q4 k32768 d128 blocks=64x64:512 mask=qk maskkeys=4 klen"},

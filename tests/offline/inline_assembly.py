@@ -17,7 +17,7 @@ FORMS = {
     "bar.sync": "v,i", "bar.arrive": "v,i", "bar.warp.sync": "v", "fence.proxy.async": "", "mov": "r,v", "shr": "r,r,i",
     "xor": "r,r,r", "prmt": "r,r,v,v", "cvt.rn": "r,r,r", "ex2.approx": "r,r", "rcp.approx": "r,r", "fma.rn": "r,r,r,r",
     "min.NaN": "r,r,v", "max.NaN": "r,r,v", "shfl.sync": "r,r,v,i,i", "vote.sync.any": "r,r,i", "selp": "r,i,i,r",
-    "setp": "r,v,i", "bra": "l", "st.volatile.shared": "m,L",
+    "dp4a": "r,r,r,r", "setp": "r,v,i", "bra": "l", "st.volatile.shared": "m,L",
     "cp.async.ca.shared.global": "m,m,i", "cp.async.cg.shared.global": "m,m,i", "cp.async.commit_group": "",
     "cp.async.wait_all": "", "cp.async.wait_group": "i", "cp.async.mbarrier.arrive.noinc": "m",
     "mbarrier.init": "m,v", "mbarrier.arrive": "r,m", "mbarrier.try_wait.parity": "r,m,v",

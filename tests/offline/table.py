@@ -103,7 +103,7 @@ def count_amd(text):
         return []
     operations = 2 if text.startswith("v_pk_") and "f16" not in text else 1
     counts = ["all"] * operations
-    if text.startswith(("v_fma", "v_pk_fma", "v_dual_fma", "v_mac_f", "v_mad_f")):
+    if text.startswith(("v_fma", "v_pk_fma", "v_dual_fma", "v_mac_f", "v_mad_f", "v_dot4")):
         counts += ["fma"] * operations
     if text.startswith(("v_wmma", "v_mfma")):
         counts.append("matrix")
@@ -116,7 +116,7 @@ def count_amd(text):
 def count_sass(text):
     sizes = ((".128", 16), (".64", 8), (".U16", 2), (".S16", 2), (".U8", 1), (".S8", 1))
     counts = ["all"]
-    if text.startswith(("FFMA", "HFMA2")):
+    if text.startswith(("FFMA", "HFMA2", "IDP")):
         counts.append("fma")
     if text.startswith(("HMMA", "HGMMA")):
         counts.append("matrix")
@@ -128,7 +128,7 @@ def count_sass(text):
 def count_ptx(text):
     size = width_of(text, ((".v4", 4), (".v2", 2)), 1) * width_of(text, (("64", 8), ("32", 4), ("16", 2), ("8", 1)), 4)
     counts = ["all"]
-    if text.startswith(("fma.rn.f32", "mad.f32")):
+    if text.startswith(("fma.rn.f32", "mad.f32", "dp4a")):
         counts.append("fma")
     if text.startswith("mma.sync"):
         counts.append("matrix")
@@ -153,7 +153,7 @@ def count_xe(text):
         return []
     code, _, comment = text.partition("//")
     counts = ["all"]
-    if text.startswith("mad ") and ":f" in code:
+    if text.startswith("mad ") and ":f" in code or text.startswith("dp4a"):
         counts.append("fma")
     if text.startswith("dpas"):
         counts.append("matrix")

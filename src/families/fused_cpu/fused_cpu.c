@@ -220,6 +220,17 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     }
 }
 
+/* The means of keys, which only UNIT=bytes has (cl/cpu/key_bytes.h). */
+static size_t key_means_bytes(const struct ca_problem *p)
+{
+    const size_t DIM_QK = p->normal.dim_qk;
+
+    return ca_has_key_means(p)
+               ? p->normal.batch * p->normal.kv_heads * MEAN_FLOATS * sizeof(cl_float)
+               : 0;
+}
+
+#define FIRST_IN_WORKSPACE key_means_bytes
 #define QUERIES_PER_ITEM chunk
 #define MARKS_HALVES
 #include "families/fused_stages.h"

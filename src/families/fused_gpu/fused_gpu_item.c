@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fused_gpu_item: forward attention for GPUs; see src/families/fused_gpu/fused_gpu_item.cl. */
+/* fused_gpu by work-items: forward attention for GPUs; see src/families/fused_gpu/fused_gpu_item.cl. With UNIT=bytes scores
+ * are products of bytes. */
 #include "device/capacity.h"
 #include "families/block_sizes.h"
 #include "families/family_units.h"
@@ -16,6 +17,10 @@ static size_t needed_registers(const struct ca_problem *p, const size_t *values)
 #define TUNABLES_DEF "families/fused_gpu/fused_gpu_item.def"
 #define TUNABLES_UNIT UNIT_ITEM
 #include "families/expand.h"
+#undef TUNABLES_UNIT
+#define TUNABLES_UNIT UNIT_BYTES
+#define TUNABLES_TABLE tunables_of_bytes
+#include "families/table.h"
 
 /* Returns whether some elements have two bytes, so that one load reads eight. */
 static int reads_halves(const struct ca_problem *p)
@@ -72,13 +77,14 @@ static size_t work_items(const size_t *values)
     return values[BLOCK_M_INDEX] / values[THREAD_M_INDEX] * values[THREADS_N_INDEX];
 }
 
-/* Returns the widest stage of K's columns, up to most, that pads dim_qk the least. */
-static size_t best_stage(size_t dim_qk, size_t most)
+/* Returns the widest stage of K's columns or words, up to most, that pads the depth of q k^T the least. */
+static size_t best_stage(const struct ca_problem *p, const size_t *values, size_t most)
 {
+#include "families/names.h"
     size_t best = most;
 
     for (size_t stage = most; stage >= 8; stage /= 2)
-        if (ca_round_up(dim_qk, stage) < ca_round_up(dim_qk, best))
+        if (ca_round_up(QK_DEPTH, stage) < ca_round_up(QK_DEPTH, best))
             best = stage;
     return best;
 }
@@ -134,7 +140,7 @@ static void add_stage(const struct ca_problem *p, const clattn_device_info *dev,
         memcpy(with, values, sizeof with);
         with[STAGES_INDEX] = 2;
         with[EXP_INDEX] = 1;
-        with[BLOCK_K_INDEX] = best_stage(p->normal.dim_qk, choices[n].length);
+        with[BLOCK_K_INDEX] = best_stage(p, with, choices[n].length);
         with[STAGE_N_INDEX] =
             ca_smaller(ca_larger(choices[n].length, with[THREADS_N_INDEX]), with[BLOCK_N_INDEX]);
         with[Q_RESIDENT_INDEX] = choices[n].q_resident;
@@ -172,11 +178,13 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     while (work_items(values) > most_items && *threads > 4)
         *threads /= 2;
     values[BLOCK_N_INDEX] = ca_larger(ca_smaller(*threads * tile, 128), 32);
+    if (values[UNIT_INDEX] == UNIT_BYTES && strncmp(dev->architecture, "gfx", 3) == 0)
+        values[BLOCK_N_INDEX] /= 2; /* with twice as many gfx1100 spilled at dim 64 */
     while (ca_spans_blocks(values[BLOCK_N_INDEX], p->normal.block_kv))
         values[BLOCK_N_INDEX] /= 2;
     if (!ca_has_many_registers(dev) && p->normal.block_q && ca_keeps_more(p))
         values[BLOCK_N_INDEX] = 32; /* with 64 Intel's compiler spilled 18 words */
-    values[BLOCK_K_INDEX] = best_stage(p->normal.dim_qk, values[BLOCK_K_INDEX]);
+    values[BLOCK_K_INDEX] = best_stage(p, values, values[BLOCK_K_INDEX]);
     if (reads_halves(p))
         values[LOAD_WIDTH_INDEX] = 8;
     if (p->normal.softcap > 0.0f)
@@ -191,6 +199,54 @@ static const char *more_options(const size_t *values, const clattn_device_info *
     return values[STAGES_INDEX] > 1 ? ca_copy_options(dev) : "";
 }
 
+/* ---- fused_gpu UNIT=bytes ------------------------------------------------------------------------------- */
+
+/* The sizes are those of cl/gpu/byte_rows.h. */
+static size_t byte_row_bytes(const struct ca_problem *p)
+{
+    const clattn_problem *n = &p->normal;
+    const size_t DIM_QK = n->dim_qk;
+    const size_t sums = ca_has_key_means(p) ? n->kv_heads * MEAN_PARTS * PART_FLOATS : 0;
+    const size_t lines = n->heads * n->seq_q + n->kv_heads * n->seq_kv;
+
+    return n->int8 ? FLOAT4_BYTES + n->batch * (sums + lines * LINE_FLOATS) * sizeof(cl_float) : 0;
+}
+
+static struct ca_ndrange key_sums_ndrange(const struct ca_problem *p, const size_t *values)
+{
+    (void)values;
+    return (struct ca_ndrange){
+        {MEAN_PARTS * BYTE_ITEMS, ca_has_key_means(p) ? p->normal.kv_heads : 0, p->normal.batch},
+        {BYTE_ITEMS, 1, 1}};
+}
+
+static struct ca_ndrange lines_ndrange(const struct ca_problem *p, const size_t *values)
+{
+    const clattn_problem *n = &p->normal;
+    const size_t groups = n->heads * ca_divide_up(n->seq_q, BYTE_ROWS) +
+                          n->kv_heads * ca_divide_up(n->seq_kv, BYTE_ROWS);
+
+    (void)values;
+    return (struct ca_ndrange){{groups * BYTE_ITEMS, n->batch, 1}, {BYTE_ITEMS, 1, 1}};
+}
+
+static int bytes_preference(const struct ca_problem *p, const clattn_device_info *dev)
+{
+    (void)p;
+    return ca_items_multiply_bytes(dev) ? 90 : CA_ONLY_IF_FORCED;
+}
+
+static const char *bytes_options(const size_t *values, const clattn_device_info *dev)
+{
+    static const char *const options[2][2] = {{" -DEMULATE=1", " -DEMULATE=1 -D ASYNC_COPIES=1"},
+                                              {" -DEMULATE=0", " -DEMULATE=0 -D ASYNC_COPIES=1"}};
+
+    return options[ca_items_multiply_bytes(dev) != 0][more_options(values, dev)[0] != '\0'];
+}
+
+/* ---- both units ----------------------------------------------------------------------------------------- */
+
+#define FIRST_IN_WORKSPACE byte_row_bytes
 #include "families/fused_stages.h"
 
 const struct ca_family ca_fused_gpu_item = {
@@ -206,5 +262,32 @@ const struct ca_family ca_fused_gpu_item = {
     .preference = ca_item_preference,
 };
 
+const struct ca_family ca_fused_gpu_bytes = {
+    CA_UNIT_OF("fused_gpu", "bytes"),
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_fused_gpu_item,
+    CA_TUNABLES(tunables_of_bytes),
+    CA_STAGES({"key_means",
+               CA_SCALED_K | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_PAGE_TABLE) |
+                   CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_OF_MEANS,
+               key_sums_ndrange},
+              {"round_rows",
+               CA_BIT(CA_Q) | CA_SCALED_K | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) |
+                   CA_BIT(CA_PAGE_TABLE) | CA_STARTS | CA_BIT(CA_WORKSPACE),
+               lines_ndrange},
+              CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),
+              {"fused_gpu_item", CA_FUSED_ARGUMENTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,
+               fused_ndrange}),
+    .unsupported = unsupported,
+    .adapt = adapt,
+    .reject = reject,
+    .options = bytes_options,
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .preference = bytes_preference,
+    .multiplies_bytes = 1,
+};
+
 const struct ca_family *const ca_fused_gpu[] = {&ca_fused_gpu_item, &ca_fused_gpu_mma,
-                                                &ca_fused_gpu_warpgroup, NULL};
+                                                &ca_fused_gpu_warpgroup, &ca_fused_gpu_bytes, NULL};

@@ -19,6 +19,9 @@
  *           between two barriers and read between the next two. With STAGES of two the next one is filled
  *           meanwhile, by copies in the background where the device has such: cl/gpu/tile_copy.h.
  * Pages     Local memory lists the place of each row of a tile in the pool, unless tiles lie in one page.
+ * Units     item: products of floats. bytes: q and k are rounded to bytes for precision=int8 (gpu/byte_rows.h), and an
+ *           instruction adds four of their products; stages of q k^T then have words of four bytes. The host also defines
+ *           EMULATE for it.
  * Tunables  src/families/fused_gpu/fused_gpu_item.def, all defined by the host; no fallbacks here. */
 #include "score/score.h"
 #if !defined(BLOCK_M) || !defined(BLOCK_N) || !defined(THREADS_N) || !defined(THREAD_M) ||         \
@@ -26,6 +29,10 @@
     !defined(SHARE_KV) || !defined(PADDING) || !defined(LOAD_WIDTH) || !defined(UNROLL) ||         \
     !defined(EXP)
 #error "fused_gpu_item.cl must be built with all of its tunables defined"
+#endif
+#include "families/units.h"
+#if OPERAND_BYTES && (!defined(EMULATE) || !HAS_INT8)
+#error "bytes are of problems with precision=int8, and need EMULATE defined"
 #endif
 
 #include "families/fused_gpu/fused_gpu_item_sizes.h"
@@ -37,11 +44,16 @@
 #include "gpu/tile_load.h"
 #include "gpu/tile_copy.h"
 #include "gpu/quantized_tile.h"
+#include "gpu/byte_rows.h"
 
-/* Marks, or bits of block lists, are all that is in the workspace. */
+/* Marks, or bits of block lists, follow rows of bytes in the workspace. */
 INLINE long marks_begin(const struct arguments *args)
 {
+#if OPERAND_BYTES
+    return byte_row_floats(args);
+#else
     return 0;
+#endif
 }
 
 #include "gpu/query_block.h"
@@ -70,12 +82,31 @@ struct shared {
 /* The stage to fill next: stage 0 if there is one, alternating if there are two. */
 #define OTHER(stage) (STAGE_FLOAT4S - (stage))
 
+#if OPERAND_BYTES
+/* Loads words [first, first + columns) of lines. */
+INLINE void load_line_words(__local float4 *tile, const int stride, const int tile_rows,
+                            const int columns, const __global float *lines, const int rows,
+                            const int first)
+{
+#if STAGES > 1
+    copy_tile(tile, stride, tile_rows, columns, lines, LINE_FLOATS, 1, rows, first, BYTE_WORDS,
+              true);
+#else
+    load_tile(tile, stride, tile_rows, columns, DTYPE_F32, lines, LINE_FLOATS, 0, 1, rows, first,
+              BYTE_WORDS, 4, true, false);
+#endif
+}
+#endif
+
 /* Loads columns [first, first + columns) of the queries. */
 INLINE void stage_queries(const struct arguments *args, const struct task *t,
                           const struct shared *l, const int stage, const int first,
                           const int columns)
 {
-#if STAGES > 1
+#if OPERAND_BYTES
+    load_line_words(l->tiles + stage, Q_STRIDE, BLOCK_M, columns, t->q_lines, t->block.queries,
+                    first);
+#elif STAGES > 1
     copy_tile(l->tiles + stage, Q_STRIDE, BLOCK_M, columns, t->q, args->shape->q_stride[2],
               q_step(args), t->block.queries, first, DIM_QK,
               COPIES_QUADS(UNIT_Q, DIM_QK) && t->q_aligned);
@@ -113,7 +144,10 @@ INLINE void list_tile_rows(const struct arguments *args, const struct task *t,
 INLINE void stage_keys(const struct arguments *args, const struct task *t, const struct shared *l,
                        const struct keys *keys, const int stage, const int first)
 {
-#if STAGES > 1
+#if OPERAND_BYTES
+    load_line_words(l->tiles + stage + K_AT, K_STRIDE, BLOCK_N, STAGE,
+                    t->k_lines + keys->j0 * LINE_FLOATS, keys->count, first);
+#elif STAGES > 1
     copy_tile(l->tiles + stage + K_AT, K_STRIDE, BLOCK_N, STAGE,
               k_place(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)), args->shape->k_stride[2],
               k_step(args), keys->count, first, DIM_QK,
@@ -169,6 +203,69 @@ INLINE void stage_values(const struct arguments *args, const struct task *t, con
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
+#if OPERAND_BYTES
+#define MULTIPLY_TILES multiply_tiles_of_bytes
+
+/* Does what multiply_tiles() (gpu/thread_tile.h) does with floats, for words of four bytes: products are sums of 32 bits. */
+INLINE void multiply_tiles_of_bytes(const __local float4 *owned, const int owned_stride,
+                                    const __local float4 *streamed, const int streamed_stride,
+                                    const int depth, float products[THREAD_M][THREAD_N])
+{
+    const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
+
+    owned += ROW(0) * owned_stride;
+    streamed += thread_n * streamed_stride;
+    UNROLLED(UNROLL)
+    for (int w = 0; w < depth; w += 4, owned++, streamed++) {
+        int4 y[THREAD_N];
+#pragma unroll
+        for (int c = 0; c < THREAD_N; c++)
+            y[c] = as_int4(streamed[THREADS_N * c * streamed_stride]);
+#pragma unroll
+        for (int r = 0; r < THREAD_M; r++) {
+            const int4 x = as_int4(owned[ROW_FROM_FIRST(r) * owned_stride]);
+#pragma unroll
+            for (int c = 0; c < THREAD_N; c++) {
+                int sum = as_int(products[r][c]);
+                sum = dot_bytes(x.x, y[c].x, sum);
+                sum = dot_bytes(x.y, y[c].y, sum);
+                sum = dot_bytes(x.z, y[c].z, sum);
+                sum = dot_bytes(x.w, y[c].w, sum);
+                products[r][c] = as_float(sum);
+            }
+        }
+    }
+}
+
+/* Turns sums of integers into products of queries and keys. Rows beyond the last one repeat it. */
+INLINE void find_products_of_bytes(const struct task *t, const struct keys *keys,
+                                   float s[THREAD_M][THREAD_N])
+{
+    const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
+    const __global float *const q = t->q_lines + BYTE_WORDS, *const k = t->k_lines +
+                                                                        keys->j0 * LINE_FLOATS +
+                                                                        BYTE_WORDS;
+
+#pragma unroll
+    for (int c = 0; c < THREAD_N; c++) {
+        const float scale = k[min(thread_n + THREADS_N * c, keys->count - 1) * LINE_FLOATS];
+#pragma unroll
+        for (int r = 0; r < THREAD_M; r++)
+            s[r][c] = (float)as_int(s[r][c]) * scale;
+    }
+#pragma unroll
+    for (int r = 0; r < THREAD_M; r++) {
+        const int row = min(ROW(r), max(t->block.queries - 1, 0)) * LINE_FLOATS;
+        const float scale = q[row], product_with_mean = q[row + 1];
+#pragma unroll
+        for (int c = 0; c < THREAD_N; c++)
+            s[r][c] = fma(s[r][c], scale, product_with_mean);
+    }
+}
+#else
+#define MULTIPLY_TILES multiply_tiles
+#endif
+
 /* Computes s = q k^T. *stage is the index of the first stage; on return that of the first stage of
  * p v. */
 INLINE void multiply_qk(const struct arguments *args, const struct task *t, const struct shared *l,
@@ -190,11 +287,14 @@ INLINE void multiply_qk(const struct arguments *args, const struct task *t, cons
         else
             stage_qk(args, t, l, keys, *stage, first + STAGE);
 #endif
-        multiply_tiles(l->tiles + (Q_RESIDENT ? first / 4 : now), Q_STRIDE, l->tiles + now + K_AT,
+        MULTIPLY_TILES(l->tiles + (Q_RESIDENT ? first / 4 : now), Q_STRIDE, l->tiles + now + K_AT,
                        K_STRIDE, STAGE, s);
         if (STAGES == 1 && !last)
             LOCAL_BARRIER(); /* the stage may be overwritten */
     }
+#if OPERAND_BYTES
+    find_products_of_bytes(t, keys, s);
+#endif
 }
 
 /* The score of a row and a key from their product, -inf if the key is masked. Sets bit r of *seen

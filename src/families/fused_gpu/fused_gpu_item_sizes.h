@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of fused_gpu_item.cl's arrays, for the kernel and, with the names of families/names.h, for the host. */
 #define MAX_DIM DIM_V
+#include "families/key_mean_sizes.h"
 #include "families/thread_sizes.h"
+#include "families/units.h"
 
 #define THREADS_M (BLOCK_M / THREAD_M)
 #define THREADS (THREADS_N * THREADS_M)
 #define THREAD_N (BLOCK_N / THREADS_N)
 
+/* The depth of q k^T: columns, or words of four bytes. */
+#define QK_DEPTH (OPERAND_BYTES ? BYTE_WORDS : DIM_QK)
+
 /* Local memory, counted in float4. Columns of q and k are padded with zeros to whole stages. With
  * two STAGES each stage's buffer, of q k^T or of p v, exists twice, STAGE_FLOAT4S apart. */
 #define ROW_STRIDE ((BLOCK_M + PADDING) / 4)
-#define STAGE MIN(BLOCK_K, ROUND_UP(DIM_QK, 4))
-#define STAGED_DIM ROUND_UP(DIM_QK, STAGE)
+#define STAGE MIN(BLOCK_K, ROUND_UP(QK_DEPTH, 4))
+#define STAGED_DIM ROUND_UP(QK_DEPTH, STAGE)
 #define K_STRIDE ((STAGE + PADDING) / 4)
 #define Q_STRIDE (Q_RESIDENT ? (STAGED_DIM + PADDING) / 4 : K_STRIDE)
 #define V_STRIDE (THREADS_N * MAX_DIMS4)
