@@ -361,7 +361,7 @@ Test(unit_choices, tiles_lie_in_blocks_of_lists) {
 /* Tiles are smaller for options with which larger ones spilled (tests/offline.sh shows the spills), and for no others. */
 Test(unit_choices, tiles_are_smaller_where_options_spilled) {
     static const struct chosen chosen[] = {
-        {"intel_arc_a750", "fwd f16 h16 q4096 k4096 d128", "fused_gpu UNIT=mma", "BLOCK_N", 64},
+        {"intel_arc_a750", "fwd f16 h16 q4096 k4096 d128", "fused_gpu UNIT=mma", "BLOCK_N", 32},
         {"intel_arc_a750", "fwd f16 h16 q4096 k4096 d64 blocks=64x64:640", "fused_gpu UNIT=mma",
          "BLOCK_N", 16},
         {"intel_arc_a750", "fwd bf16 h16 q4096 k4096 d64", "fused_gpu UNIT=mma", "BLOCK_N", 16},
