@@ -564,7 +564,7 @@ int main(int argc, char **argv)
         const char *text = of_ring ? ring_cases[n - NUM_CASES] : cases[n];
         if (argc > 1 ? atoi(argv[1]) != n
                      : (of_ring && own_memory) ||
-                           !run_takes((uint64_t)n + (uint64_t)world.ranks + own_memory, 8))
+                           !run_takes((uint64_t)n + (uint64_t)world.ranks + own_memory, 4))
             continue;
         failures += run_case(&world, text, CLATTN_FORWARD, of_ring ? 1 : SIZE_MAX);
         failures += run_case(&world, text, CLATTN_BACKWARD, of_ring ? 1 : SIZE_MAX);
