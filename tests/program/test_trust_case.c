@@ -49,6 +49,12 @@ ParameterizedTestParameters(trust_case, answers) {
         {"fwd f32 b2 h2/1 q3 k70 d64 kcache=q8_0 vcache=q4_0 page=16 pages=7 klen"},
         {"fwd f32 b2 h2 q12 k40 d16 blocks=3x7:20 mask=qk lse"},
         {"fwd f32 b2 h4/1 q3 k100 d32 page=8 pages=20 blocks=2x20:12 mask=qk klen lse"},
+        {"fwd f32 h2 q6 k20 d32/64 kcache=q5_1 vcache=iq4_nl lse"},
+        {"fwd f16 h2 q6 k20 d32 kcache=q4_1 vcache=q5_0 klen"},
+        {"fwd bf16 b2 h4/2 q6 k20 d32 kcache=e4m3 vcache=e5m2 kscales=h vscales=bhk klen lse"},
+        {"fwd f32 b2 h4/2 q5 k33 d20/12 causal=br lse precision=int8"},
+        {"fwd f32 b3 h2 q5 k20 d16 totalq=14 totalkv=50 bias=f32:hqk lse precision=int8"},
+        {"fwd f16 b2 h2/1 q4 k40 d32 page=8 pages=11 klen kcache=int8 kscales=bhk precision=int8"},
     };
     return cr_make_param_array(struct text, texts, sizeof texts / sizeof *texts);
 }
