@@ -21,6 +21,12 @@
 #include "score/score_scale.h"
 #include "score/score_unit.h"
 
+#ifdef PARAMETERS_key_means
+#define HAS_KEY_MEANS 1
+#else
+#define HAS_KEY_MEANS 0
+#endif
+
 /* The floats of all means, which begin the workspace, and a head's mean. */
 INLINE long key_means_floats(const struct arguments *args)
 {

@@ -2,8 +2,8 @@
 /* Queries and keys as bytes, for products of integers on GPUs (precision=int8, clattn/problem.h), and the instruction for
  * these.
  *
- * Stages   key_means sums MEAN_PARTS parts of each kv head's keys. It weighs a key by the inverse square of its largest
- *          magnitude, so that huge ones behind a mask hardly move the mean. round_rows divides the sums by the weights,
+ * Stages   sum_keys sums MEAN_PARTS parts of each kv head's keys. It weighs a key by the inverse square of its largest
+ *          magnitude, so that huge ones behind a mask hardly move the mean. make_byte_rows divides the sums by the weights,
  *          and makes a line of each query and each key.
  * Lines    lie in the workspace behind the sums. They have BYTE_WORDS words of four signed bytes, then a scale; of a
  *          query its product with the mean follows. A line consists of whole float4.
@@ -16,16 +16,22 @@
 #include "common/key_rows.h"
 #include "common/quantized.h"
 #include "common/sequence.h"
-#include "families/key_mean_sizes.h"
+#include "families/byte_row_sizes.h"
 #include "families/units.h"
 #include "gpu/local_barrier.h"
 #include "score/score.h"
 
 #if OPERAND_BYTES
+#ifdef PARAMETERS_sum_keys
+#define HAS_KEY_MEANS 1
+#else
+#define HAS_KEY_MEANS 0
+#endif
+
 /* ---- the instruction ------------------------------------------------------------------------ */
 
 #if EMULATE
-INLINE int dot_bytes(const int x, const int y, int sum)
+INLINE int dot_words(const int x, const int y, int sum)
 {
 #pragma unroll
     for (int shift = 0; shift < 32; shift += 8)
@@ -33,7 +39,7 @@ INLINE int dot_bytes(const int x, const int y, int sum)
     return sum;
 }
 #elif defined(__NV_CL_C_VERSION) || defined(__NVPTX__)
-INLINE int dot_bytes(const int x, const int y, const int sum)
+INLINE int dot_words(const int x, const int y, const int sum)
 {
     int total;
 
@@ -41,21 +47,21 @@ INLINE int dot_bytes(const int x, const int y, const int sum)
     return total;
 }
 #elif defined(__GFX11__) || defined(__GFX12__)
-#define dot_bytes(x, y, sum) __builtin_amdgcn_sudot4(true, x, true, y, sum, false)
+#define dot_words(x, y, sum) __builtin_amdgcn_sudot4(true, x, true, y, sum, false)
 #elif defined(__AMDGCN__)
-#define dot_bytes(x, y, sum) __builtin_amdgcn_sdot4(x, y, sum, false)
+#define dot_words(x, y, sum) __builtin_amdgcn_sdot4(x, y, sum, false)
 #elif defined(cl_arm_integer_dot_product_accumulate_int8)
 #pragma OPENCL EXTENSION cl_arm_integer_dot_product_accumulate_int8 : enable
-#define dot_bytes(x, y, sum) arm_dot_acc(as_char4(x), as_char4(y), sum)
+#define dot_words(x, y, sum) arm_dot_acc(as_char4(x), as_char4(y), sum)
 #else
-#define dot_bytes(x, y, sum) (dot_4x8packed_ss_int(as_uint(x), as_uint(y)) + (sum))
+#define dot_words(x, y, sum) (dot_4x8packed_ss_int(as_uint(x), as_uint(y)) + (sum))
 #endif
 
 /* ---- the workspace -------------------------------------------------------------------------- */
 
 /* The sums of a kv head's parts; each part has its weight behind the columns. The first begins with the first whole float4
  * of the workspace. */
-INLINE __global float *key_sums(const struct arguments *args, const long b, const long kv_head)
+INLINE __global float *sums_of_keys(const struct arguments *args, const long b, const long kv_head)
 {
     const size_t begin = ROUND_UP((size_t)args->workspace, (size_t)FLOAT4_BYTES);
 
@@ -67,7 +73,7 @@ INLINE __global float *key_sums(const struct arguments *args, const long b, cons
 INLINE __global float *query_line(const struct arguments *args, const long b, const long h,
                                   const long i)
 {
-    return key_sums(args, HAS_KEY_MEANS ? args->shape->batch : 0, 0) +
+    return sums_of_keys(args, HAS_KEY_MEANS ? args->shape->batch : 0, 0) +
            ((b * args->shape->heads + h) * longest_q(args) + i) * LINE_FLOATS;
 }
 
@@ -116,10 +122,9 @@ INLINE float weight_of_key(const struct arguments *args, const __global k_storag
 }
 
 /* The global range is (parts of keys, kv heads, batches), one group each. */
-__kernel __attribute__((reqd_work_group_size(BYTE_ITEMS, 1, 1))) void
-key_means(PARAMETERS_key_means)
+__kernel __attribute__((reqd_work_group_size(BYTE_ITEMS, 1, 1))) void sum_keys(PARAMETERS_sum_keys)
 {
-    struct arguments arguments = ARGUMENTS_key_means;
+    struct arguments arguments = ARGUMENTS_sum_keys;
     const long kv_head = get_group_id(1), b = get_group_id(2);
     const int part = get_group_id(0), item = get_local_id(0);
     ENTER_SEQUENCE(args, &arguments, b);
@@ -151,7 +156,7 @@ key_means(PARAMETERS_key_means)
         }
         LOCAL_BARRIER(); /* the weights were read */
     }
-    __global float *const to = key_sums(args, b, kv_head) + part * PART_FLOATS;
+    __global float *const to = sums_of_keys(args, b, kv_head) + part * PART_FLOATS;
     for (int c = 0; c < DIVIDE_UP(MEAN_FLOATS, BYTE_ITEMS); c++)
         if (item + BYTE_ITEMS * c < MEAN_FLOATS)
             to[item + BYTE_ITEMS * c] = sum[c];
@@ -218,7 +223,7 @@ INLINE int stored_word(const struct byte_row row, const int d)
     return as_int(vload4(0, (const __global uchar *)k_place(row.k, row.key) + d));
 }
 
-/* The number of groups of round_rows for the rows of a head. */
+/* The number of groups of make_byte_rows for the rows of a head. */
 INLINE long groups_of_rows(const long rows)
 {
     return (rows + BYTE_ROWS - 1) / BYTE_ROWS;
@@ -227,9 +232,9 @@ INLINE long groups_of_rows(const long rows)
 /* The global range is (groups of the rows of all heads, then of kv heads; batches). A group makes the lines of BYTE_ROWS
  * rows of a head; LINE_ITEMS work-items share a line. */
 __kernel __attribute__((reqd_work_group_size(BYTE_ITEMS, 1, 1))) void
-round_rows(PARAMETERS_round_rows)
+make_byte_rows(PARAMETERS_make_byte_rows)
 {
-    struct arguments arguments = ARGUMENTS_round_rows;
+    struct arguments arguments = ARGUMENTS_make_byte_rows;
     const long b = get_group_id(1);
     ENTER_SEQUENCE(args, &arguments, b);
     enum { LINE_ITEMS = 8 };
@@ -249,7 +254,7 @@ round_rows(PARAMETERS_round_rows)
 
 #if HAS_KEY_MEANS
     for (int d = item; d < MEAN_FLOATS; d += BYTE_ITEMS)
-        mean[d] = mean_from(key_sums(args, b, kv_head), d);
+        mean[d] = mean_from(sums_of_keys(args, b, kv_head), d);
     LOCAL_BARRIER(); /* the mean is complete */
 #endif
     for (int n = 0; n < BYTE_ROWS; n += BYTE_ITEMS / LINE_ITEMS) {

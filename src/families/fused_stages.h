@@ -11,7 +11,6 @@
 #include "cl/score/mark_sizes.h"
 #include "families/block_bits.h"
 #include "families/block_sizes.h"
-#include "families/key_mean_sizes.h"
 #include "families/pair_marks.h"
 
 #ifdef PARTS_OF_F32

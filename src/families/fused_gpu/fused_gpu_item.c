@@ -267,11 +267,11 @@ const struct ca_family ca_fused_gpu_bytes = {
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_gpu_item,
     CA_TUNABLES(tunables_of_bytes),
-    CA_STAGES({"key_means",
+    CA_STAGES({"sum_keys",
                CA_SCALED_K | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_PAGE_TABLE) |
                    CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_OF_MEANS,
                key_sums_ndrange},
-              {"round_rows",
+              {"make_byte_rows",
                CA_BIT(CA_Q) | CA_SCALED_K | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) |
                    CA_BIT(CA_PAGE_TABLE) | CA_STARTS | CA_BIT(CA_WORKSPACE),
                lines_ndrange},

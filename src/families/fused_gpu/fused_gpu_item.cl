@@ -227,10 +227,10 @@ INLINE void multiply_tiles_of_bytes(const __local float4 *owned, const int owned
 #pragma unroll
             for (int c = 0; c < THREAD_N; c++) {
                 int sum = as_int(products[r][c]);
-                sum = dot_bytes(x.x, y[c].x, sum);
-                sum = dot_bytes(x.y, y[c].y, sum);
-                sum = dot_bytes(x.z, y[c].z, sum);
-                sum = dot_bytes(x.w, y[c].w, sum);
+                sum = dot_words(x.x, y[c].x, sum);
+                sum = dot_words(x.y, y[c].y, sum);
+                sum = dot_words(x.z, y[c].z, sum);
+                sum = dot_words(x.w, y[c].w, sum);
                 products[r][c] = as_float(sum);
             }
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of fused_gpu_item.cl's arrays, for the kernel and, with the names of families/names.h, for the host. */
 #define MAX_DIM DIM_V
-#include "families/key_mean_sizes.h"
+#include "families/byte_row_sizes.h"
 #include "families/thread_sizes.h"
 #include "families/units.h"
 
