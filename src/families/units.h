@@ -10,7 +10,7 @@
 #define UNIT_ITEM 4      /* work-items, each with a register tile */
 #define UNIT_MMA 5       /* sub-groups with matrix instructions (cl/mma/fragment.h) */
 #define UNIT_WARPGROUP 6 /* warpgroups of NVIDIA's Hopper (cl/mma/warpgroup_tile.h) */
-#define UNIT_BYTES 7     /* products of bytes, by vectors (cl/cpu/key_bytes.h) or work-items (cl/gpu/byte_rows.h) */
+#define UNIT_BYTES 7     /* products of bytes (cl/cpu/key_bytes.h, cl/gpu/byte_rows.h) */
 
 /* The units' words in texts. */
 #define CA_UNITS(UNIT)                                                                             \

@@ -201,7 +201,8 @@ static const char *more_options(const size_t *values, const clattn_device_info *
 
 /* ---- fused_gpu UNIT=bytes ------------------------------------------------------------------------------- */
 
-/* The sizes are those of cl/gpu/byte_rows.h. */
+/* The sizes are those of cl/gpu/byte_rows.h. Each sequence of a packed batch has lines for the longest one, since those
+ * that overlap share keys, but not their mean. */
 static size_t byte_row_bytes(const struct ca_problem *p)
 {
     const clattn_problem *n = &p->normal;
