@@ -11,6 +11,8 @@
 #define CL_TARGET_OPENCL_VERSION 200      /* of what calls.def has */
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS /* the dispatch table has them all */
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include "layer_info.h"
+
 #include <CL/cl_layer.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -106,18 +108,7 @@ static void share_counts(const char *path)
 CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t bytes, void *value,
                                                size_t *needed)
 {
-    static const char name[] = "clattn's faults";
-    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    const void *const from = what == CL_LAYER_NAME ? (const void *)name : &version;
-    const size_t size = what == CL_LAYER_NAME ? sizeof name : sizeof version;
-
-    if ((what != CL_LAYER_NAME && what != CL_LAYER_API_VERSION) || (value && bytes < size))
-        return CL_INVALID_VALUE;
-    if (value)
-        memcpy(value, from, size);
-    if (needed)
-        *needed = size;
-    return CL_SUCCESS;
+    return layer_info("clattn's faults", what, bytes, value, needed);
 }
 
 /* The loader calls this once, before any other call gets through. */
