@@ -122,11 +122,59 @@ def rows(report):
                     ratio.get("low"), ratio.get("high"), (i["error"] or {}).get("ratio"), result["workspace_bytes"] if ours else None]
 
 
+def headline(report, device, what):
+    """What a chart shows, as its title."""
+    if what == "speedup":
+        means = [(mean([r["median"] for r in ratios.values()]), name) for name in report.others for ratios in [device.ratios(name)] if ratios]
+        times = ", ".join(f"{number(value)}{'' if n else ' times as fast'} as {name}" for n, (value, name) in enumerate(means))
+        return f"clattn is {times} (geometric mean{'s' * (len(means) > 1)})"
+    if what == "ranks":
+        return "Ranks together, beside so many times the rate of one alone"
+    if what == "roofline":
+        shares = [100 * r["roof_share"]["median"] for r in device.results.values() if r["roof_share"]]
+        return f"clattn reaches {number(statistics.median(shares))} % of the roof (median)" if shares else "clattn under the roofs"
+    rates = [outcome["gflops"] for p in device.results for outcome in [device.timed(p, "clattn")] if outcome and outcome["gflops"]]
+    return f"clattn computes {number(min(rates))} to {number(max(rates))} GFLOP/s" if rates else "Rates"
+
+
+def empty_chart(height):
+    """And its axes."""
+    from matplotlib import figure, rcParams
+    rcParams["svg.fonttype"], rcParams["svg.hashsalt"] = "none", "clattn"
+    chart = figure.Figure(figsize=(10, height), layout="constrained")
+    return chart, chart.add_subplot()
+
+
+def roofline(device):
+    """A chart: problems by operations a byte and by rate, under the roofs that were measured; None where these are not known."""
+    peaks = {key: value["median"] for key, value in (device.data["peaks"] or {}).items() if isinstance(value, dict)}
+    points = [(o["gflops"] / o["gbytes"], o["gflops"]) for p in device.results for o in [device.timed(p, "clattn")]
+              if o and o["gflops"] and o["gbytes"]]
+    if not points or not peaks.get("fma_gflops") or not peaks.get("read_gbytes"):
+        return None
+    chart, axes = empty_chart(5)
+    axes.set(xlabel="operations a byte", ylabel="GFLOP/s", xscale="log", yscale="log")
+    left, right = min(x for x, _ in points) / 1.5, max(x for x, _ in points) * 1.5
+    for key, name in (("fma_gflops", "f32"), ("fma_bf16_gflops", "bf16")):
+        if peaks.get(key):
+            at = [left, min(max(left, peaks[key] / peaks["read_gbytes"]), right), right]
+            axes.plot(at, [min(x * peaks["read_gbytes"], peaks[key]) for x in at], label=f"{number(peaks[key])} GFLOP/s of {name}")
+    axes.plot(*zip(*points), "o", label="clattn", markersize=5)
+    axes.grid(color="#ddd")
+    axes.legend(loc="lower right", frameon=False, title=f"the slope: reading at {number(peaks['read_gbytes'])} GB/s")
+    return chart
+
+
 def draw(report, device, what):
     """The chart of a device, None without anything to show."""
-    title, xlabel = {"speedup": ("Speed-up of clattn", "time over clattn's (right of 1: clattn is faster), with its 95 % interval"),
-                     "rates": ("Rates", "GFLOP/s; dashed: measured peaks of f32 and bf16"),
-                     "ranks": ("Ranks together", "% of so many times the rate of one rank alone")}[what]
+    xlabel = {"speedup": "time over clattn's (right of 1: clattn is faster), with its 95 % interval",
+              "rates": "GFLOP/s; dashed: measured peaks of f32 and bf16", "ranks": "% of so many times the rate of one rank alone",
+              "roofline": ""}[what]
+    if what == "roofline":
+        chart = roofline(device)
+        if chart:
+            chart.axes[0].set_title(f"{headline(report, device, what)}: {device.name}", loc="left", fontsize=11)
+        return chart
     series = {}  # of each name the points: problem, low, value, high
     if what == "speedup":
         series = {name: [(p, r["low"], r["median"], r["high"]) for p, r in device.ratios(name).items()] for name in report.others}
@@ -143,12 +191,9 @@ def draw(report, device, what):
     rows = [p for p in report.problems if any(p == point[0] for points in series.values() for point in points)]
     if not rows:
         return None
-    from matplotlib import figure, rcParams
-    rcParams["svg.fonttype"], rcParams["svg.hashsalt"] = "none", "clattn"
-    chart = figure.Figure(figsize=(10, 1.4 + 0.27 * len(rows)), layout="constrained")
-    axes = chart.add_subplot()
+    chart, axes = empty_chart(1.4 + 0.27 * len(rows))
     axes.set(xlabel=xlabel, yticks=range(len(rows)), yticklabels=[report.labels[p] for p in rows], ylim=(len(rows) - 0.5, -0.5))
-    axes.set_title(f"{title} on {device.name}", loc="left", fontsize=11)
+    axes.set_title(f"{headline(report, device, what)}: {device.name}", loc="left", fontsize=11)
     axes.grid(color="#ddd")
     for n, (name, points) in enumerate(series.items()):
         if points:
@@ -228,7 +273,7 @@ def page(report):
         yield f"<h2>{html.escape(device.name)}</h2><ul>"
         yield from (f"<li>{html.escape(sentence)}" for sentence in sentences(report, device))
         yield "</ul>"
-        for what in ("speedup", "rates", "ranks"):
+        for what in ("speedup", "roofline", "rates", "ranks"):
             chart = draw(report, device, what)
             if chart:
                 text = io.StringIO()
