@@ -36,3 +36,30 @@ def test_help_has_every_argument_and_what_is_raised(name, one, text):
     lacking = [p for p in arguments if not re.search(rf"\b{p}\b", text)]
     assert not lacking, f"{name} does not describe {', '.join(lacking)}"
     assert not arguments or re.search(r"^Raises ", text, re.M), f"{name} does not say what it raises"
+
+
+def _public_of_torch():
+    """Likewise of clattn.torch, from its sources: what runs this need not have PyTorch."""
+    folder = Path(clattn.__file__).parent
+    trees = [ast.parse((folder / f"{name}.py").read_text()) for name in ("torch", "_torch_flex", "_transformers", "_torch_operators")]
+    wanted = next(ast.literal_eval(node.value) for node in trees[0].body
+                  if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__")
+    found = {node.name: node for tree in trees for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    for name in wanted:
+        yield name, found[name]
+        if isinstance(found[name], ast.ClassDef):
+            yield from ((f"{name}.{one.name}", one) for one in found[name].body
+                        if isinstance(one, ast.FunctionDef) and not one.name.startswith("_"))
+
+
+@pytest.mark.parametrize("name, node", [pytest.param(*one, id=one[0]) for one in _public_of_torch()])
+def test_help_of_torch_has_every_argument_and_what_is_raised(name, node):
+    text = ast.get_docstring(node)
+    assert text, f"{name} has no docstring"
+    call = node
+    if isinstance(node, ast.ClassDef):
+        call = next((one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None)
+    arguments = [one.arg for one in (call.args.posonlyargs + call.args.args + call.args.kwonlyargs if call else []) if one.arg != "self"]
+    lacking = [one for one in arguments if not re.search(rf"\b{one}\b", text)]
+    assert not lacking, f"{name} does not describe {', '.join(lacking)}"
+    assert not arguments or re.search(r"^Raises ", text, re.M), f"{name} does not say what it raises"
