@@ -3,12 +3,13 @@
 import os
 import random
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import commands
 import outputs
+import subjects
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDS, COLUMNS, LINES = 40, 120, 200
@@ -26,7 +27,7 @@ TASKS = {
     "add an option with an operand": ("doc/design/adding.md", "An option"),
 }
 # Names of families, tunables and people are one word each; so is what stands in backquotes.
-CODE, LINK = re.compile(r"``[^`]+``|`[^`]*`"), re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+CODE, LINK = commands.CODE, re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 
 
 def pages():
@@ -120,7 +121,7 @@ def complaints(texts):
             in_code ^= line.strip().startswith("```")
             if len(line) > COLUMNS and not in_code and not line.startswith(("|", "    ", "![")):
                 yield f"{page}:{number}: {len(line)} columns, {COLUMNS} at most"
-        for number, sentence in outputs.misplaced(blocks(text)):
+        for number, sentence in [*outputs.misplaced(blocks(text)), *(commands.strangers(page, blocks(text)) if page != "CHANGELOG.md" else ())]:
             yield f"{page}:{number}: {sentence}"
         before = None
         for number, kind, block in blocks(text):
@@ -160,6 +161,7 @@ def complaints(texts):
     for status in re.findall(r"^    (CLATTN_[A-Z_]+) = [1-9]", (ROOT / "include/clattn/status.h").read_text(encoding="utf-8"), re.M):
         if f"| `{status}` |" not in texts.get("doc/guide/errors.md", ""):
             yield f"doc/guide/errors.md lacks {status}"
+    yield from subjects.complaints(texts, blocks)
     near = {"README.md"}
     for _ in range(2):
         near |= {to for page in near for to in links.get(page, ())}
@@ -192,56 +194,15 @@ def draw(texts, seed, sources):
             print(f"{page}: {sentence}\n")
 
 
-def refused(texts, build):
-    """What is wrong in commands and problems that pages show: a verb or an option that a program has not, a text that does not parse."""
-    helps, problems, verbs, commands = {}, {}, {}, 0
-    for program in ("bench/clattn-bench", "tuner/clattn-tune"):
-        name = program.split("/")[1]
-        helps[name, ""] = subprocess.run([Path(build) / program, "--help"], capture_output=True, text=True, check=True).stdout
-        verbs[name] = set(re.findall(r"^  ([a-z]+) ", helps[name, ""], re.M)) - {"help"}
-        for verb in verbs[name]:
-            helps[name, verb] = subprocess.run([Path(build) / program, "help", verb], capture_output=True, text=True, check=True).stdout
-    for page, text in texts.items():
-        if page == "CHANGELOG.md":
-            continue
-        for number, kind, block in blocks(text):
-            spans = block.split("\n") if kind == "code" else [span.strip("`") for span in CODE.findall(block)]
-            for span in "\n".join(spans).replace("\\\n", " ").split("\n"):
-                try:
-                    words = shlex.split(span, comments=True)
-                except ValueError:
-                    words = span.split()
-                if words[:1] == ["!"]:
-                    continue  # a refusal is what it shows
-                begin = next((n for n, word in enumerate(words) if word in verbs), None)
-                if begin is not None:
-                    commands += 1
-                    program, rest = words[begin], words[begin + 1:]
-                    rest = rest[:next((n for n, word in enumerate(rest) if word in (";", "&&", "||", "|") or word.endswith(";")), len(rest))]
-                    verb = rest[0] if rest and rest[0] in verbs[program] else ""
-                    if rest and program == "clattn-bench" and not verb and re.fullmatch("[a-z]+", rest[0]) and rest[0] != "help":
-                        yield f"{page}:{number}: {program} has no command {rest[0]}"
-                    for option in (word.split("=")[0] for word in rest if re.fullmatch(r"--[a-z][a-z-]*(=.*)?", word)):
-                        if option not in helps[program, verb] + helps[program, ""]:
-                            yield f"{page}:{number}: {program} {verb} has no option {option}"
-                for one in words if begin is not None else [span]:
-                    if re.match(r"(fwd|bwd2?|proj|merge|append) (f32|f16|bf16) .*\d", one) and not re.search(r"\.\.\.|\.cl\b|:[0-9a-f]{16}|, |NAME|[<>;(]", one):
-                        problems.setdefault(one.split("   ")[0], f"{page}:{number}")
-    print(f"{commands} commands and {len(problems)} problems of pages looked at")
-    program = Path(build) / "doc/clattn-support"
-    if program.exists():
-        for line in subprocess.run([program, "--parse", *problems], capture_output=True, text=True).stdout.splitlines():
-            yield f"{problems[line.split(chr(39))[1]]}: {line}"
-
-
 def run(texts, build):
     """How many commands and problems of pages a build's programs refuse, and outputs are others than pages show."""
-    wrong = list(refused(texts, build))
+    shown = {page: list(blocks(text)) for page, text in texts.items()}
+    wrong = list(commands.refused(shown, build))
     print("\n".join(wrong + [f"{len(wrong)} commands and problems that the programs would refuse"]))
     if subprocess.run([Path(build) / "bench/clattn-bench", "devices"], capture_output=True).returncode:
         print("no commands of pages were run, for there is no OpenCL device")
         return len(wrong)
-    return len(wrong) + outputs.run({page: list(blocks(text)) for page, text in texts.items()}, build)
+    return len(wrong) + outputs.run(shown, build) + commands.run(shown, build, outputs.environment(build))
 
 
 def main(arguments):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python3 doc/generate.py [--check] [BUILD]: makes the pages and tables that follow from measured results and from the library:
-doc/results/*.md of machines with their charts, the tables of speed in README.md, and with a build doc/guide/support.md.
+doc/results/*.md of machines with their charts, tables of the pages by subject (doc/subjects.py) and of README.md, and with a build
+doc/guide/support.md.
 With --check nothing is written: it says which of them are not as they would be made, and ends with 1."""
 import json
 import math
@@ -11,6 +12,8 @@ import sys
 import textwrap
 from html import escape
 from pathlib import Path
+
+import subjects
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench/results"
@@ -157,14 +160,18 @@ def chart(title, device, results):
 
 
 def roofline(title, device, results):
-    """An SVG: problems by operations a byte and by rate, under the roofs that were measured in the same run; None for GPUs, where
-    the peak of matrix units is not measured."""
+    """An SVG: problems by operations a byte and by rate, under the roofs that were measured in the same run. The peak of a GPU's
+    matrix units is not measured: PyTorch's fastest problem of the run is a dashed line in its place."""
     peaks = {key: value["median"] for key, value in (device["peaks"] or {}).items() if isinstance(value, dict)}
     points = [(of["gflops"] / of["gbytes"], of["gflops"], result) for result in results
               for of in [outcome(result, "clattn")] if of and of["gflops"] and of["gbytes"]]
-    if device["device"]["type"] != "cpu" or not points or not peaks.get("fma_gflops") or not peaks.get("read_gbytes"):
+    if not points or not peaks.get("fma_gflops") or not peaks.get("read_gbytes"):
         return None
-    roofs = [(name, peaks[key]) for key, name in (("fma_gflops", "f32"), ("fma_bf16_gflops", "bf16")) if peaks.get(key)]
+    roofs = [(name, peaks[key]) for key, name in (("fma_gflops", "of f32"), ("fma_bf16_gflops", "of bf16")) if peaks.get(key)]
+    gpu = device["device"]["type"] == "gpu"
+    unit, scale = ("TFLOP/s", 1000) if gpu else ("GFLOP/s", 1)
+    if gpu:
+        roofs = [("of f32 without matrix units", peaks["fma_gflops"]), ("of f16, PyTorch's fastest problem", max(fastest(results, "PyTorch")))]
     left, right, top, bottom = 70, 900, 50, 380
     low_x, high_x = 0.8 * min(x for x, _, _ in points), 1.25 * max(x for x, _, _ in points)
     low_y, high_y = 0.8 * min(y for _, y, _ in points), 1.3 * max(peak for _, peak in roofs)
@@ -175,27 +182,37 @@ def roofline(title, device, results):
 
     lines = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 430" font-family="sans-serif" font-size="12">',
              '<rect width="940" height="430" fill="#fff"/>', f'<text x="12" y="24" font-size="16" font-weight="bold">{escape(title)}</text>']
-    for power in range(-3, 7):
+    ticks = [10.0 ** power * part for power in range(-3, 7) for part in (1, 2, 5)]
+    for tick in ticks:
         for of_x, low, high in ((True, low_x, high_x), (False, low_y, high_y)):
-            if low <= 10.0 ** power <= high:
-                x, y = place(10.0 ** power, low_y) if of_x else place(low_x, 10.0 ** power)
+            if low <= tick <= high and (high < 50 * low or math.log10(tick).is_integer()):
+                x, y = place(tick, low_y) if of_x else place(low_x, tick)
                 lines.append(f'<line x1="{x:.0f}" y1="{y:.0f}" x2="{x if of_x else right:.0f}" y2="{top if of_x else y:.0f}" stroke="#ddd"/>'
                              f'<text x="{x if of_x else x - 6:.0f}" y="{y + (18 if of_x else 4):.0f}" '
-                             f'text-anchor="{"middle" if of_x else "end"}">{10.0 ** power:,g}</text>')
+                             f'text-anchor="{"middle" if of_x else "end"}">{tick if of_x else tick / scale:,g}</text>')
+    dashes = ' stroke-dasharray="7 5"'
     for n, (name, peak) in enumerate(roofs):
         corners = [place(max(low_x, low_y / peaks["read_gbytes"]), max(low_y, low_x * peaks["read_gbytes"])),
                    place(peak / peaks["read_gbytes"], peak), place(high_x, peak)]
-        lines.append('<polyline points="' + " ".join(f"{x:.0f},{y:.0f}" for x, y in corners) + f'" fill="none" stroke="{COLOURS[n]}" stroke-width="2"/>'
-                     f'<text x="{right:.0f}" y="{corners[2][1] - 6:.0f}" text-anchor="end" fill="{COLOURS[n]}">{peak:,.0f} GFLOP/s of {name}</text>')
+        lines.append('<polyline points="' + " ".join(f"{x:.0f},{y:.0f}" for x, y in corners) + f'" fill="none" stroke="{COLOURS[n]}" stroke-width="2"{dashes if gpu and n else ""}/>'
+                     f'<text x="{right:.0f}" y="{corners[2][1] - 6:.0f}" text-anchor="end" fill="{COLOURS[n]}">{peak / scale:,.0f} {unit} {name}</text>')
     for x, y, result in points:
-        at, bf16 = place(x, y), len(roofs) > 1 and " bf16 " in result["problem"]
+        at, bf16 = place(x, y), len(roofs) > 1 and re.search(" b?f16 " if gpu else " bf16 ", result["problem"]) is not None
         lines.append(f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="5" fill="{COLOURS[bf16]}" fill-opacity="0.7"><title>{escape(label(result).strip("`"))}</title></circle>')
     lines.append(f'<text x="{(left + right) // 2}" y="{bottom + 38}" text-anchor="middle">operations a byte; the slope is reading at {peaks["read_gbytes"]:.0f} GB/s</text>'
-                 f'<text x="{left}" y="{top - 8}">GFLOP/s</text>')
+                 f'<text x="{left}" y="{top - 8}">{unit}</text>')
     return "\n".join(lines + ["</svg>"]) + "\n"
 
 
-def roof_headline(results):
+def fastest(results, name):
+    """The rates of a library in GFLOP/s."""
+    return [of["gflops"] for of in (outcome(result, name) for result in results) if of]
+
+
+def roof_headline(device, results):
+    if device["device"]["type"] == "gpu":
+        return (f"clattn multiplies f16 at up to {max(fastest(results, 'clattn')) / 1000:.0f} TFLOP/s and PyTorch at up to "
+                f"{max(fastest(results, 'PyTorch')) / 1000:.0f}")
     shares = [100 * result["roof_share"]["median"] for result in results if result["roof_share"]]
     return f"clattn reaches {statistics.median(shares):.0f} % of the roof, in the median of {len(shares)} problems"
 
@@ -222,7 +239,7 @@ def machine_page(machine):
     if chart("", device, results):
         lines += [f"![{headline(device, results)}, by problem]({name}.svg)", ""]
     if roofline("", device, results):
-        lines += [f"![{roof_headline(results)}]({name}-roof.svg)", ""]
+        lines += [f"![{roof_headline(device, results)}]({name}-roof.svg)", ""]
     lines += ["The time of a library over clattn's is above 1 where clattn is faster; `*` marks results that are right only within",
               "half precision's bounds. A share is of the tighter of two roofs measured in the same run: multiply-adds, of f32 or",
               "where it says so of bf16, or reading memory. clattn ran untuned. This page is made by `doc/generate.py`."]
@@ -245,6 +262,44 @@ def machine_page(machine):
         lines += table(device, device["results"])
     return "\n".join(textwrap.fill(line, 120, subsequent_indent="  " if line.startswith("*") else "", break_long_words=False,
                                    break_on_hyphens=False) if len(line) > 120 and line[0] not in "|!" else line for line in lines) + "\n"
+
+
+# Kernels that a profiler looked at on an H200: their names in a file of bench/results, and what they compute.
+PROFILED = [("h200-profile-2026-11-27", "producer-d128__fused_mma", "forward, wgmma"),
+            ("h200-profile-2026-11-28", "bwd-wg-d128__backward_keys", "gradients of keys, wgmma"),
+            ("h200-profile-2026-11-28", "bwd-wg-d128__backward_queries", "gradients of queries, wgmma"),
+            ("h200-profile-2026-11-27", "proj__projection_wgmma", "projection, wgmma"),
+            ("h200-profile-2026-11-27", "fused-m2__fused_mma", "forward, mma.sync"),
+            ("h200-profile-2026-11-28", "bwd-mma__backward_keys", "gradients of keys, mma.sync"),
+            ("h200-profile-2026-11-28", "proj-mma__projection_gpu_mma", "projection, mma.sync"),
+            ("h200-profile-2026-11-28", "split-q8__split", "decoding from q8_0"),
+            ("h200-profile-2026-11-28", "split-q4__split", "decoding from q4_0")]
+PARTS = {"tensor cores": r"tensor (\S+)", "exponentials": r" xu (\S+)", "instructions": r" issue (\S+)", "local memory": r"shared wavefronts (\S+)",
+         "L2": r" L2 (\S+)", "memory": r"DRAM (\S+)"}
+
+
+def profile():
+    """An SVG: how busy each part of a GPU was in a kernel. The busiest one limits it, or waiting does where none is."""
+    rows = []
+    for file, name, title in PROFILED:
+        line = re.search(rf"^{re.escape(name)} .*", (RESULTS / f"{file}.txt").read_text(encoding="utf-8"), re.M)[0]
+        rows.append((title, [float(re.search(pattern, line)[1]) for pattern in PARTS.values()]))
+    cores = [shares[0] for title, shares in rows if "wgmma" in title]
+    height = 96 + 66 * len(rows)
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 {height}" font-family="sans-serif" font-size="12">',
+             f'<rect width="940" height="{height}" fill="#fff"/>', '<text x="12" y="24" font-size="16" font-weight="bold">'
+             f'Tensor cores work {min(cores):.0f} to {max(cores):.0f} % of the time of kernels with wgmma: NVIDIA H200, f16</text>']
+    for n, name in enumerate(PARTS):
+        lines.append(f'<rect x="{12 + 140 * n}" y="42" width="12" height="10" fill="{COLOURS[n]}"/><text x="{30 + 140 * n}" y="51">{name}</text>')
+    for tick in range(0, 101, 20):
+        lines.append(f'<line x1="{220 + 6.6 * tick:.0f}" x2="{220 + 6.6 * tick:.0f}" y1="64" y2="{height - 30}" stroke="#ddd"/>'
+                     f'<text x="{220 + 6.6 * tick:.0f}" y="{height - 14}" text-anchor="middle">{tick} %</text>')
+    for at, (title, shares) in enumerate(rows):
+        y = 70 + 66 * at
+        lines.append(f'<text x="210" y="{y + 32}" text-anchor="end">{escape(title)}</text>')
+        lines += [f'<rect x="220" y="{y + 9 * n}" width="{6.6 * share:.1f}" height="8" fill="{COLOURS[n]}"><title>{name}: {share:g} %</title></rect>'
+                  for n, (name, share) in enumerate(zip(PARTS, shares))]
+    return "\n".join(lines + ["</svg>"]) + "\n"
 
 
 FIRST = [("pocl3-epyc-zen5-2026-11-26", "Zen 5, PoCL 3.1"), ("pocl6-epyc-zen5-2026-11-26", "Zen 5, PoCL 6.0"),
@@ -392,11 +447,17 @@ def main(arguments):
         _, device, results = first(machine)
         settle(f"doc/results/{machine[0]}.svg", chart(f"{headline(device, results)}: {machine[1]}", device, results))
         if roofline("", device, results):
-            settle(f"doc/results/{machine[0]}-roof.svg", roofline(f"{roof_headline(results)}: {machine[1]}", device, results))
+            settle(f"doc/results/{machine[0]}-roof.svg", roofline(f"{roof_headline(device, results)}: {machine[1]}", device, results))
+    settle("doc/results/h200-profile.svg", profile())
     settle("doc/picture.svg", picture())
     settle("doc/design/tiles.svg", tiles())
     settle("doc/results/README.md", between((ROOT / "doc/results/README.md").read_text(encoding="utf-8"), "machines", index()))
     settle("doc/results/first-call.md", between((ROOT / "doc/results/first-call.md").read_text(encoding="utf-8"), "first calls", first_calls()))
+    for page, tables in subjects.TABLES.items():
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for name, made in tables.items():
+            text = between(text, name, made())
+        settle(page, text)
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     settle("README.md", between(between(text, "CPU", readme_cpu()), "GPU", readme_gpu()))
     program = build and build / "doc/clattn-support"

@@ -65,25 +65,29 @@ def misplaced(blocks):
         ran = info in RUN or (ran and info in OUTPUTS + ("indented",))
 
 
+def environment(build):
+    """In which commands of pages run: a build's programs come first."""
+    programs = [str(Path(build).resolve() / part) for part in ("bench", "tuner", "tests/examples")]
+    # PoCL compiles without optimising, in a fifth of the time, as tests/support/unoptimised.h has it.
+    made = dict({"POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable -Dalways_inline="}, **os.environ)
+    made.update(PATH=":".join(programs + [os.environ["PATH"]]), ROOT=str(Path(__file__).resolve().parents[1]), COLUMNS="120")
+    return made
+
+
 def run(pages, build):
     """Runs the commands of pages, {name: blocks}, with a build's programs, and compares. Returns how many differ, and says which."""
-    root, build = Path(__file__).resolve().parents[1], Path(build).resolve()
     bad = ran = compared = 0
     for page, blocks in pages.items():
         said = None
         with tempfile.TemporaryDirectory() as folder:
-            programs = [str(build / part) for part in ("bench", "tuner", "tests/examples")]
-            # PoCL compiles without optimising, in a fifth of the time, as tests/support/unoptimised.h has it.
-            environment = dict({"POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable -Dalways_inline="}, **os.environ)
-            environment.update(PATH=":".join(programs + [os.environ["PATH"]]), CLATTN_CACHE_DIR=folder + "/cache",
-                               ROOT=str(root), COLUMNS="120")
+            own = dict(environment(build), CLATTN_CACHE_DIR=folder + "/cache")
             for line, kind, block in blocks:
                 info, _, code = block.partition("\n")
                 if kind != "code":
                     continue
                 if info == "sh run":
                     ran += 1
-                    result = subprocess.run(["sh", "-e", "-c", code], cwd=folder, env=environment, text=True, stdout=subprocess.PIPE,
+                    result = subprocess.run(["sh", "-e", "-c", code], cwd=folder, env=own, text=True, stdout=subprocess.PIPE,
                                             stderr=subprocess.STDOUT, timeout=600)
                     said = result.stdout
                     if result.returncode:

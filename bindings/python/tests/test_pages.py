@@ -15,7 +15,10 @@ from clattn.plan import parse
 
 PAGES = Path(__file__).parents[3] / "doc" / "guide"
 sys.path.insert(0, str(PAGES.parent))
+import commands  # noqa: E402
+import subjects  # noqa: E402
 from check import blocks  # noqa: E402
+from check import pages as tracked_pages  # noqa: E402
 from outputs import OUTPUTS, difference  # noqa: E402
 
 sys.path.pop(0)  # which has a site.py
@@ -50,7 +53,28 @@ def test_every_block_of_the_page_runs():
 
 def test_the_lines_of_readme_run():
     names = _run(PAGES / "../../README.md")
-    assert names["o"].shape == (1, 8, 512, 64) and np.isfinite(names["o"]).all()
+    q, places = names["q"], np.arange(512)
+    s = q @ q.swapaxes(2, 3) / 8 - 0.1 * abs(places[:, None] - places)
+    w = np.exp(s - s.max(-1, keepdims=True))
+    np.testing.assert_allclose(names["o"], w / w.sum(-1, keepdims=True) @ q, atol=1e-5)
+
+
+def test_figures_of_pages_are_those_of_files_of_results():
+    """doc/check.py complains of a figure that is changed, and of one that no file has."""
+    pages = {page: (PAGES / "../.." / page).read_text() for page in tracked_pages()}
+    assert not list(subjects.complaints(pages, blocks))
+    page = "doc/results/pytorch.md"
+    changed = dict(pages, **{page: pages[page].replace("9 us", "8 us") + "\nIt is 1.5 times as fast elsewhere.\n"})
+    said = list(subjects.complaints(changed, blocks))
+    assert len(said) == 3 and "The smallest call" in said[0] and '"32 us"' in said[1] and '"1.5"' in said[2]
+
+
+@pytest.mark.parametrize("command", [
+    "sh tests/run.sh --no-such", "sh tests/no_such.sh", "sh tests/ggml.sh perff", "cmake --preset none", "cmake --build . --target none",
+    "cmake -B build -DCLATTN_NO=1", "-DCLATTN_NO=1", "python -m clattn dokter", "pip install ./none"])
+def test_a_command_that_names_what_is_not_there_is_found(command):
+    assert list(commands.strangers("page", list(blocks(f"So: `{command}`."))))
+    assert not list(commands.strangers("page", list(blocks("So: `sh tests/ggml.sh perf`, `cmake --build . --target site`."))))
 
 
 @pytest.mark.parametrize("page", ["python-functions.md", "python-plans.md"])
