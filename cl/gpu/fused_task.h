@@ -5,7 +5,6 @@
 #include "common/quantized.h"
 #include "gpu/query_block.h"
 #include "gpu/tile_load.h"
-#include "gpu/byte_rows.h"
 #if OPERAND_PARTS > 1
 #include "mma/attention_parts.h"
 #endif
@@ -18,9 +17,6 @@ struct task {
     bool q_aligned, k_aligned, v_aligned; /* wide loads are possible */
 #if OPERAND_PARTS > 1
     struct part_rows parts; /* of the same rows */
-#endif
-#if OPERAND_BYTES
-    const __global float *q_lines, *k_lines; /* the same rows as bytes */
 #endif
 };
 
@@ -45,10 +41,6 @@ INLINE struct task find_task(const struct arguments *args, const struct query_bl
 #if OPERAND_PARTS > 1
     t.parts = find_part_rows(args, b, h, block.i0);
     t.q_aligned = t.k_aligned = t.v_aligned = true;
-#endif
-#if OPERAND_BYTES
-    t.q_lines = query_line(args, b, h, block.i0);
-    t.k_lines = key_line(args, b, h / args->shape->group, 0);
 #endif
     return t;
 }
