@@ -7,15 +7,18 @@
 #       #include "folder/file" replaced by that file below cl/ or, if there is none, src/, each file once.
 #       Kernels share the texts of a header. Comments, #pragma once and the blanks at both ends of a line are left out.
 #       #line directives say the file and the line, so that build logs do. With SHORT=1 frequent words are characters
-#       below 32, which src/families/source.c reads: ca_source_words[] has the word of each.
+#       that no source has, which src/families/source.c reads: ca_source_words[] has the word of each.
 cmake_minimum_required(VERSION 3.22)
 set(folder "${CMAKE_CURRENT_LIST_DIR}")
 
 # Frequent words, in the order in which they are replaced; none may hold "[" or "]", which CMake's lists do not bear.
 set(words "const " "struct " "args->shape->" "int " "\n#define " "\;\n" "long " "float" "args" "\n\nINLINE "
     "arguments" "UNROLL\nfor (" "return " "tile" "__global " "block" "__local " "#endif\n" "SIMD_WIDTH" "rows"
-    "\nstatic inline " "lane" ")\n{\n" "first" "if " "for (" "row" "keys")
-set(codes 1 2 3 4 5 6 7 8 11 12 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+    "\nstatic inline " "lane" ")\n{\n" "first" "if " "for (" "row" "keys" "BLOCK" "VECTORS" "stride" ") {\n" "void "
+    "columns" "count" "=0\;" "sums" " __attribute__((reqd_work_group_size" "queries" "step" "column" "begin" "FRAGMENT"
+    "#line " "THREADS" "bool " "LOCAL_BARRIER()" "STREAMED" "OPERAND" "head" "nonfinite" "++)\n")
+set(codes 1 2 3 4 5 6 7 8 11 12 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 128 129 130 131 132 133 134 135
+    136 137 138 139 140 141 142 143 144 145 146 147 148 149 150 151)
 
 # The text with characters for words.
 function(shorten text result)
@@ -27,15 +30,22 @@ function(shorten text result)
 endfunction()
 
 # What stands between the braces of a char array that holds the text.
-function(bytes_of text name result)
+function(bytes_of text result)
     string(HEX "${text}" hex)
     string(REPEAT "[0-9a-f]" 32 line)
     string(REGEX REPLACE "(${line})" "\\1\n" bytes "${hex}")
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
-    if("${bytes}" MATCHES "0x[89a-f]")
-        message(FATAL_ERROR "${name} is not plain ASCII")
-    endif()
+    string(REGEX REPLACE "0x([89a-f].)" "'\\\\x\\1'" bytes "${bytes}") # a char may be signed
     set(${result} "${bytes}0" PARENT_SCOPE)
+endfunction()
+
+# Stops unless the text is plain ASCII.
+function(check_ascii text file)
+    string(HEX "${text}" hex)
+    string(REGEX REPLACE "(..)" "\\1 " hex "${hex}")
+    if("${hex} " MATCHES "(^| )[89a-f]")
+        message(FATAL_ERROR "${file} is not plain ASCII")
+    endif()
 endfunction()
 
 function(count_lines text result)
@@ -133,10 +143,11 @@ function(add_text file line text list)
     endwhile()
     get_property(number GLOBAL PROPERTY num_texts)
     string(PREPEND text "${numbered}")
+    check_ascii("${text}" "${file}")
     if(SHORT)
         shorten("${text}" text)
     endif()
-    bytes_of("${text}" "${file}" bytes)
+    bytes_of("${text}" bytes)
     set_property(GLOBAL APPEND_STRING PROPERTY texts
         "/* ${file} */\nstatic const char text_${number}[] = {\n${bytes}};\n")
     set(${list} "${${list}};${number}" PARENT_SCOPE)
@@ -197,7 +208,8 @@ if(INPUT)
         string(REGEX REPLACE "\n *" "" text "${text}")
         string(REPLACE "\": " "\":" text "${text}")
     endif()
-    bytes_of("${text}" "${name}" bytes)
+    check_ascii("${text}" "${name}")
+    bytes_of("${text}" bytes)
     file(WRITE "${OUTPUT}" "/* Made from ${name} by cl/embed.cmake. */
 extern const char ${NAME}[];
 const char ${NAME}[] = {
@@ -223,14 +235,14 @@ if(SHORT)
     foreach(word code IN ZIP_LISTS words codes)
         string(ASCII ${code} character)
         string(APPEND all "${character}")
-        bytes_of("${word}" "a word" bytes)
+        bytes_of("${word}" bytes)
         string(REPLACE "\n" "" bytes "${bytes}")
         string(APPEND sources "static const char word_${code}[] = {${bytes}};\n")
         string(APPEND table "    [${code}] = word_${code},\n")
     endforeach()
-    bytes_of("${all}" "the codes" bytes)
+    bytes_of("${all}" bytes)
     string(APPEND sources "extern const char ca_source_codes[];\nconst char ca_source_codes[] = {\n${bytes}};
-extern const char *const ca_source_words[];\nconst char *const ca_source_words[32] = {\n${table}};\n")
+extern const char *const ca_source_words[];\nconst char *const ca_source_words[256] = {\n${table}};\n")
 endif()
 get_property(texts GLOBAL PROPERTY texts)
 file(WRITE "${OUTPUT}" "/* Made from kernels by cl/embed.cmake. */\n${texts}${sources}")

@@ -6,7 +6,7 @@
 
 extern const char ca_source_codes[]; /* the characters that stand for words, each once */
 extern const char
-    *const ca_source_words[]; /* the word of each character below 32; NULL if there is none */
+    *const ca_source_words[]; /* the word of each character as an unsigned char; NULL if none */
 
 const char *ca_source_next(struct ca_source_reader *reader, size_t *length)
 {
