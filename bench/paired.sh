@@ -1,17 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # sh bench/paired.sh [OPTION]... OLD NEW [PROBLEM]...: whether another version is slower.
-# Times each problem with the clattn-bench of two builds in turns, as often as there are rounds, and
-# prints the median of the rounds' ratios of time, new over old, with the rounds' ratios. Each result is
-# compared with double precision before it has a time. Fails if a problem takes over 2 % longer. By
-# hand, on a quiet machine: --untuned and POCL_AFFINITY=1 are set.
-#   OLD, NEW      folders that two versions are built in
-#   --rounds N    5
+# Two versions take turns at samples of 50 ms, so that what disturbs the machine disturbs both. Prints for each
+# problem the median of the turns' ratios of time, new over old, with their quartiles. The results of both are compared
+# with double precision first. Fails if the median is over 1.02 and the lower quartile over 1. By hand.
+#   OLD, NEW      folders that two versions are built in: the target clattn-bench-paired
+#   --turns N     31; fewer where they take over 15 s, 5 at least
 #   --workload W  the problems of a workload of NEW; may be repeated. Without problems: standard,
-#                 decoding, training
+#                 decoding, training, serving
 set -eu
 
-rounds=5
+turns=31
 workloads=
 usage() {
     echo "paired.sh: $1" >&2
@@ -20,9 +19,9 @@ usage() {
 }
 while [ $# -gt 0 ]; do
     case $1 in
-    --rounds | --workload)
+    --turns | --workload)
         [ $# -gt 1 ] || usage "$1 takes a value"
-        if [ "$1" = --rounds ]; then rounds=$2; else workloads="$workloads $2"; fi
+        if [ "$1" = --turns ]; then turns=$2; else workloads="$workloads $2"; fi
         shift 2
         ;;
     -*) usage "there is no option $1" ;;
@@ -32,41 +31,62 @@ done
 [ $# -ge 2 ] || usage "takes two folders"
 old=$1 new=$2
 shift 2
-[ $# -gt 0 ] || [ -n "$workloads" ] || workloads="standard decoding training"
+[ $# -gt 0 ] || [ -n "$workloads" ] || workloads="standard decoding training serving"
 work=$(mktemp -d "${TMPDIR:-/tmp}/clattn-paired.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-for problem; do echo "$problem"; done > "$work/problems"
-for workload in $workloads; do
-    "$new/bench/clattn-bench" run --list --workload "$workload"
-done | sed -n 's/^  \([a-z][^:#]*\)$/\1/p' | awk '!seen[$0]++' >> "$work/problems"
-export POCL_AFFINITY=1
+{
+    for problem; do echo "$problem"; done
+    for workload in $workloads; do
+        "$new/bench/clattn-bench" run --list --workload "$workload"
+    done | sed -n 's/^  \([a-z][^:#]*\)$/\1/p'
+} | awk '!seen[$0]++' > "$work/problems"
 
-# time_one BUILD PROBLEM: its median time in this run; the run has peaks of its own, so that it is warm.
-time_one() {
-    "$1/bench/clattn-bench" run --quiet --untuned --peers none --no-first-call --json "$work/run.json" \
-        "$2" > "$work/said" 2>&1 < /dev/null || { sed "s|^|$1: |" "$work/said" >&2; return 1; }
-    sed "s|^|$1: |" "$work/said" >&2 # a family that does not build, say
-    "$new/bench/clattn-bench" compare --json - "$work/run.json" "$work/run.json" |
-        sed -n 's/.*"milliseconds": \([0-9.e+-]*\).*/\1/p;' | head -n 1
-}
+export POCL_AFFINITY=1
+mkfifo "$work/to_old" "$work/of_old" "$work/to_new" "$work/of_new"
+"$old/bench/clattn-bench-paired" < "$work/to_old" > "$work/of_old" &
+exec 3> "$work/to_old" 4< "$work/of_old"
+"$new/bench/clattn-bench-paired" < "$work/to_new" > "$work/of_new" 3>&- 4<&- &
+exec 5> "$work/to_new" 6< "$work/of_new"
+
+ask_old() { echo "$*" >&3 && read -r answer <&4; }
+ask_new() { echo "$*" >&5 && read -r answer <&6; }
 
 slower=0
 while read -r problem; do
-    : > "$work/ratios"
-    round=0
-    while [ "$round" -lt "$rounds" ]; do
-        before=$(time_one "$old" "$problem")
-        now=$(time_one "$new" "$problem")
-        awk -v a="$before" -v b="$now" 'BEGIN { printf "%.4f\n", b / a }' >> "$work/ratios"
-        round=$((round + 1))
-    done
-    sort -n "$work/ratios" | awk -v problem="$problem" '
-        { ratio[NR] = $1; all = all " " $1 }
+    if ! ask_old open "$problem" || [ "$answer" != ok ]; then
+        echo "-      $problem: $old: $answer"
+        slower=1
+        continue
+    fi
+    if ! ask_new open "$problem" || [ "$answer" != ok ]; then
+        echo "-      $problem: $new: $answer"
+        slower=1
+        continue
+    fi
+    ask_old sample # the first ones say how many executions fill the time
+    ask_new sample
+    begun=$(date +%s)
+    turn=0
+    while [ "$turn" -lt "$turns" ] && { [ "$turn" -lt 5 ] || [ $(($(date +%s) - begun)) -lt 15 ]; }; do
+        if [ $((turn % 2)) -eq 0 ]; then
+            ask_old sample; before=$answer
+            ask_new sample; now=$answer
+        else
+            ask_new sample; now=$answer
+            ask_old sample; before=$answer
+        fi
+        awk -v a="$before" -v b="$now" 'BEGIN { printf "%.4f %s %s\n", b / a, b, a }'
+        turn=$((turn + 1))
+    done | sort -n > "$work/ratios"
+    awk -v problem="$problem" '
+        { ratio[NR] = $1; if (NR == 1 || $2 < now) now = $2; if (NR == 1 || $3 < before) before = $3 }
         END {
-            median = (ratio[int((NR + 1) / 2)] + ratio[int((NR + 2) / 2)]) / 2
-            printf "%.3f  %s  (%s)%s\n", median, problem, substr(all, 2), (median > 1.02 ? "  SLOWER" : "")
-            exit median > 1.02
-        }' || slower=1
+            low = ratio[int((NR + 3) / 4)]; middle = ratio[int((NR + 1) / 2)]; high = ratio[NR + 1 - int((NR + 3) / 4)]
+            slow = middle > 1.02 && low > 1
+            printf "%.3f (%.3f to %.3f)  %s  %.4g ms at least, %.4g before%s\n", middle, low, high, problem, now, before,
+                (slow ? "  SLOWER" : "")
+            exit slow
+        }' "$work/ratios" || slower=1
 done < "$work/problems"
 exit $slower
