@@ -199,6 +199,7 @@ def run(texts, build):
     shown = {page: list(blocks(text)) for page, text in texts.items()}
     wrong = list(commands.refused(shown, build))
     print("\n".join(wrong + [f"{len(wrong)} commands and problems that the programs would refuse"]))
+    wrong += [None] * commands.pieces(shown, outputs.environment(build))
     if subprocess.run([Path(build) / "bench/clattn-bench", "devices"], capture_output=True).returncode:
         print("no commands of pages were run, for there is no OpenCL device")
         return len(wrong)

@@ -4,6 +4,7 @@ programs take them, and what they return where that takes seconds. Blocks that s
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -136,6 +137,46 @@ def refused(pages, build):
     if program.exists():
         for said in subprocess.run([program, "--parse", *problems], capture_output=True, text=True).stdout.splitlines():
             yield f"{problems[said.split(chr(39))[1]]}: {said}"
+
+
+# What a reader of a piece of C has: its names come from the text around it.
+PIECE = """#include <clattn/clattn.h>
+%s
+void piece(clattn_context *context, clattn_problem problem, cl_command_queue queue, clattn_forward_tensors tensors, %s);
+void piece(clattn_context *context, clattn_problem problem, cl_command_queue queue, clattn_forward_tensors tensors, %s)
+{
+    cl_event done;
+    char why[200];
+    int64_t number_of_the_batch = 1;
+    (void)context, (void)problem, (void)queue, (void)tensors, (void)done, (void)why, (void)number_of_the_batch;
+%s
+}
+"""
+RANKS = ("#include <clattn/mpi.h>", "clattn_mpi_plan *plan, int rank, clattn_problem whole, clattn_mpi_shard shard, clattn_mpi_options options")
+
+
+def pieces(pages, environment):
+    """Compiles pieces of C that the guide shows. Returns how many a compiler refuses, and says which."""
+    bad = tried = 0
+    for page, blocks in pages.items():
+        for line, kind, block in blocks:
+            info, _, code = block.partition("\n")
+            if kind != "code" or info != "c" or not page.startswith("doc/guide/"):
+                continue
+            compiler = "mpicc" if "clattn_mpi" in code else "cc"
+            if not shutil.which(compiler):
+                print(f"{page}:{line}: not compiled, for there is no {compiler}")
+                continue
+            header, further = RANKS if compiler == "mpicc" else ("", "int unused")
+            said = subprocess.run([compiler, "-std=c11", "-fsyntax-only", "-Werror", "-DCL_TARGET_OPENCL_VERSION=120", f"-I{ROOT / 'include'}", "-x", "c", "-"],
+                                  input=PIECE % (header, further, further, code), text=True, env=environment,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            tried += 1
+            if said.returncode:
+                bad += 1
+                print(f"{page}:{line}: a compiler refuses\n{code}\n{said.stdout[-1000:]}")
+    print(f"{tried} pieces of C were compiled, {bad} refused")
+    return bad
 
 
 def run(pages, build, environment):

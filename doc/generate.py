@@ -302,6 +302,40 @@ def profile():
     return "\n".join(lines + ["</svg>"]) + "\n"
 
 
+# Rows of tests/offline/tile_time.sh that are drawn.
+TILES = ["fused_gpu UNIT=warpgroup, 128 x 128", "by wgmma: backward_keys, 128 x 64", "by wgmma: backward_queries, 128 x 64",
+         "projection_gpu UNIT=warpgroup, 128 x 256 x 64", "FlashAttention-3, 128 x 128"]
+
+
+def tile_time():
+    """An SVG: how long a tile keeps each part of an H100 busy, all from its beginning on, and when it ends, by a model."""
+    said = subprocess.run(["sh", str(ROOT / "tests/offline/tile_time.sh")], text=True, stdout=subprocess.PIPE).stdout
+    parts = ["matrix", "local", "exp", "global", "issue"]
+    rows = {title: re.search(rf"^H100 +{re.escape(title)} +(.*)$", said, re.M)[1].split() for title in TILES}
+    longest = max(int(row[5]) for row in rows.values())
+    height = 96 + 62 * len(rows)
+    full, clocks = (int(rows[TILES[0]][n]) for n in (0, 5))
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 {height}" font-family="sans-serif" font-size="12">',
+             f'<rect width="940" height="{height}" fill="#fff"/>', '<text x="12" y="24" font-size="16" font-weight="bold">'
+             f'Tensor cores work {full} of the {clocks} clocks of a forward tile: H100, by a model</text>']
+    for n, name in enumerate(["tensor cores", "local memory", "exponentials", "L2 and memory", "instructions"]):
+        lines.append(f'<rect x="{12 + 140 * n}" y="42" width="12" height="10" fill="{COLOURS[n]}"/><text x="{30 + 140 * n}" y="51">{name}</text>')
+    for tick in range(0, longest + 1, 500):
+        x = 300 + 600 * tick / longest
+        lines.append(f'<line x1="{x:.0f}" x2="{x:.0f}" y1="64" y2="{height - 30}" stroke="#ddd"/>'
+                     f'<text x="{x:.0f}" y="{height - 14}" text-anchor="middle">{tick}</text>')
+    for at, (title, row) in enumerate(rows.items()):
+        y = 70 + 62 * at
+        lines.append(f'<text x="292" y="{y + 28}" text-anchor="end" font-size="11">{escape(title)}</text>')
+        for n, clocks in enumerate(row[:len(parts)]):
+            if clocks not in ("-", "0"):
+                lines.append(f'<rect x="300" y="{y + 10 * n}" width="{600 * int(clocks) / longest:.1f}" height="8" fill="{COLOURS[n]}"/>')
+        x = 300 + 600 * int(row[5]) / longest
+        lines.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y - 2}" y2="{y + 50}" stroke="#000" stroke-width="2"/>')
+    lines.append(f'<text x="292" y="{height - 14}" text-anchor="end">clocks</text>')
+    return "\n".join(lines + ["</svg>"]) + "\n"
+
+
 FIRST = [("pocl3-epyc-zen5-2026-11-26", "Zen 5, PoCL 3.1"), ("pocl6-epyc-zen5-2026-11-26", "Zen 5, PoCL 6.0"),
          ("intel-epyc-zen5-2026-11-26", "Zen 5, Intel's runtime"), ("pocl3-epyc-zen4-2026-11-24", "Zen 4, PoCL 3.1")]
 
@@ -449,6 +483,7 @@ def main(arguments):
         if roofline("", device, results):
             settle(f"doc/results/{machine[0]}-roof.svg", roofline(f"{roof_headline(device, results)}: {machine[1]}", device, results))
     settle("doc/results/h200-profile.svg", profile())
+    settle("doc/design/tile-time.svg", tile_time())
     settle("doc/picture.svg", picture())
     settle("doc/design/tiles.svg", tiles())
     settle("doc/results/README.md", between((ROOT / "doc/results/README.md").read_text(encoding="utf-8"), "machines", index()))

@@ -298,12 +298,12 @@ int main(int argc, char **argv)
     }
     puts(
         "# What is supported\n\n"
-        "Each row of a table is for options ([options.md](options.md)), or for those that its "
-        "letter has below the table; each\n"
-        "column is for a family and its unit. A cell has the dtypes that the unit computes: all "
-        "three, some, or none (`-`). A\n"
-        "plan takes a unit that can, so that a problem is refused only where a whole row has "
-        "none.\n"
+        "A row of a table has an option ([options.md](options.md)), or a letter for the options "
+        "that are listed below the table.\n"
+        "A column is a family with one of its units. A cell has the dtypes that it "
+        "computes: all three, some, or none (`-`).\n"
+        "A problem is refused only where a whole row has none, since a plan takes a unit that "
+        "can compute it.\n"
         "`clattn-bench plan PROBLEM --family 'FAMILY'` says why a family refuses. `clattn-support` "
         "(`doc/support.c`) prints this\n"
         "page, and a test compares it.");
