@@ -478,6 +478,37 @@ def scaling_sentences():
         yield f"| {TOKENS[at[0]]}, {at[1]} | {both[0]} GB | {both[1]} GB |"
 
 
+# numerics.md -------------------------------------------------------------------------------------------------------------------
+
+
+def numerics_precision():
+    """Of the heights of accuracy.svg's bars, which bindings/python/tests/frameworks/accuracy.py drew."""
+    panels, title = {}, None
+    for line in text("accuracy.svg").split("\n"):
+        found = re.search(r'font-weight="bold">(\w+): (.*)</text>', line)
+        title = (found[2], found[1]) if found else title
+        panels.setdefault(title, []).extend(float(height) / 75 for height in re.findall(r'<rect x="[\d.]+" y="[\d.]+" width="14" height="([\d.]+)"', line))
+    yield "| | dtype | | o | dq | dk | dv |"
+    yield "|---|---|---|--:|--:|--:|--:|"
+    for problem in ("8 heads, 1024 x 1024, dim 64", "32 heads over 8, 512 x 512, dim 128, causal"):
+        for dtype, short in (("float16", "f16"), ("bfloat16", "bf16")):
+            bars = panels[problem, dtype]
+            for n, name in enumerate(("PyTorch", "clattn, standard", "clattn, strict")):
+                if dtype == "float16" and n == 2:
+                    continue  # the same as standard
+                cells = " | ".join(f"{value:.2f}" for value in bars[n::3])
+                yield (f"| {problem if (short, n) == ('f16', 0) else ''} | {short if n == 0 else ''} | "
+                       f"{'clattn' if dtype == 'float16' and n else name} | {cells} |")
+
+
+def numerics_sentences():
+    run = Run("int8-xeon-2026-11-29")
+    parts = [run.ms(f"{problem} precision=int8") / run.ms(problem) for problem in ("fwd f32 h8 q2048 k2048 d64", "fwd f32 h8 q2048 k2048 d128",
+                                                                               "fwd f16 h8 q2048 k2048 d128")]
+    yield (f"the option took {parts[0]:.2f} of the time with dim 64 in f32, {parts[1]:.2f} with dim 128, and {parts[2]:.2f} with dim 128 in f16. "
+           f"A time is known to ±{100 * run.device['noise']:.0f} % there")
+
+
 # first-call.md and README.md ---------------------------------------------------------------------------------------------------
 
 
@@ -511,6 +542,7 @@ def readme_sentences():
 
 
 TABLES = {
+    "doc/guide/numerics.md": {"precision": numerics_precision},
     "doc/results/pytorch.md": {"the function": pytorch_function, "small problems": pytorch_small},
     "doc/results/ggml.md": {"operations": ggml_operations, "models": ggml_models},
     "doc/results/gpus.md": {"f32": gpus_f32, "options": gpus_options, "mma": gpus_mma},
@@ -519,7 +551,7 @@ TABLES = {
     "doc/results/scaling.md": {**{cluster: lambda cluster=cluster: efficiency(cluster) for cluster in ("office", "gpus-400", "gpus-100")},
                                "the model": scaling_model, "two ranks": scaling_ranks},
 }
-SENTENCES = {"doc/results/pytorch.md": pytorch_sentences, "doc/results/ggml.md": ggml_sentences, "doc/results/gpus.md": gpus_sentences,
+SENTENCES = {"doc/guide/numerics.md": numerics_sentences, "doc/results/pytorch.md": pytorch_sentences, "doc/results/ggml.md": ggml_sentences, "doc/results/gpus.md": gpus_sentences,
              "doc/results/functions.md": functions_sentences, "doc/results/serving.md": serving_sentences,
              "doc/results/scaling.md": scaling_sentences, "doc/results/first-call.md": first_call_sentences, "README.md": readme_sentences}
 
