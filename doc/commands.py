@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -14,7 +15,7 @@ CODE = re.compile(r"``[^`]+``|`[^`]*`")
 NAMES = ("bench/clattn-bench", "tuner/clattn-tune")
 # What a reader may try at once: it needs no file, no other library and no second device, and ends within seconds.
 QUICK = re.compile(r"(clattn-bench (devices|plan [^|]*\"|verify \"|--help)|clattn-tune (list|show|--help)|"
-                   r"sh tests/offline/tile_time\.sh|sh doc/check\.sh --draw SEED)")
+                   r"sh tests/offline/tile_time\.sh|sh doc/check\.sh --draw SEED|python -m clattn doctor)")
 # Words in capitals stand for what a reader has.
 PLACEHOLDER = re.compile(r"\b(PROBLEM|FILE|FOLDER|BUILD|DIR|NAME|FAMILY|OLD|NEW|PAGE|BEFORE|N|V|RANKS|HASH)\b|\.\.\.|[\[\]]")
 
@@ -181,7 +182,10 @@ def pieces(pages, environment):
 
 def run(pages, build, environment):
     """Runs what a reader may try at once. Returns how many commands fail, and says which."""
-    tried, bad = {}, 0
+    tried, bad, package = {}, 0, Path(build).resolve() / "bindings/python"
+    environment = dict(environment, PYTHONPATH=str(package))
+    python = next((one for one in ("/usr/bin/python3", sys.executable) if os.access(one, os.X_OK) and
+                   not subprocess.run([one, "-c", "import numpy"], stderr=subprocess.DEVNULL).returncode), None)
     with tempfile.TemporaryDirectory() as folder:
         for page, blocks in pages.items():
             for line, span in spans(blocks) if page != "CHANGELOG.md" else ():
@@ -190,6 +194,10 @@ def run(pages, build, environment):
                     continue
                 if command in tried or (PLACEHOLDER.search(command) and "--draw" not in command):
                     continue
+                if command.startswith("python "):
+                    if not python or not package.is_dir():
+                        continue
+                    command = command.replace("python", python, 1)
                 at = ROOT if command.startswith("sh ") else folder
                 tried[command] = subprocess.run(["sh", "-c", command], cwd=at, env=dict(environment, CLATTN_CACHE_DIR=folder + "/cache"),
                                                 text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
