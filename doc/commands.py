@@ -194,12 +194,10 @@ def run(pages, build, environment):
                     continue
                 if command in tried or (PLACEHOLDER.search(command) and "--draw" not in command):
                     continue
-                if command.startswith("python "):
-                    if not python or not package.is_dir():
-                        continue
-                    command = command.replace("python", python, 1)
+                if command.startswith("python ") and not (python and package.is_dir()):
+                    continue
                 at = ROOT if command.startswith("sh ") else folder
-                tried[command] = subprocess.run(["sh", "-c", command], cwd=at, env=dict(environment, CLATTN_CACHE_DIR=folder + "/cache"),
+                tried[command] = subprocess.run(["sh", "-c", re.sub("^python ", f"{python} ", command)], cwd=at, env=dict(environment, CLATTN_CACHE_DIR=folder + "/cache"),
                                                 text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
                 if tried[command].returncode:
                     bad += 1
