@@ -169,9 +169,16 @@ def pieces(pages, environment):
                 print(f"{page}:{line}: not compiled, for there is no {compiler}")
                 continue
             header, further = RANKS if compiler == "mpicc" else ("", "int unused")
-            said = subprocess.run([compiler, "-std=c11", "-fsyntax-only", "-Werror", "-DCL_TARGET_OPENCL_VERSION=120", f"-I{ROOT / 'include'}", "-x", "c", "-"],
-                                  input=PIECE % (header, further, further, code), text=True, env=environment,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+            def compiled(text):
+                return subprocess.run([compiler, "-std=c11", "-fsyntax-only", "-Werror", "-DCL_TARGET_OPENCL_VERSION=120",
+                                       f"-I{ROOT / 'include'}", "-x", "c", "-"], input=text, text=True, env=environment,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+            if compiled("#include <CL/cl.h>\n").returncode:
+                print(f"{page}:{line}: not compiled, for {compiler} finds no OpenCL headers by itself")
+                continue
+            said = compiled(PIECE % (header, further, further, code))
             tried += 1
             if said.returncode:
                 bad += 1
