@@ -124,7 +124,9 @@ EOF
     done
     cp -p "$(cross_header xxhash.h)" "$folder/system/include/"
     dynamic=
-    case $name in musl-*) dynamic=-dynamic ;; esac
+    independent=
+    # Zig's libc.so for musl gives stderr an odd address; code that is independent of its position copies no variable of it.
+    case $name in musl-*) dynamic=-dynamic independent='set(CMAKE_POSITION_INDEPENDENT_CODE ON)' ;; esac
     # What CMake knows of macOS only where it runs there.
     echo 'set(CMAKE_SHARED_LIBRARY_RUNTIME_C_FLAG "-Wl,-rpath,")' | renewed "$folder/rules.cmake"
     renewed "$folder/toolchain.cmake" << EOF
@@ -141,6 +143,7 @@ set(CMAKE_BUILD_WITH_INSTALL_NAME_DIR ON)
 if(CMAKE_SYSTEM_NAME STREQUAL "Darwin")
     set(CMAKE_USER_MAKE_RULES_OVERRIDE "$folder/rules.cmake")
 endif()
+$independent
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-s $dynamic")
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "-s")
 set(CMAKE_FIND_ROOT_PATH "$folder/system")
