@@ -8,7 +8,7 @@
 #   table        prints the table of earlier runs
 # Targets: linux-x86_64 linux-aarch64 linux-riscv64 musl-x86_64 musl-aarch64 macos-arm64 macos-x86_64 windows-x86_64
 # windows-arm64. It needs zig (pip install ziglang; CLATTN_ZIG names another), llvm's llvm-nm and llvm-readobj, and for runs
-# qemu-user-static, libc6-arm64-cross, libc6-riscv64-cross, wine64. Everything lies in build/platforms (or CLATTN_PLATFORMS).
+# qemu-user-static, libc6-arm64-cross, libc6-riscv64-cross, musl, wine64. Everything lies in build/platforms (or CLATTN_PLATFORMS).
 # CMAKE_C_COMPILER_LAUNCHER=ccache with CCACHE_COMPILERTYPE=clang saves time. Exits with 1 if something failed, with 77 if a tool
 # is missing.
 set -u
@@ -131,6 +131,12 @@ run_suites() {
         END { printf "%d tests pass, %d fail, %d are skipped\n", passed, failed, skipped }' > "$folder/count"
     ! grep '^failed: ' "$folder/suites"
 }
+# Each finds the shared library from where it lies.
+start_programs() {
+    for program in clattn-bench clattn-tune; do
+        LD_LIBRARY_PATH=$libraries $launcher "$folder/dist/bin/$program" --version || return 1
+    done
+}
 # The programs on a device: one file of problems with known answers.
 verify() {
     CLATTN_CACHE_DIR=none $1 "$folder/dist/bin/clattn-bench$2" verify tests/data/conformance/raschka_self_attention.safetensors
@@ -145,6 +151,7 @@ wine_here() {
 run_target() {
     ran=nothing
     launcher=
+    unset CLATTN_TEST_LAUNCHER QEMU_SET_ENV QEMU_LD_PREFIX
     case $name in
     macos-* | windows-arm64) return ;;
     windows-*)
@@ -154,10 +161,11 @@ run_target() {
         return
         ;;
     esac
-    [ $suites = yes ] || return
     libraries=$folder/system/lib
     processor=$(cross_column "$name" 4)
     where="this machine"
+    loader=/lib/ld-musl-$processor.so.1
+    case $name in linux-*) loader=/ ;; esac
     if [ "$processor" != "$(uname -m)" ]; then
         launcher=$(command -v "qemu-$processor-static") || return
         where="qemu-user $("$launcher" --version | sed -n '1s/.*version \([0-9.]*\).*/\1/p')"
@@ -167,25 +175,29 @@ run_target() {
         export QEMU_SET_ENV QEMU_LD_PREFIX
         case $name in linux-*) [ -d "$QEMU_LD_PREFIX" ] || return ;; esac
     fi
+    if [ $programs = ON ] && [ -e "$loader" ] && step "the programs start, $where" start_programs; then
+        ran="$where: both programs start"
+    fi
+    if [ $programs = ON ] && [ "$name" = linux-x86_64 ] && [ -e /etc/OpenCL/vendors/pocl.icd ] &&
+        step "clattn-bench verify on PoCL" verify "env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd" ""; then
+        ran="$ran, \`clattn-bench verify\` on PoCL"
+    fi
+    [ $suites = yes ] || return
     CLATTN_TEST_LAUNCHER=$launcher
     export CLATTN_TEST_LAUNCHER
     cross_loader
     if step "suites are built" build_suites; then
         step "suites without a device, $where" run_suites
-        ran="$where: $(cat "$folder/count")"
+        [ "$ran" = nothing ] && ran="$where: " || ran="$ran, "
+        ran="$ran$(cat "$folder/count")"
     fi
-    if [ "$name" = linux-x86_64 ] && [ -e /etc/OpenCL/vendors/pocl.icd ] &&
-        step "clattn-bench verify on PoCL" verify "env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd" ""; then
-        ran="$ran; \`clattn-bench verify\` on PoCL"
-    fi
-    unset CLATTN_TEST_LAUNCHER QEMU_SET_ENV QEMU_LD_PREFIX
 }
 
 unproven() {
     case $1 in
     linux-x86_64) echo "another libc than this machine's" ;;
-    linux-aarch64 | linux-riscv64) echo "a device; the programs" ;;
-    musl-*) echo "a device; the shared library; the programs" ;;
+    linux-aarch64 | linux-riscv64) echo "a device" ;;
+    musl-*) case $ran in *programs*) echo "a device" ;; *) echo "a device; the shared library; the programs" ;; esac ;;
     macos-*) echo "that it starts; Apple's headers and devices" ;;
     windows-x86_64) echo "Windows itself; a GPU" ;;
     windows-arm64) echo "that it starts" ;;
