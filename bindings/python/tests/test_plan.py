@@ -119,6 +119,7 @@ def test_what_cannot_be_planned_says_why():
         clattn.Context("no such device")
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork()")
 def test_a_child_of_fork_is_refused_and_does_not_hang(rng):
     context = clattn.default_context()
     child = os.fork()
