@@ -37,5 +37,16 @@ def main(arguments: list[str]) -> int:
     return 0 if arguments == ["--help"] else 2
 
 
+def run(arguments: list[str]) -> int:
+    """main(), whose reader may go away: what is left to say is dropped then."""
+    try:
+        status = main(arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # which Python flushes once more when it ends
+        return 1
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:]))

@@ -33,6 +33,15 @@ def test_doctor_says_what_is_missing_and_what_to_install(environment, sentence):
     assert told.returncode == 1 and sentence in told.stdout and ADVICE in told.stdout and not told.stderr
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows tells a program nothing of a reader that has gone")
+def test_doctor_ends_quietly_when_its_reader_goes_away():
+    reader, writer = os.pipe()
+    os.close(reader)
+    told = subprocess.run([sys.executable, "-m", "clattn", "doctor"], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert told.returncode == 1 and "BrokenPipe" not in told.stderr, told.stderr
+
+
 def test_programs_are_passed_through():
     told = run("bench", "--version")
     assert told.returncode == 0 and told.stdout
