@@ -163,7 +163,7 @@ fuzz() {
         shift 2
         "$program" "$folder" "$@" -artifact_prefix="$folder-" -max_total_time=2 -max_len=8192 \
             -timeout=60 > "$folder.log" 2>&1 || { tail -n 60 "$folder.log"; exit 1; }' \
-        fuzz "$build/fuzzers/tests/fuzz/fuzz_$target" "$build/fuzz/$target" "$@"
+        fuzz "$build/sanitized/tests/fuzz/fuzz_$target" "$build/fuzz/$target" "$@"
 }
 
 step "packages" sh tests/packages.sh build test || finish
@@ -206,16 +206,16 @@ if [ "${CLATTN_DEVICE:-}" = "Portable Computing Language" ] && [ -e "$layer" ]; 
     export CLATTN_BUILD_SERVER OPENCL_LAYERS
 fi
 
-# Half of the cores. Clang compiles the fuzzers, and of all other sources says only what it warns of. Sanitized is only
-# what runs below. PoCL's compiler leaks: all that is sanitized is compiled here, without a cache of
+# Half of the cores. Clang compiles what is sanitized, which is no more than runs below, the fuzzers among it, and of all other
+# sources says only what it warns of. PoCL's compiler leaks: all that is sanitized is compiled here, without a cache of
 # programs, so that building them is checked as well; then nothing leaks, and a lost OpenCL object
 # shows. (PoCL 6.0 loses a string for each program under POCL_EXTRA_BUILD_FLAGS: none here.)
 beside_tests() {
     CLATTN_CACHE_DIR=
     half=$((($(nproc) + 1) / 2))
-    if compile fuzzers "$half" fuzzers --preset release -DCMAKE_C_COMPILER=clang \
-        -DCMAKE_C_FLAGS_RELEASE="-O0 -DNDEBUG" -DCLATTN_FUZZ=ON; then
-        step "clang's warnings" sh tests/warnings.sh "$build/fuzzers" "$half"
+    if compile sanitized "$half" "fuzzers examples races" --preset asan-ubsan -DCMAKE_C_COMPILER=clang \
+        -DCMAKE_C_FLAGS_DEBUG="-O0 -g1 -fsanitize=fuzzer-no-link" -DCLATTN_FUZZ=ON -DCLATTN_TEST_OPTIONS=-O1; then
+        step "clang's warnings" sh tests/warnings.sh "$build/sanitized" "$half"
         fuzz blocks
         fuzz case tests/data/conformance
         fuzz table tests/fuzz/table tests/data/store -dict=tests/fuzz/table.dict
@@ -223,8 +223,6 @@ beside_tests() {
         fuzz program tests/fuzz/program -dict=tests/fuzz/program.dict
         fuzz profile tests/fuzz/profile -dict=tests/fuzz/profile.dict
     fi
-    compile test-sanitized "$half" "examples races" --preset asan-ubsan -DCMAKE_C_COMPILER=gcc \
-        -DCMAKE_C_FLAGS_DEBUG=-g1
     # PoCL keeps what it compiles here, so that the sanitized run later does not see its compiler's leaks.
     step "every kernel" "$build/test-gcc/tests/races/races"
 }
@@ -252,16 +250,16 @@ UBSAN_OPTIONS=print_stacktrace=1
 LSAN_OPTIONS=print_suppressions=0
 export ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS
 every_kernel() {
-    step "every kernel, sanitized" "$build/test-sanitized/tests/races/races"
+    step "every kernel, sanitized" "$build/sanitized/tests/races/races"
 }
-if [ -x "$build/test-sanitized/tests/races/races" ]; then
+if [ -x "$build/sanitized/tests/races/races" ]; then
     begin kernels every_kernel
     # What MPI's libraries lose is theirs.
-    ctests "examples, sanitized" test-sanitized --parallel 2 --tests-regex '^example_' \
+    ctests "examples, sanitized" sanitized --parallel 2 --tests-regex '^example_' \
         --exclude-regex 'tuning|ring'
-    # What a tuning comes to is decided by the clock: PoCL's libraries are excused.
+    # What a tuning comes to is decided by the clock: PoCL's libraries, and C++'s, are excused.
     LSAN_OPTIONS=suppressions=$root/tests/lsan.supp:print_suppressions=0
-    ctests "tuning, sanitized" test-sanitized --tests-regex '^example_.*tuning'
+    ctests "tuning, sanitized" sanitized --tests-regex '^example_.*tuning'
     join
 fi
 finish
