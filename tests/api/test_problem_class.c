@@ -282,7 +282,7 @@ Test(problem_class, appends_alike) {
 
 /* Alike are those, and only those, that make the same programs. */
 Test(problem_class, alike_and_distant) {
-    enum { MANY = 500 };
+    enum { MANY = 300 };
     struct rng r = rng_seed(43);
     static clattn_problem all[MANY];
     size_t alike = 0, equal = 0;

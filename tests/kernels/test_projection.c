@@ -73,8 +73,7 @@ ParameterizedTest(struct part *part, projection, sweep) {
 
     if (!emulates)
         mostly_unoptimised(part->family + part->number, 4);
-    else if (!strstr(ca_family_at(part->family)->full_name,
-                     "warpgroup")) /* its emulation is slow */
+    else if (!family_is_slow(ca_family_at(part->family)->full_name))
         unoptimised();
     fixture_open(&f);
     fixture_need_groups_of(&f, ca_family_at(part->family)->full_name);
@@ -431,8 +430,8 @@ Test(projection, a_miscompiled_family_is_refused) {
     unoptimised();
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
-        if (!run_takes_of(n, num_families(), 4)) /* the others in the next runs */
-            continue;
+        if (!run_takes_of(n, num_families(), 4) || family_is_slow(family))
+            continue; /* the others in the next runs */
         fixture_open_checked(&f, "");
         if (!family_projects_on(family, clattn_context_device(f.context))) {
             fixture_close(&f);
@@ -458,7 +457,7 @@ Test(projection, is_measured) {
     fixture_need_groups(&f);
     for (size_t n = 0; clattn_family_name(CLATTN_PROJECTION, n); n++) {
         const char *family = clattn_family_name(CLATTN_PROJECTION, n);
-        if (!run_takes_of(n, num_families(), 2) ||
+        if (!run_takes_of(n, num_families(), 2) || family_is_slow(family) ||
             !family_projects_on(family, clattn_context_device(f.context)))
             continue;
         const struct ca_problem problem = fixture_checked(family_text(family, texts[n % 2]));

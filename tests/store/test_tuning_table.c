@@ -11,7 +11,7 @@
 
 TestSuite(tuning_table, .timeout = 60);
 
-enum { RUNS = 100 };
+enum { RUNS = 40 };
 
 static void same_texts(const struct ca_table *a, const struct ca_table *b, const char *law, int run)
 {

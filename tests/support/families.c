@@ -37,6 +37,11 @@ static int has_tests_of_f32(const struct ca_family *family)
     return takes_dtype(family, CLATTN_F32) && (!emulated || run_all("CLATTN_TEST_FAMILIES"));
 }
 
+int family_is_slow(const char *name)
+{
+    return ca_family_find(name)->ptx_target != NULL;
+}
+
 int family_takes_f32(const char *name)
 {
     const struct ca_family *family = name ? ca_family_find(name) : ca_family_at(0);

@@ -8,6 +8,9 @@
 #include <clattn/plan.h>
 #include <stdint.h>
 
+/* Returns whether the emulation of the family's instruction takes a second for a small problem, as that of warpgroups. */
+int family_is_slow(const char *name);
+
 /* Returns whether tests that go over all families, mostly in f32, take this one. Those for
  * matrix instructions know 16 bits alone; their tests are in tests/units. split_gpu UNIT=item is
  * left out unless CLATTN_TEST_FAMILIES=all: no CPU chooses it, and a program takes PoCL over a
