@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # sh packaging/release.sh [PART...]: makes the files of a release, in build/release-files (or CLATTN_RELEASE). Parts, by default all:
 #   source   the tarball of the commit
-#   deb      Debian's packages for this machine's release and processor
+#   deb      Debian's packages for this machine's release and processor; lintian looks at them where it is installed
 #   TARGET   of packaging/cross.sh: a tar, or a zip for Windows, and the wheel for Python
 #   check    whether the wheels that are there hold what their names say, by auditwheel and delvewheel as well
 #   sums     SHA256SUMS, and sbom.json (CycloneDX) of what is there
@@ -53,7 +53,9 @@ debian_packages() {
     cmake -S "$work/deb/clattn-$release" -B "$work/deb/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr \
         -DCLATTN_BUILD_TESTS=OFF -DCMAKE_C_FLAGS="-ffile-prefix-map=$work/deb=." > "$work/deb/log" &&
         cmake --build "$work/deb/build" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" >> "$work/deb/log" &&
-        (cd "$work/deb/build" && cpack -G DEB >> "$work/deb/log") && cp "$work"/deb/build/*.deb "$out/"
+        (cd "$work/deb/build" && cpack -G DEB >> "$work/deb/log") && cp "$work"/deb/build/*.deb "$out/" || return 1
+    ! command -v lintian > /dev/null || lintian --allow-root --fail-on error "$work"/deb/build/*.deb > "$work/deb/lintian" ||
+        { grep ^E: "$work/deb/lintian"; return 1; }
 }
 
 wheel_tag() {

@@ -102,7 +102,8 @@ if(GZIP)
 endif()
 
 # Manual pages are compressed there as well.
-file(WRITE "${folder}/compress.cmake" "file(GLOB_RECURSE pages \"\${CPACK_TEMPORARY_INSTALL_DIRECTORY}/*.1\")
+file(WRITE "${folder}/compress.cmake" "file(GLOB_RECURSE pages \"\${CPACK_TEMPORARY_INSTALL_DIRECTORY}/*.[13]\")
+list(FILTER pages INCLUDE REGEX \"/man/man[13]/\") # a library's name may end so, too
 foreach(page IN LISTS pages)
     execute_process(COMMAND \"${GZIP}\" -9nf \"\${page}\")
 endforeach()
