@@ -50,10 +50,11 @@ cross_header() {
     printf '#include <%s>\n' "$1" | cc -E -M - | tr ' ' '\n' | grep "/$1\$"
 }
 
-# OpenCL's loader to link with. On Linux it also runs, and finds no device.
+# cross_loader VERSION FOLDER: a loader of that OpenCL to link with, $opencl. On Linux it also runs, and finds no device.
 cross_loader() {
-    system=$folder/system
-    cross_opencl_calls 120 > "$system/calls"
+    system=$2
+    mkdir -p "$system/lib"
+    cross_opencl_calls "$1" > "$system/calls"
     case $name in
     windows-*)
         machine=i386:x86-64
@@ -152,7 +153,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE BOTH)
 EOF
-    cross_loader
+    cross_loader 120 "$folder/system"
 }
 
 # cross_configure SOURCE BUILD OPTION...: a CMake project for the target that is prepared.
