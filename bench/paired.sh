@@ -49,18 +49,16 @@ exec 3> "$work/to_old" 4< "$work/of_old"
 "$new/bench/clattn-bench-paired" < "$work/to_new" > "$work/of_new" 3>&- 4<&- &
 exec 5> "$work/to_new" 6< "$work/of_new"
 
-ask_old() { echo "$*" >&3 && read -r answer <&4; }
-ask_new() { echo "$*" >&5 && read -r answer <&6; }
+ask_old() { echo "$*" >&3 && read -r answer <&4 || answer="it ended"; }
+ask_new() { echo "$*" >&5 && read -r answer <&6 || answer="it ended"; }
 
 slower=0
 while read -r problem; do
-    if ! ask_old open "$problem" || [ "$answer" != ok ]; then
-        echo "-      $problem: $old: $answer"
-        slower=1
-        continue
-    fi
-    if ! ask_new open "$problem" || [ "$answer" != ok ]; then
-        echo "-      $problem: $new: $answer"
+    ask_old open "$problem"
+    why=$answer
+    ask_new open "$problem"
+    if [ "$why $answer" != "ok ok" ]; then
+        echo "-      $problem: $old: $why; $new: $answer"
         slower=1
         continue
     fi

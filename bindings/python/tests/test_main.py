@@ -18,7 +18,7 @@ def run(*arguments, **environment):
 def test_doctor_names_the_loader_the_drivers_and_the_device():
     told = run("doctor", CLATTN_LOG="error")
     assert told.returncode == 0, told.stdout + told.stderr
-    for word in ("  CLATTN_LOG=error\n", LOADER, *(() if sys.platform == "darwin" else ["drivers"]), "devices", "tuned problems"):
+    for word in ("  CLATTN_LOG=error\n", LOADER, *{"darwin": (), "win32": ("drivers",)}.get(sys.platform, ("drivers", "ICD")), "devices", "tuned problems"):
         assert word in told.stdout
 
 
