@@ -200,7 +200,8 @@ CLATTN_API size_t clattn_context_builds(const clattn_context *context);
 /**
  * For a process that is about to end without releasing its context, because threads that it does not wait
  * for may still use it: writes the binaries that clattn_context_release() would, and has programs that
- * are being built not count as what ended the process. It may be called beside all other calls, which go on.
+ * are being built not count as what ended the process. It may be called beside all other calls. Those that enqueue
+ * kernels may be delayed while a binary is written, and with PoCL it waits for kernels that run.
  *
  * @param context  Stays as it is; NULL is allowed.
  */

@@ -95,7 +95,7 @@ static cl_int launch(const clattn_context *ctx, const clattn_problem *p,
     for (size_t n = 0; err == CL_SUCCESS && n < 4; n++)
         err = clSetKernelArg(kernel, index++, sizeof sizes[n], &sizes[n]);
     if (err == CL_SUCCESS)
-        err = clEnqueueNDRangeKernel(queue, kernel, 3, NULL, global, NULL, 0, NULL, NULL);
+        err = ca_enqueue_kernel(ctx->in_flight, queue, kernel, global, NULL, 0, NULL, NULL);
     if (err == CL_SUCCESS)
         err = clEnqueueReadBuffer(queue, buffers->of[CA_WORKSPACE], CL_TRUE, 0,
                                   global[0] * global[1] * global[2], seen, 0, NULL, NULL);

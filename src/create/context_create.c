@@ -122,8 +122,9 @@ static clattn_status open_parts(clattn_context *ctx)
 {
     ctx->store = ca_store_create(ctx->cache_directory, &ctx->device, &ctx->log);
     ctx->shipped = ca_shipped_create();
-    if (!ctx->store || !ca_override_read(&ctx->log, &ctx->override) || !ctx->shipped ||
-        !open_lock(ctx))
+    ctx->in_flight = ca_in_flight_create(ctx->cache_directory && ca_program_binary_is_dear(ctx));
+    if (!ctx->store || !ctx->in_flight || !ca_override_read(&ctx->log, &ctx->override) ||
+        !ctx->shipped || !open_lock(ctx))
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a context");
     return CLATTN_SUCCESS;
 }
@@ -132,6 +133,7 @@ static clattn_status open_parts(clattn_context *ctx)
 static void destroy(clattn_context *ctx)
 {
     ca_store_destroy(ctx->store);
+    ca_in_flight_destroy(ctx->in_flight);
     free(ctx->override);
     ca_shipped_destroy(ctx->shipped);
     free(ctx->cache_directory);
@@ -165,8 +167,8 @@ static void store(clattn_context *ctx)
 
     if (left > 0)
         ca_inform(&ctx->log,
-                  "%zu of the context's programs are not stored, since that took %g seconds: later "
-                  "processes compile them again",
+                  "%zu of the context's programs are not stored, since %g seconds were over or "
+                  "kernels still ran: later processes compile them again",
                   left, ctx->end_seconds);
     if (atomic_load(&ctx->cache_writes) > 0 && ctx->cache_bytes > 0)
         ca_program_cache_trim(ctx, ctx->cache_bytes);

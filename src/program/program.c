@@ -234,12 +234,18 @@ size_t ca_programs_store(clattn_context *ctx, double seconds)
 {
     const double end = ca_stopwatch_now() + seconds;
     struct ca_program *program;
+    bool stored = true;
     size_t left = 0;
 
-    while ((program = take_unstored(ctx)) != NULL) {
+    while (stored && (program = take_unstored(ctx)) != NULL) {
         const double begin = ca_stopwatch_now();
-        ca_program_cache_store(ctx, program, program->cl);
+        stored = ca_in_flight_hold_up(ctx->in_flight, end - begin);
+        if (stored) {
+            ca_program_cache_store(ctx, program, program->cl);
+            ca_in_flight_go_on(ctx->in_flight);
+        }
         ca_mutex_lock(&ctx->lock);
+        program->unstored = !stored;
         program->seconds.storing += ca_stopwatch_now() - begin;
         program->users--;
         ca_mutex_unlock(&ctx->lock);

@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L /* mkfifo */
 #include "context/context.h"
 #include "os/file.h"
+#include "os/thread.h"
 #include "program/program.h"
 #include "program/program_made.h"
 #include "tests/faults/faults.h"
@@ -11,6 +12,8 @@
 #include "tests/support/programs/scratch.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,6 +218,109 @@ Test(trust, storing_programs_has_an_end) {
             p->unstored = 0; /* the process ends here */
         fixture_close(&f);
     }
+}
+
+/* A thread that executes a plan until it is told to stop. */
+struct executor {
+    const clattn_plan *plan;
+    cl_command_queue queue;
+    const struct tensor_arguments *tensors;
+    atomic_int executions, stop;
+    cl_int err;
+};
+
+static void *execute_often(void *user)
+{
+    enum { AT_ONCE = 4 };
+    struct executor *e = user;
+
+    while (!atomic_load(&e->stop) && e->err == CL_SUCCESS) {
+        for (int n = 0; n < AT_ONCE && e->err == CL_SUCCESS; n++)
+            if (tensor_execute(CLATTN_FORWARD, e->plan, e->queue, e->tensors, 0, NULL, NULL))
+                e->err = CL_INVALID_OPERATION;
+        if (e->err == CL_SUCCESS)
+            e->err = clFinish(e->queue);
+        atomic_fetch_add(&e->executions, AT_ONCE);
+    }
+    return NULL;
+}
+
+/* A plan of a program that is still to be stored, and its tensors. */
+static void open_unstored(struct fixture *f, struct trial *t, struct tensor_arguments *tensors,
+                          clattn_plan **plan)
+{
+    *t = (struct trial){.problem = fixture_problem("fwd f32 h2 q333 k333 d16"), .seed = 1};
+    fixture_open_checked(f, scratch);
+    cr_assert(clattn_plan_create(f->context, &t->problem, NULL, plan) == CLATTN_SUCCESS, "%s",
+              f->log.last);
+    if (unstored(f->context) == 0) {
+        clattn_plan_release(*plan);
+        fixture_close(f);
+        cr_skip_test("the driver hands out binaries without compiling again");
+    }
+    trial_fill(t);
+    *tensors = trial_send(f, t);
+}
+
+static void close_stored(struct fixture *f, struct trial *t, struct tensor_arguments *tensors,
+                         clattn_plan *plan)
+{
+    clattn_plan *again;
+
+    trial_receive(f, t, tensors);
+    trial_check(t);
+    trial_free(t);
+    clattn_plan_release(plan);
+    fixture_close(f);
+    fixture_open_checked(f, scratch);
+    cr_assert(clattn_plan_create(f->context, &t->problem, NULL, &again) == CLATTN_SUCCESS);
+    cr_expect(clattn_context_builds(f->context) == 0, "the program was not stored");
+    clattn_plan_release(again);
+    fixture_close(f);
+}
+
+/* PoCL 3.1 ends the process when a binary is asked for while a kernel of its program runs. */
+Test(trust, programs_are_stored_beside_executions) {
+    struct tensor_arguments tensors;
+    struct fixture f;
+    struct trial t;
+    clattn_plan *plan;
+    pthread_t thread;
+
+    open_unstored(&f, &t, &tensors, &plan);
+    struct executor e = {.plan = plan, .queue = f.queue, .tensors = &tensors};
+    cr_assert(pthread_create(&thread, NULL, execute_often, &e) == 0);
+    while (atomic_load(&e.executions) == 0)
+        ca_yield();
+    clattn_context_leave(f.context);
+    cr_expect(unstored(f.context) == 0);
+    const int before = atomic_load(&e.executions);
+    while (atomic_load(&e.executions) == before)
+        ca_yield();
+    atomic_store(&e.stop, 1);
+    cr_assert(pthread_join(thread, NULL) == 0 && e.err == CL_SUCCESS);
+    close_stored(&f, &t, &tensors, plan);
+}
+
+/* A kernel that waits for ever keeps no process from ending, and its program is stored later. */
+Test(trust, programs_are_not_stored_before_kernels_that_wait) {
+    struct tensor_arguments tensors;
+    struct fixture f;
+    struct trial t;
+    clattn_plan *plan;
+    cl_int err;
+
+    open_unstored(&f, &t, &tensors, &plan);
+    const cl_event event = clCreateUserEvent(f.opencl, &err);
+    cr_assert(err == CL_SUCCESS);
+    cr_assert(tensor_execute(CLATTN_FORWARD, plan, f.queue, &tensors, 1, &event, NULL) ==
+              CLATTN_SUCCESS);
+    cr_expect(ca_programs_store(f.context, 0.02) == 1 && unstored(f.context) == 1);
+    cr_assert(clSetUserEventStatus(event, CL_COMPLETE) == CL_SUCCESS);
+    clReleaseEvent(event);
+    cr_assert(clFinish(f.queue) == CL_SUCCESS);
+    cr_expect(ca_programs_store(f.context, 0.02) == 0 && unstored(f.context) == 0);
+    close_stored(&f, &t, &tensors, plan);
 }
 
 /* ---- damaged files: a driver may abort the process on a damaged binary, so none must see one - */
