@@ -150,6 +150,12 @@ static void print_programs(const clattn_context *context)
 
     if (!context->cache_directory)
         return;
+    if (size.status != CLATTN_SUCCESS) {
+        ca_print_paragraph(stdout, 0,
+                           "built programs: not known, for want of memory or open files");
+        putchar('\n');
+        return;
+    }
     if (context->cache_bytes > 0)
         snprintf(limit, sizeof limit, " of at most %.0f MB",
                  (double)context->cache_bytes / (1 << 20));

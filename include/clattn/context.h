@@ -167,6 +167,7 @@ CLATTN_API clattn_status clattn_context_trim(clattn_context *context);
  * @retval CLATTN_SUCCESS           None is left.
  * @retval CLATTN_INVALID_ARGUMENT  A null, or a context of before fork().
  * @retval CLATTN_FILE_ERROR        Some cannot be removed.
+ * @retval CLATTN_OUT_OF_MEMORY     No host memory, or too many open files; some may be left.
  */
 CLATTN_API clattn_status clattn_context_clear_cache(clattn_context *context, size_t *removed);
 

@@ -11,6 +11,11 @@
 #include <string.h>
 #include <time.h>
 
+int ca_disk_is_shortage(int error)
+{
+    return error == ENOMEM || error == EMFILE || error == ENFILE || error == EINTR;
+}
+
 /* ---- folders ---------------------------------------------------------------------------------- */
 
 /* Why something cannot be opened. If a part of the path is not a folder, there is nothing to open.

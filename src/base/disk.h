@@ -6,6 +6,10 @@
 #include "base/log.h"
 #include "os/file.h"
 
+/* Returns whether an error is a shortage of this process rather than a fault of the file or the folder: what cannot be
+ * read then may well be there. */
+int ca_disk_is_shortage(int error);
+
 /* ---- in the cache ----------------------------------------------------------------------------- */
 
 /*
@@ -13,7 +17,7 @@
  * why is "" if there is nothing of that name, else a reason, as "it ...".
  */
 
-/* Opens a folder; CA_NO_FILE on failure. */
+/* Opens a folder; CA_NO_FILE on failure, and errno says why. */
 ca_file ca_disk_open_folder(const char *path, char *why, size_t why_bytes);
 
 /* Opens a file for reading and asks for its facts. CA_NO_FILE on failure, and if it is no regular file. */

@@ -287,6 +287,10 @@ clattn_status clattn_context_clear_cache(clattn_context *context, size_t *remove
         return CLATTN_INVALID_ARGUMENT;
     const struct ca_cache_size before = ca_program_cache_trim(context, ULLONG_MAX),
                                after = ca_program_cache_trim(context, 0);
+    if (before.status != CLATTN_SUCCESS || after.status != CLATTN_SUCCESS)
+        return ca_fail(&context->log, CLATTN_OUT_OF_MEMORY,
+                       "no memory or open files to clear the cache directory %.800s",
+                       context->cache_directory);
     if (removed && before.files > after.files)
         *removed = before.files - after.files;
     if (after.files == 0)

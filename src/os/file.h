@@ -133,10 +133,12 @@ bool ca_file_remove(ca_file folder, const char *path);
 /* Renames a file, replacing one that has the new name. */
 bool ca_file_rename(ca_file folder, const char *from, const char *to);
 
-/* The names in a folder, which is taken over in any case; NULL on failure, and without a folder. */
+/* The names in a folder, which is taken over in any case; NULL on failure, and without a folder: errno is then what
+ * it was. */
 struct ca_listing;
 struct ca_listing *ca_listing_open(ca_file folder);
-const char *ca_listing_next(struct ca_listing *listing); /* NULL: no more */
+const char *
+ca_listing_next(struct ca_listing *listing); /* NULL: no more, errno is 0; or a failure */
 ca_file ca_listing_folder(struct ca_listing *listing);
 void ca_listing_close(struct ca_listing *listing); /* NULL is none */
 

@@ -221,8 +221,8 @@ struct ca_listing *ca_listing_open(ca_file folder)
 
 const char *ca_listing_next(struct ca_listing *listing)
 {
+    errno = 0;
     const struct dirent *entry = readdir((DIR *)listing);
-
     return entry ? entry->d_name : NULL;
 }
 

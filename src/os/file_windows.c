@@ -466,25 +466,38 @@ struct ca_listing *ca_listing_open(ca_file folder)
 {
     struct ca_listing *listing = folder != CA_NO_FILE ? malloc(sizeof *listing) : NULL;
 
-    if (listing)
+    if (listing) {
         *listing = (struct ca_listing){.folder = folder};
-    else if (folder != CA_NO_FILE)
+    } else if (folder != CA_NO_FILE) {
         ca_file_close(folder);
+        errno = ENOMEM;
+    }
     return listing;
+}
+
+/* Finds the first entry, or the next one. */
+static bool find_entry(struct ca_listing *listing)
+{
+    if (listing->search)
+        return FindNextFileW(listing->search, &listing->entry) || ca_windows_fail();
+    wchar_t *all = path_in(listing->folder, "*");
+    if (!all)
+        return false;
+    const HANDLE search = FindFirstFileW(all, &listing->entry);
+    if (search == INVALID_HANDLE_VALUE)
+        ca_windows_fail();
+    else
+        listing->search = search;
+    free(all);
+    return listing->search != NULL;
 }
 
 const char *ca_listing_next(struct ca_listing *listing)
 {
-    if (listing->search) {
-        if (!FindNextFileW(listing->search, &listing->entry))
-            return NULL;
-    } else {
-        wchar_t *all = path_in(listing->folder, "*");
-        const HANDLE search = all ? FindFirstFileW(all, &listing->entry) : INVALID_HANDLE_VALUE;
-        free(all);
-        if (search == INVALID_HANDLE_VALUE)
-            return NULL;
-        listing->search = search;
+    if (!find_entry(listing)) {
+        if (errno == ENOENT)
+            errno = 0;
+        return NULL;
     }
     WideCharToMultiByte(CP_UTF8, 0, listing->entry.cFileName, -1, listing->name,
                         sizeof listing->name, NULL, NULL);

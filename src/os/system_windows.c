@@ -63,6 +63,7 @@ bool ca_windows_fail(void)
         {ERROR_CALL_NOT_IMPLEMENTED, ENOSYS},
         {ERROR_BROKEN_PIPE, EPIPE},
         {ERROR_FILENAME_EXCED_RANGE, ENAMETOOLONG},
+        {ERROR_NO_MORE_FILES, ENOENT},
     };
     const DWORD code = GetLastError();
 

@@ -303,14 +303,16 @@ int ca_program_condemned(clattn_context *ctx, const struct ca_candidate *candida
     return condemned;
 }
 
-size_t ca_programs_forget_verdicts(clattn_context *ctx, const struct ca_problem *p)
+clattn_status ca_programs_forget_verdicts(clattn_context *ctx, const struct ca_problem *p,
+                                          size_t *forgotten)
 {
     char options[CA_OPTIONS_TEXT] = "";
     struct ca_program *next;
-    size_t removed = 0;
+    size_t removed = 0, on_disk;
 
+    *forgotten = 0;
     if (p && ca_program_problem_options(p, options, sizeof options) >= sizeof options)
-        return 0; /* the options do not fit, so no program was built with them */
+        return CLATTN_SUCCESS; /* the options do not fit, so no program was built with them */
     ca_mutex_lock(&ctx->lock);
     for (struct ca_program *program = ctx->programs; program; program = next) {
         next = program->next;
@@ -321,8 +323,9 @@ size_t ca_programs_forget_verdicts(clattn_context *ctx, const struct ca_problem 
         removed++;
     }
     ca_mutex_unlock(&ctx->lock);
-    const size_t on_disk = ca_program_cache_forget(ctx, options);
-    return on_disk > removed ? on_disk : removed;
+    const clattn_status status = ca_program_cache_forget(ctx, options, &on_disk);
+    *forgotten = on_disk > removed ? on_disk : removed;
+    return status;
 }
 
 void ca_programs_release(struct ca_program *programs)

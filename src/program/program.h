@@ -53,8 +53,9 @@ int ca_program_condemned(clattn_context *ctx, const struct ca_candidate *candida
                          const struct ca_problem *p, struct ca_verdict *verdict);
 
 /* Forgets bad verdicts, in the context and in its cache on disk: on the programs of a problem,
- * or of all if it is NULL. Returns how many programs they were. */
-size_t ca_programs_forget_verdicts(clattn_context *ctx, const struct ca_problem *p);
+ * or of all if it is NULL. *forgotten: how many programs they were. CLATTN_OUT_OF_MEMORY: more may be on disk. */
+clattn_status ca_programs_forget_verdicts(clattn_context *ctx, const struct ca_problem *p,
+                                          size_t *forgotten);
 
 /* Releases a context's list of programs. */
 void ca_programs_release(struct ca_program *programs);

@@ -38,17 +38,21 @@ char *ca_program_cache_begun(const clattn_context *ctx, const struct ca_program 
 int ca_program_binary_is_dear(const clattn_context *ctx);
 
 /* Removes bad verdicts on programs of the context's device, whatever its driver: those whose
- * compiler's options begin so ("": all). Returns how many. */
-size_t ca_program_cache_forget(const clattn_context *ctx, const char *options);
+ * compiler's options begin so ("": all). *removed: how many. CLATTN_OUT_OF_MEMORY if the folder or a file of it could
+ * not be read for a shortage of memory or of open files; more may be there. */
+clattn_status ca_program_cache_forget(const clattn_context *ctx, const char *options,
+                                      size_t *removed);
 
-/* Number and bytes of the files in the folder of programs, of any device. */
+/* Number and bytes of the files in the folder of programs, of any device. With CLATTN_OUT_OF_MEMORY they are not
+ * known, for such a shortage. */
 struct ca_cache_size {
     size_t files;
     unsigned long long bytes;
+    clattn_status status;
 };
 
 /* Removes what killed writers and processes left, then the programs that were used longest ago, until no more than
- * `most` bytes are left. Returns what is left. Nothing without a cache, or in a folder that is not to be trusted. */
+ * `most` bytes are left; without memory none of these. Returns what is left. Nothing without a cache, or in a folder that is not to be trusted. */
 struct ca_cache_size ca_program_cache_trim(const clattn_context *ctx, unsigned long long most);
 
 /* A program, not built yet, of a binary for the context's device; NULL if the driver does not take it. */

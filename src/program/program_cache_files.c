@@ -21,16 +21,35 @@ static int ends_with(const char *name, const char *ending)
     return length > ends && strcmp(name + length - ends, ending) == 0;
 }
 
-/* The folder of programs; NULL if there is none, or it is not to be trusted. */
-static struct ca_listing *list_folder(const clattn_context *ctx)
+/* Whether what just failed lacked memory or open files. */
+static clattn_status shortage(void)
+{
+    return ca_disk_is_shortage(errno) ? CLATTN_OUT_OF_MEMORY : CLATTN_SUCCESS;
+}
+
+/* The folder of programs; NULL if there is none, or it is not to be trusted, or for a shortage. */
+static struct ca_listing *list_folder(const clattn_context *ctx, clattn_status *status)
 {
     char why[CA_REASON_BYTES],
         *path = ctx->cache_directory ? ca_text_join(ctx->cache_directory, "/programs", "") : NULL;
     struct ca_listing *listing =
         path ? ca_listing_open(ca_disk_open_folder(path, why, sizeof why)) : NULL;
 
+    *status = listing || !ctx->cache_directory ? CLATTN_SUCCESS
+              : path                           ? shortage()
+                                               : CLATTN_OUT_OF_MEMORY;
     free(path);
     return listing;
+}
+
+/* The next name; NULL if there is none, or for a shortage, or after one. */
+static const char *next_name(struct ca_listing *listing, clattn_status *status)
+{
+    const char *name = listing && *status == CLATTN_SUCCESS ? ca_listing_next(listing) : NULL;
+
+    if (listing && !name && *status == CLATTN_SUCCESS)
+        *status = shortage();
+    return name;
 }
 
 /* ---- forgetting ------------------------------------------------------------------------------- */
@@ -51,13 +70,16 @@ static const char *line_of(struct ca_program_key *line, const char *name, const 
 }
 
 /* Returns whether a file is a bad verdict and has all of these lines. */
-static int condemns(ca_file folder, const char *name, const char *const *lines, size_t num_lines)
+static int condemns(ca_file folder, const char *name, const char *const *lines, size_t num_lines,
+                    clattn_status *status)
 {
     const ca_file file = ca_file_open(folder, name, CA_FILE_READ);
     unsigned char data[MOST_BYTES + 1];
 
-    if (file == CA_NO_FILE)
+    if (file == CA_NO_FILE) {
+        *status = shortage();
         return 0;
+    }
     const ptrdiff_t bytes = ca_file_read(file, data, sizeof data, 0);
     ca_file_close(file);
     if (bytes <= 0 || bytes == sizeof data ||
@@ -66,7 +88,8 @@ static int condemns(ca_file folder, const char *name, const char *const *lines, 
     return ca_program_file_condemns(data, (size_t)bytes, lines, num_lines);
 }
 
-size_t ca_program_cache_forget(const clattn_context *ctx, const char *options)
+clattn_status ca_program_cache_forget(const clattn_context *ctx, const char *options,
+                                      size_t *removed)
 {
     enum { LINES = 4 };
     struct ca_program_key keys[LINES];
@@ -76,16 +99,17 @@ size_t ca_program_cache_forget(const clattn_context *ctx, const char *options)
         line_of(&keys[2], "device", ctx->device.name, 1),
         line_of(&keys[3], "options", options, 0),
     };
-    struct ca_listing *listing = list_folder(ctx);
+    clattn_status status;
+    struct ca_listing *listing = list_folder(ctx, &status);
     const char *name;
-    size_t removed = 0;
 
-    while (listing && (name = ca_listing_next(listing)) != NULL)
+    *removed = 0;
+    while ((name = next_name(listing, &status)) != NULL)
         if ((ends_with(name, program) || ends_with(name, begun)) &&
-            condemns(ca_listing_folder(listing), name, lines, LINES))
-            removed += ca_file_remove(ca_listing_folder(listing), name);
+            condemns(ca_listing_folder(listing), name, lines, LINES, &status))
+            *removed += ca_file_remove(ca_listing_folder(listing), name);
     ca_listing_close(listing);
-    return removed;
+    return status;
 }
 
 /* ---- a limit ---------------------------------------------------------------------------------- */
@@ -147,22 +171,23 @@ static int is_left(const char *name, const struct ca_file_facts *facts)
 
 struct ca_cache_size ca_program_cache_trim(const clattn_context *ctx, unsigned long long most)
 {
-    struct ca_listing *listing = list_folder(ctx);
+    struct ca_cache_size size = {0, 0, CLATTN_SUCCESS};
+    struct ca_listing *listing = list_folder(ctx, &size.status);
     const ca_file folder = listing ? ca_listing_folder(listing) : CA_NO_FILE;
-    struct ca_cache_size size = {0, 0};
     struct files files = {NULL, 0, 0};
     struct ca_file_facts facts;
     const char *name;
-    int whole = 1;
 
-    while (listing && whole && (name = ca_listing_next(listing)) != NULL) {
+    while ((name = next_name(listing, &size.status)) != NULL) {
         if (!ca_file_find(folder, name, &facts))
-            continue;
-        if (is_left(name, &facts))
+            size.status = shortage();
+        else if (is_left(name, &facts))
             ca_file_remove(folder, name);
-        else if (ends_with(name, program))
-            whole = add(&files, name, &facts);
+        else if (ends_with(name, program) && !add(&files, name, &facts))
+            size.status = CLATTN_OUT_OF_MEMORY;
     }
+    if (size.status != CLATTN_SUCCESS)
+        files.count = 0;
     for (size_t n = 0; n < files.count; n++)
         size.bytes += files.list[n].bytes;
     size.files = files.count;

@@ -51,12 +51,6 @@ void ca_store_version(const clattn_device_info *dev, char text[CA_VERSION_TEXT])
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Returns whether an error is a shortage of this process rather than a fault of the file. */
-static int is_shortage(int error)
-{
-    return error == ENOMEM || error == EMFILE || error == ENFILE || error == EINTR;
-}
-
 /* One byte more than the largest document is read, to see that it is too large. */
 static clattn_status read_all(ca_file file, char **text, size_t *bytes, char *reason,
                               size_t reason_bytes)
@@ -106,7 +100,7 @@ clattn_status ca_document_load(const char *path, char **text, size_t *bytes, cha
     if (file == CA_NO_FILE) {
         const int error = errno;
         ca_reason(reason, reason_bytes, "it cannot be opened: %s", strerror(error));
-        return is_shortage(error) ? CLATTN_OUT_OF_MEMORY : CLATTN_FILE_ERROR;
+        return ca_disk_is_shortage(error) ? CLATTN_OUT_OF_MEMORY : CLATTN_FILE_ERROR;
     }
     const clattn_status status = read_all(file, text, bytes, reason, reason_bytes);
     ca_file_close(file);
@@ -123,7 +117,7 @@ static clattn_status read_table(const char *path, struct ca_table *table, char *
 
     const ca_file file = ca_disk_open_to_read(path, &opened, reason, reason_bytes);
     if (file == CA_NO_FILE)
-        return is_shortage(errno) ? CLATTN_OUT_OF_MEMORY : CLATTN_FILE_ERROR;
+        return ca_disk_is_shortage(errno) ? CLATTN_OUT_OF_MEMORY : CLATTN_FILE_ERROR;
     clattn_status status = read_all(file, &text, &bytes, reason, reason_bytes);
     ca_file_close(file);
     if (status == CLATTN_SUCCESS)
@@ -141,7 +135,7 @@ clattn_status ca_store_file_read(struct ca_store_file *file, int again, int *cha
     clattn_status status = CLATTN_SUCCESS;
 
     const int present = ca_file_find(CA_NO_FILE, file->path, &identity);
-    if (!present && is_shortage(errno))
+    if (!present && ca_disk_is_shortage(errno))
         return CLATTN_OUT_OF_MEMORY;
     if (present == file->present &&
         (!present || (ca_file_is_same(&identity, &file->identity) && (!again || file->stuck))))
@@ -197,7 +191,7 @@ char *ca_store_file_set_aside(struct ca_store_file *file)
         snprintf(name, bytes, "%s.damaged-%d", file->path, n);
         if (ca_file_find(CA_NO_FILE, name, &there))
             continue;
-        if (!ca_file_rename(CA_NO_FILE, file->path, name))
+        if (ca_disk_is_shortage(errno) || !ca_file_rename(CA_NO_FILE, file->path, name))
             break;
         file->present = 0;
         return name;

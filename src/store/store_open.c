@@ -5,6 +5,7 @@
 #include "os/clock.h"
 #include "store/store_state.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,7 +140,8 @@ static clattn_status meet(struct ca_store *store, const char *name)
     return add_file(store, path) ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
 }
 
-/* Finds the device's files; under the lock also removes what killed writers left behind. */
+/* Finds the device's files; under the lock also removes what killed writers left behind. A folder that cannot be read
+ * for a shortage is not taken for an empty one. */
 static clattn_status scan(struct ca_store *store, int locked)
 {
     char why[CA_REASON_BYTES];
@@ -149,7 +151,9 @@ static clattn_status scan(struct ca_store *store, int locked)
     clattn_status status = CLATTN_SUCCESS;
     const char *name;
 
-    while (status == CLATTN_SUCCESS && listing && (name = ca_listing_next(listing)) != NULL) {
+    if (!listing)
+        return ca_disk_is_shortage(errno) ? CLATTN_OUT_OF_MEMORY : CLATTN_SUCCESS;
+    while (status == CLATTN_SUCCESS && (name = ca_listing_next(listing)) != NULL) {
         if (strncmp(name, store->stem, stem) != 0 || name[stem] != '-')
             continue;
         if (is_document(name))
@@ -157,6 +161,8 @@ static clattn_status scan(struct ca_store *store, int locked)
         else if (locked && ca_disk_is_temporary(name, ".json"))
             ca_file_remove(ca_listing_folder(listing), name);
     }
+    if (status == CLATTN_SUCCESS && ca_disk_is_shortage(errno))
+        status = CLATTN_OUT_OF_MEMORY;
     ca_listing_close(listing);
     return status;
 }

@@ -365,7 +365,7 @@ clattn_status clattn_tuning_forget(clattn_context *context, const clattn_problem
     char text[CA_CLASS_TEXT];
     const char *problem_class;
     struct ca_problem made;
-    size_t count = 0;
+    size_t count = 0, programs = 0;
 
     if (removed)
         *removed = 0;
@@ -375,9 +375,14 @@ clattn_status clattn_tuning_forget(clattn_context *context, const clattn_problem
     if (status != CLATTN_SUCCESS)
         return status;
     status = ca_store_forget(context->store, problem_class, &count);
-    if (status == CLATTN_SUCCESS)
-        count += ca_programs_forget_verdicts(context, problem ? &made : NULL);
+    if (status == CLATTN_SUCCESS) {
+        status = ca_programs_forget_verdicts(context, problem ? &made : NULL, &programs);
+        if (status != CLATTN_SUCCESS)
+            ca_fail(&context->log, status,
+                    "no memory or open files to forget what the cache directory holds against "
+                    "programs");
+    }
     if (removed)
-        *removed = count;
+        *removed = count + programs;
     return status;
 }

@@ -12,7 +12,7 @@
 
 enum fault_kind {
     FAULT_NONE,
-    FAULT_MEMORY, /* malloc, calloc and realloc give NULL */
+    FAULT_MEMORY, /* malloc, calloc, realloc and fdopendir, which allocates, give NULL */
     FAULT_OPENCL, /* an OpenCL call gives an error, without having done anything */
     FAULT_STICKY, /* the same, and so does every later one: a context that is lost */
     FAULT_LIE,    /* a clEnqueueReadBuffer() that blocks gives other bytes than are there */

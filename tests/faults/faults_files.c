@@ -7,6 +7,7 @@
 #if defined(_WIN32)
 #include "os/lock.h"
 #else
+#include <dirent.h>
 #include <sys/file.h>
 #include <unistd.h>
 #endif
@@ -52,6 +53,8 @@ bool __wrap_ca_file_make_durable(ca_file file)
 int __real_flock(int descriptor, int operation);
 int __wrap_flock(int descriptor, int operation);
 int __wrap_fsync(int descriptor);
+DIR *__real_fdopendir(int descriptor);
+DIR *__wrap_fdopendir(int descriptor);
 
 int __wrap_flock(int descriptor, int operation)
 {
@@ -68,6 +71,15 @@ int __wrap_fsync(int descriptor)
     (void)descriptor;
     atomic_fetch_add(&syncs, 1);
     return 0;
+}
+
+/* The C library's own allocations are wrapped where it is linked statically alone. */
+DIR *__wrap_fdopendir(int descriptor)
+{
+    if (!faults_memory("fdopendir"))
+        return __real_fdopendir(descriptor);
+    errno = ENOMEM;
+    return NULL;
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include "os/process.h"
 #include "program/program.h"
 #include "program/program_cache.h"
+#include "tests/faults/faults.h"
 #include "tests/support/fixture.h"
 #include "tests/support/programs/scratch.h"
 #include <clattn/tuning.h>
@@ -159,6 +160,29 @@ Test(cache_size, a_context_keeps_to_the_limit) {
     cr_expect(scratch_entries(scratch_path("programs")) == 0);
     cr_expect(clattn_context_clear_cache(f.context, NULL) == CLATTN_SUCCESS);
     cr_expect(clattn_context_clear_cache(NULL, &removed) == CLATTN_INVALID_ARGUMENT);
+    fixture_close(&f);
+}
+
+/* A folder that cannot be read for want of memory is not taken for an empty one. */
+Test(cache_size, without_memory) {
+    struct fixture f;
+    size_t removed;
+
+    fixture_open_checked(&f, scratch);
+    cr_assert(ca_folder_make(scratch_path("programs")));
+    for (struct faults_rounds r = {0}; faults_next(&r);) {
+        write_aged("some.clbin", 1000, 300);
+        faults_begin(&r);
+        const clattn_status cleared = clattn_context_clear_cache(f.context, &removed);
+        cr_expect((cleared != CLATTN_SUCCESS) == faults_failed(&r), "%s", r.failed);
+        cr_expect(cleared != CLATTN_SUCCESS || (removed == 1 && !is_there("some.clbin")));
+    }
+    write_aged("some.clbin", 1000, 300);
+    for (struct faults_rounds r = {0}; faults_next(&r);) {
+        faults_begin(&r);
+        const clattn_status forgotten = ca_program_cache_forget(f.context, "", &removed);
+        cr_expect((forgotten != CLATTN_SUCCESS) == faults_failed(&r), "%s", r.failed);
+    }
     fixture_close(&f);
 }
 

@@ -443,5 +443,9 @@ Test(tuning_store, allocations_that_fail) {
         }
     }
     fixture_close(&f);
+#if !defined(_WIN32) /* whose C library keeps memory in which it prints doubles */
     cr_expect(faults_allocations_alive() == alive_before);
+#else
+    (void)alive_before;
+#endif
 }

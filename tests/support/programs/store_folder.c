@@ -79,6 +79,7 @@ struct ca_store *store_open(const char *folder, const char *driver, struct store
     struct ca_store *store;
 
     memset(warnings, 0, sizeof *warnings);
+    store_warn(CLATTN_LOG_INFO, "", warnings); /* mingw allocates a lock when it is taken first */
     store = ca_store_create(folder, &dev, &log);
     cr_assert(store != NULL);
     return store;
