@@ -197,8 +197,15 @@ const char *ca_family_refusal(const struct ca_family *family, const struct ca_pr
     if (!ca_tunables_check(family->tunables, family->num_tunables, values, reason, reason_bytes))
         return reason;
     const char *why = ca_family_unsupported(family, p, dev);
-    if (!why)
-        why = family->reject(p, dev, values);
+    return why ? why : ca_family_refusal_of_values(family, p, dev, values, reason, reason_bytes);
+}
+
+const char *ca_family_refusal_of_values(const struct ca_family *family, const struct ca_problem *p,
+                                        const clattn_device_info *dev, const size_t *values,
+                                        char *reason, size_t reason_bytes)
+{
+    const char *why = family->reject(p, dev, values);
+
     return why ? why : ca_limits_refusal(family, p, dev, values, reason, reason_bytes);
 }
 

@@ -48,6 +48,11 @@ const char *ca_family_refusal(const struct ca_family *family, const struct ca_pr
                               const clattn_device_info *dev, const size_t *values, char *reason,
                               size_t reason_bytes);
 
+/* The same of a family that supports p, and of values from its candidate lists: for whoever asks of many. */
+const char *ca_family_refusal_of_values(const struct ca_family *family, const struct ca_problem *p,
+                                        const clattn_device_info *dev, const size_t *values,
+                                        char *reason, size_t reason_bytes);
+
 /* The values that suit a problem and a device without any measurement. */
 void ca_family_suggest(const struct ca_family *family, const struct ca_problem *p,
                        const clattn_device_info *dev, size_t *values);

@@ -168,36 +168,59 @@ static bool step(const struct ca_family *family, size_t *positions, size_t *valu
     return false;
 }
 
+/* Allows the candidates of a family that fit one of some problems, all of which it supports. */
 static bool allow_family(struct ca_space *space, const struct ca_family *family,
-                         const struct ca_problem *problems, size_t count,
+                         const struct ca_problem *const *problems, size_t count,
                          const clattn_device_info *dev)
 {
     size_t positions[CA_MAX_TUNABLES] = {0};
     struct ca_candidate candidate = {.family = family};
     uint16_t choices[CA_MAX_PARAMETERS];
+    char reason[CA_REASON_BYTES];
 
     for (size_t n = 0; n < family->num_tunables; n++)
         candidate.values[n] = family->tunables[n].candidates[0];
     do {
         int fits = 0;
         for (size_t n = 0; n < count && !fits; n++)
-            fits = ca_tune_fits(&candidate, &problems[n], dev);
+            fits = !ca_family_refusal_of_values(family, problems[n], dev, candidate.values, reason,
+                                                sizeof reason);
         if (fits && (!choices_of(space, &candidate, choices) || !ca_space_allow(space, choices)))
             return false;
     } while (step(family, positions, candidate.values));
     return true;
 }
 
+/* The problems that a family can compute with some values; how many. */
+static size_t list_supported(const struct ca_family *family, const struct ca_problem *problems,
+                             size_t count, const clattn_device_info *dev,
+                             const struct ca_problem **supported)
+{
+    size_t found = 0;
+
+    for (size_t n = 0; n < count; n++)
+        if (problems[n].normal.operation == family->operation &&
+            !ca_family_unsupported(family, &problems[n], dev))
+            supported[found++] = &problems[n];
+    return found;
+}
+
 struct ca_space *ca_tune_space_create(ca_family_set families, const struct ca_problem *problems,
                                       size_t count, const clattn_device_info *dev)
 {
+    const struct ca_problem **supported = calloc(count ? count : 1, sizeof *supported);
     struct ca_space *space = ca_space_create();
     const struct ca_family *family;
-    bool made = space && add_parameters(space, families);
+    bool made = supported && space && add_parameters(space, families);
 
-    for (size_t f = 0; made && (family = ca_family_at(f)) != NULL; f++)
-        if (families & ca_family_bit(family))
-            made = allow_family(space, family, problems, count, dev);
+    for (size_t f = 0; made && (family = ca_family_at(f)) != NULL; f++) {
+        const size_t found = families & ca_family_bit(family)
+                                 ? list_supported(family, problems, count, dev, supported)
+                                 : 0;
+        if (found > 0)
+            made = allow_family(space, family, supported, found, dev);
+    }
+    free(supported);
     if (made)
         return space;
     ca_space_destroy(space);
