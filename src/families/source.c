@@ -4,9 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const char ca_source_codes[]; /* the characters that stand for words, each once */
 extern const char
     *const ca_source_words[]; /* the word of each character as an unsigned char; NULL if none */
+
+static const char *word_of(const char *at)
+{
+    return ca_source_words[(unsigned char)*at];
+}
 
 const char *ca_source_next(struct ca_source_reader *reader, size_t *length)
 {
@@ -17,13 +21,12 @@ const char *ca_source_next(struct ca_source_reader *reader, size_t *length)
     if (!*reader->pieces)
         return NULL;
     const char *at = reader->at ? reader->at : *reader->pieces;
-    *length = strcspn(at, ca_source_codes);
-    reader->at = at + (*length ? *length : 1);
-    if (*length)
-        return at;
-    const char *word = ca_source_words[(unsigned char)*at];
-    *length = strlen(word);
-    return word;
+    const char *const word = word_of(at), *end = at + 1;
+    while (!word && *end && !word_of(end))
+        end++;
+    reader->at = end;
+    *length = word ? strlen(word) : (size_t)(end - at);
+    return word ? word : at;
 }
 
 char *ca_source_text(const char *const *pieces)
