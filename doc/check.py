@@ -38,7 +38,7 @@ def pages():
     except (OSError, subprocess.CalledProcessError):
         found = []
     if "README.md" not in found:
-        found = [str(page.relative_to(ROOT)) for page in ROOT.rglob("*.md") if "build" not in page.relative_to(ROOT).parts]
+        found = [page.relative_to(ROOT).as_posix() for page in ROOT.rglob("*.md") if "build" not in page.relative_to(ROOT).parts]
     return sorted({page for page in found if page and (ROOT / page).exists()})
 
 

@@ -5,7 +5,8 @@
 # gcc-mingw-w64-x86-64 wine64 cmake, and curl for jansson's sources, which the programs need; without them only the library is
 # built. Everything lies in build/windows (or CLATTN_WINDOWS): dist/ is what a user of Windows copies.
 # Some examples, drawn by CLATTN_TEST_SEED, and the programs run, unoptimised; CLATTN_TEST_ALL=1 runs every example and the
-# Criterion suites, optimised.
+# Criterion suites, optimised. CLATTN_WINDOWS_PYTHON is the folder of a python.exe for Windows with NumPy and pytest, by which
+# Python's tests run (doc/guide/windows.md).
 # Exits with 1 if something failed, with 77 if a package is missing.
 set -eu
 cd "$(dirname "$0")/.."
@@ -103,11 +104,15 @@ build() {
         -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON &&
         cmake --build "$work/build" --parallel 2
 }
-# With Criterion's stand-in; no option of the library's changes.
-suites_built() {
+# tests_built TARGET...: with Criterion's stand-in; no option of the library's changes.
+tests_built() {
     cmake -DCLATTN_BUILD_TESTS=ON -DOpenCL_LIBRARY="$work/system/lib/libOpenCL-new.a" "$work/build" &&
-        cmake --build "$work/build" --parallel 2 --target clattn_tests &&
+        cmake --build "$work/build" --parallel 2 --target "$@" &&
         cmake -DCLATTN_BUILD_TESTS=OFF -DOpenCL_LIBRARY="$work/system/lib/libOpenCL.a" "$work/build"
+}
+package_built() {
+    cmake -DCLATTN_BUILD_PYTHON=ON "$work/build" && cmake --build "$work/build" --parallel 2 --target clattn_python &&
+        cmake -DCLATTN_BUILD_PYTHON=OFF "$work/build"
 }
 install_copy() {
     rm -rf "$work/dist"
@@ -130,7 +135,9 @@ library() {
 step "build" build
 [ $failed = 0 ] || exit 1
 step "installed copy" install_copy
-[ $programs = OFF ] || [ -z "$all" ] || step "suites are built" suites_built
+[ $programs = OFF ] || step "tests are built" tests_built clattn-tune-faulty ${all:+clattn_tests}
+python=${CLATTN_WINDOWS_PYTHON:-}
+[ -z "$python" ] || step "the Python package is built" package_built
 step "find_package" outside
 step "what the library needs and exports" library
 [ "${1:-}" != --build ] || exit $failed
@@ -209,6 +216,17 @@ tune() {
         timeout 60 "$wine" "$bin/clattn-tune.exe" list && ls "$caches/clattn/tuning"/*.json &&
         timeout 60 "$wine" "$bin/clattn-bench.exe" plan "$problem" | grep 'tuned for this class'
 }
+# A driver that crashes, ends the process or does not return ends a worker and no more.
+worker_ends() {
+    rm -rf "$work/seen" "$work/faulty.json"
+    TUNE_FAULTS=none,segv,exit,hang TUNE_FAULTS_SEEN="Z:$work/seen" CLATTN_CACHE_DIR="Z:$strange/faulty" \
+        timeout 300 "$wine" "$work/build/tests/clattn-tune-faulty.exe" --budget 7 --strategy random --timeout 5 \
+        --problem "$problem" --json "Z:$work/faulty.json" || return 1
+    for reason in "access violation" "exited with status 3, saying 'out of luck'" "took longer than"; do
+        grep "$reason" "$work/faulty.json" || { echo "no '$reason'"; return 1; }
+    done
+    grep '"configuration"' "$work/faulty.json" && CLATTN_CACHE_DIR="Z:$strange/faulty" timeout 60 "$wine" "$bin/clattn-tune.exe" list
+}
 # Four programs that fill one cache at once; a second clattn-tune is refused while one is at work.
 together() {
     bad=0
@@ -232,7 +250,7 @@ together() {
     unset CLATTN_CACHE_DIR
     return $bad
 }
-# A folder whose name has blanks and letters beyond ASCII; none at all; one that is a file.
+# A folder whose name has blanks and letters beyond ASCII; none at all; one that is a file; one that nobody can make.
 folders() {
     CLATTN_CACHE_DIR="Z:$strange/zwischen lager" timeout 100 "$wine" "$bin/clattn-bench.exe" plan "$problem" &&
         ls "$strange/zwischen lager"/programs/*.clbin || return 1
@@ -240,14 +258,29 @@ folders() {
     CLATTN_CACHE_DIR=none timeout 100 "$wine" "$bin/clattn-bench.exe" plan "$problem" || return 1
     test ! -e "$caches/clattn" || return 1
     : > "$strange/file"
-    CLATTN_CACHE_DIR="Z:$strange/file" timeout 100 "$wine" "$bin/clattn-bench.exe" plan "$problem"
+    for place in "$strange/file" /sys/kernel/clattn; do
+        CLATTN_CACHE_DIR="Z:$place" timeout 100 "$wine" "$bin/clattn-bench.exe" plan "$problem" || return 1
+    done
 }
-# Suites of what depends on the system, without store and tuning_store: one test each of failing allocations fails there.
+# Python 3.12's module platform asks Windows' WMI, which ends Wine 8's process.
+python_tests() {
+    cd bindings/python/tests || return 1
+    {
+        PYTHONPATH="Z:$work/build/bindings/python" PYTHONDONTWRITEBYTECODE=1 CLATTN_CACHE_DIR="Z:$strange/python" \
+            timeout 1500 "$wine" "$python/python.exe" -c 'import sys
+sys.modules["_wmi"] = None
+import pytest
+sys.exit(pytest.main(sys.argv[1:]))' -q -rs -p no:cacheprovider --ignore=frameworks ${CLATTN_WINDOWS_PYTHON_TESTS:-.}
+        echo $? > "$work/python-status"
+    } | cat # it cannot print to a file
+    cd "$root" && [ "$(cat "$work/python-status")" = 0 ]
+}
+# Suites of what depends on the system.
 # CLATTN_WINDOWS_SUITES names others; '*' are all. A driver of the host has only the
 # variables with which Wine began.
 suites() {
     bad=0
-    names=${CLATTN_WINDOWS_SUITES:-store_accidents tuning_table override context first_run program_file problem json seed}
+    names=${CLATTN_WINDOWS_SUITES:-store store_accidents tuning_store tuning_table cache_size override context first_run program_file problem json seed}
     set -f
     for suite in $names; do
         POCL_EXTRA_BUILD_FLAGS="-cl-opt-disable -Dalways_inline=" \
@@ -266,8 +299,14 @@ if [ $programs = ON ]; then
     step "clattn-bench run, and compare" benchmark
     step "clattn-bench verify" verify
     step "clattn-tune" tune
+    step "clattn-tune with a worker that crashes" worker_ends
     step "several processes with one cache" together
     step "cache folders" folders
     [ -z "$all" ] || step "suites" suites
+fi
+if [ -n "$python" ]; then
+    step "Python's tests" python_tests
+else
+    echo "skipped: Python's tests: CLATTN_WINDOWS_PYTHON names no folder of a python.exe"
 fi
 exit $failed

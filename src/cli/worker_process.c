@@ -100,8 +100,8 @@ static void last_words(const struct ca_process *process, char text[QUOTED])
     ptrdiff_t bytes = facts.bytes > 0 ? ca_file_read(process->words, end, sizeof end, from) : 0;
 
     text[0] = '\0';
-    while (bytes > 0 && (end[bytes - 1] == '\n' || end[bytes - 1] == ' '))
-        bytes--;
+    while (bytes > 0 && (end[bytes - 1] == '\n' || end[bytes - 1] == '\r' || end[bytes - 1] == ' '))
+        bytes--; /* a line of Windows ends with both */
     ptrdiff_t begin = bytes;
     while (begin > 0 && end[begin - 1] != '\n')
         begin--;

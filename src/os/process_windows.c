@@ -264,6 +264,9 @@ static bool create(wchar_t *line, wchar_t *block, HANDLE *handles, size_t count,
         return false;
     }
     if (InitializeProcThreadAttributeList(start.lpAttributeList, 1, 0, &bytes)) {
+        /* A child that crashes ends at once, and no window asks whether to report it: children inherit this. */
+        const UINT mode = GetErrorMode();
+        SetErrorMode(mode | SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX);
         created =
             UpdateProcThreadAttribute(start.lpAttributeList, 0, PROC_THREAD_ATTRIBUTE_HANDLE_LIST,
                                       handles, count * sizeof *handles, NULL, NULL) &&
@@ -272,6 +275,7 @@ static bool create(wchar_t *line, wchar_t *block, HANDLE *handles, size_t count,
                                CREATE_UNICODE_ENVIRONMENT | EXTENDED_STARTUPINFO_PRESENT,
                            block, NULL, &start.StartupInfo, made);
         const DWORD code = GetLastError();
+        SetErrorMode(mode);
         DeleteProcThreadAttributeList(start.lpAttributeList);
         SetLastError(code);
     }

@@ -6,13 +6,16 @@
  * programs' options are written, a line each, in that order. KIND@N: only from the nth time on that
  * the kernel is enqueued. TUNE_FAULTS_COMPILED: a file that gets the options whenever a program is
  * built from its source. TUNE_FAULTS_QUEUE: the process ends when a queue is made. */
-#define _POSIX_C_SOURCE 200809L /* pause, fcntl */
+#define _POSIX_C_SOURCE 200809L /* fileno */
+#include "os/clock.h"
+#include "os/lock.h"
 #include <CL/cl.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#if defined(_WIN32)
+#include <io.h>
+#endif
 
 enum fault {
     NONE,
@@ -46,19 +49,28 @@ static int lost;
 
 /* ---- who gets which -------------------------------------------------------------------------- */
 
+static ca_file file_of(FILE *stream)
+{
+#if defined(_WIN32)
+    return (ca_file)_get_osfhandle(_fileno(stream));
+#else
+    return (ca_file)fileno(stream);
+#endif
+}
+
 /* Returns which line of the file the options are, written there if they are new. */
 static size_t ordinal(const char *options)
 {
     const char *path = getenv("TUNE_FAULTS_SEEN");
     FILE *file = path ? fopen(path, "a+") : NULL;
-    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     char line[4096];
     size_t n = 0;
     int known = 0;
 
     if (!file)
         return MOST;
-    fcntl(fileno(file), F_SETLKW, &whole); /* programs may be built in several processes at once */
+    while (ca_lock_try(file_of(file)) == CA_LOCK_OTHERS)
+        ca_nap(0.001); /* programs may be built in several processes at once */
     rewind(file);
     while (!known && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
@@ -121,13 +133,13 @@ static void end(enum fault fault)
 
     if (fault == HANG || fault == ENDLESS)
         for (;;)
-            pause();
+            ca_nap(60);
     if (fault == SEGV)
         *nowhere = 0; /* not raise(): the signal may be blocked */
     if (fault == EXIT) {
         fputs("out of luck\n", stdout);
         fflush(stdout);
-        _exit(3);
+        _Exit(3);
     }
 }
 

@@ -27,7 +27,7 @@ sys.path.pop(0)  # which has a site.py
 def _run(page):
     """The names that its blocks leave; what they print is what the page says."""
     names, said = {}, None
-    for line, kind, block in blocks(page.read_text()):
+    for line, kind, block in blocks(page.read_text(encoding="utf-8")):
         info, _, code = block.partition("\n")
         if kind == "code" and info == "python":
             with contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -41,7 +41,7 @@ def _run(page):
 
 
 def test_every_page_with_blocks_that_run_is_run_by_a_test():
-    pages = {page.name for page in PAGES.glob("*.md") if re.search(r"^```python$", page.read_text(), re.M)}
+    pages = {page.name for page in PAGES.glob("*.md") if re.search(r"^```python$", page.read_text(encoding="utf-8"), re.M)}
     assert pages == {"python.md", "python-functions.md", "python-plans.md", "serving.md",
                      "pytorch.md"}  # the last by frameworks/test_page.py
 
@@ -61,7 +61,7 @@ def test_the_lines_of_readme_run():
 
 def test_figures_of_pages_are_those_of_files_of_results():
     """doc/check.py complains of a figure that is changed, and of one that no file has."""
-    pages = {page: (PAGES / "../.." / page).read_text() for page in tracked_pages()}
+    pages = {page: (PAGES / "../.." / page).read_text(encoding="utf-8") for page in tracked_pages()}
     assert not list(subjects.complaints(pages, blocks))
     page = "doc/results/pytorch.md"
     changed = dict(pages, **{page: pages[page].replace("9 us", "8 us") + "\nIt is 1.5 times as fast elsewhere.\n"})
@@ -87,7 +87,7 @@ def test_options_have_their_names_in_c_as_text_and_in_python():
     """Each row of doc/guide/options.md: members of clattn_problem, words that parse, arguments of attention()."""
     members = {name for name, *_ in _declarations.clattn_problem._fields_}
     arguments = set(inspect.signature(clattn.attention).parameters) | set(inspect.signature(clattn.attention_backward).parameters)
-    rows = re.findall(r"^\| [^|]+ \| `([^|]+)` \| `([^|]+)` \| (.+) \|$", (PAGES / "options.md").read_text(), re.M)
+    rows = re.findall(r"^\| [^|]+ \| `([^|]+)` \| `([^|]+)` \| (.+) \|$", (PAGES / "options.md").read_text(encoding="utf-8"), re.M)
     assert len(rows) > 40
     for c, text, python in rows:
         assert set(re.findall(r"problem\.(\w+)", c)) <= members, c
@@ -129,7 +129,7 @@ def test_keys_are_evicted_from_a_cache_and_quantized():
 
 def test_the_first_function_of_the_page_is_computed(tmp_path, monkeypatch):
     """Its source and its problem, as they stand in doc/guide/functions.md."""
-    page = (PAGES / "functions.md").read_text()
+    page = (PAGES / "functions.md").read_text(encoding="utf-8")
     source = re.search(r"```cl\n(.*?)```", page, re.S)[1]
     problem = re.search(r'clattn-bench run "(.*score=(\S+))"', page)
     (tmp_path / problem[2]).write_text(source)
