@@ -17,6 +17,10 @@
 
 TestSuite(split_gpu_item, .timeout = 300);
 
+enum {
+    OPTIMISED_IN = 8
+}; /* runs, of which one has a program of a test optimised, which takes PoCL 4 s */
+
 static const struct {
     const char *tunables, *options, *shapes[5];
 } cases[] = {
@@ -71,6 +75,7 @@ ParameterizedTestParameters(split_gpu_item, options) {
 ParameterizedTest(size_t *number, split_gpu_item, options) {
     struct fixture f;
 
+    mostly_unoptimised(*number, OPTIMISED_IN);
     fixture_open(&f);
     for (size_t n = 0; n < NUM_SHAPES; n++) {
         struct trial t = make(*number, cases[*number].shapes[n]);
@@ -86,6 +91,7 @@ Test(split_gpu_item, a_sink_far_above_all_scores) {
     static const char *const families[] = {"split_gpu UNIT=item", "split_cpu UNIT=vector"};
     struct fixture f;
 
+    mostly_unoptimised(NUM_CASES, OPTIMISED_IN);
     fixture_open(&f);
     for (size_t n = 0; n < sizeof families / sizeof *families; n++) {
         struct trial t = {.problem =
@@ -110,6 +116,7 @@ Test(split_gpu_item, a_gpu_chooses_it) {
     clattn_plan *plan;
     struct fixture f;
 
+    mostly_unoptimised(NUM_CASES + 1, OPTIMISED_IN);
     fixture_open_narrowed(&f, &profile.info);
     fixture_need_groups(&f);
     cr_assert(clattn_plan_create(f.context, &t.problem, NULL, &plan) == CLATTN_SUCCESS);
