@@ -11,23 +11,21 @@
  * keys. */
 NOINLINE void stage_transposed_values(const struct arguments *restrict args, const long b,
                                       const long j, const int n0, const int count,
-                                      const __global ushort *v, uint *v_staged)
+                                      const __global v_storage *v, uint *v_staged)
 {
-    const __global ushort *row[KEYS_TOGETHER];
+    const __global v_storage *row[KEYS_TOGETHER];
 
     for (int n = 0; n < KEYS_TOGETHER; n++)
-        row[n] = n0 + n < count ? v + key_row(args, b, j + n0 + n, args->shape->v_stride) : 0;
+        row[n] =
+            n0 + n < count ? v_place(v, key_row(args, b, j + n0 + n, args->shape->v_stride)) : 0;
     for (int d = 0; d < DIM_V; d += SIMD_WIDTH) {
         uint *to = v_staged + d * (BLOCK_N / 2) + n0 / 2;
         lanes x[SIMD_WIDTH];
         UNROLL
-        for (int r = 0; r < SIMD_WIDTH; r++) {
-            const __global ushort *first = row[2 * r], *second = row[2 * r + 1];
-            x[r] = first ? load_pairs_of_rows(first + d * v_step(args),
-                                              second ? second + d * v_step(args) : 0, v_step(args),
-                                              DIM_V - d)
-                         : (lanes)(0.0f);
-        }
+        for (int r = 0; r < SIMD_WIDTH; r++)
+            x[r] = row[2 * r]
+                       ? pairs_of_rows(V_CACHE, row[2 * r], row[2 * r + 1], v_step(args), d, DIM_V)
+                       : (lanes)(0.0f);
         transpose(x);
         UNROLL
         for (int c = 0; c < SIMD_WIDTH; c++)

@@ -49,7 +49,7 @@ NOINLINE void change_scores(const struct score_tile *tile, const lanes *products
 {
     lanes x[QK_KEYS][BLOCK_VECTORS];
 
-    EACH_SCORE(x[n][m] = products[n * BLOCK_VECTORS + m] * tile->scale)
+    EACH_SCORE(x[n][m] = products[n * BLOCK_VECTORS + m] * scale_of_products(tile, n0 + n))
     finish_scores(tile, n0, count, x);
     EACH_SCORE(s[n * BLOCK_VECTORS + m] = x[n][m])
 }

@@ -5,6 +5,7 @@
  *   dot_pairs(x, y, sum)   sum + x.first * y.first + x.second * y.second in each lane
  *   pack_pairs(a, b)       the pairs of a and b, rounded to nearest, ties away from 0
  *   first_of(), second_of()   the values of a vector of pairs, as f32
+ *   pack_exact_pairs(), store_exact()   pairs of values that are exact in bf16: of two vectors, and of neighbours
  *
  * The instruction is AVX512-BF16's VDPBF16PS (Intel, Software Developer's Manual, volume 2; AMD,
  * Architecture Programmer's Manual, volume 6): the products are exact, that of the second values is
@@ -74,6 +75,12 @@ INLINE lanes pack_any_pairs(const lanes a, const lanes b)
     return choose_halves(rounded_word(a) >> 16, rounded_word(b));
 }
 
+/* Packs values that are exact in bf16, of which NaNs are quiet. */
+INLINE lanes pack_exact_pairs(const lanes a, const lanes b)
+{
+    return choose_halves(VECTOR(as_uint)(a) >> 16, VECTOR(as_uint)(b));
+}
+
 INLINE ushorts round_any(const lanes x)
 {
     return VECTOR(convert_ushort)(rounded_word(x) >> 16);
@@ -96,6 +103,13 @@ INLINE lanes dot_pairs(const lanes x, const lanes y, const lanes sum)
 
     return without_subnormals(first);
 }
+
+/* Stores x, then y, which are exact in bf16, as pairs of neighbours. */
+INLINE void store_exact(const lanes x, const lanes y, uint *to)
+{
+    VECTOR(vstore)(VECTOR(convert_ushort)(VECTOR(as_uint)(x) >> 16), 0, (ushort *)to);
+    VECTOR(vstore)(VECTOR(convert_ushort)(VECTOR(as_uint)(y) >> 16), 1, (ushort *)to);
+}
 #else
 #if SIMD_WIDTH != 16 || !defined(__AVX512F__)
 #error "the instruction is used with vectors of 16, and with a compiler that has registers for them"
@@ -104,5 +118,13 @@ INLINE lanes dot_pairs(const lanes x, const lanes y, lanes sum)
 {
     __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
     return sum;
+}
+
+INLINE void store_exact(const lanes x, const lanes y, uint *to)
+{
+    pair_words words;
+
+    __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(words) : "v"(x), "v"(y));
+    VECTOR(vstore)(words, 0, to);
 }
 #endif

@@ -49,8 +49,8 @@ NOINLINE void stage_keys(const struct arguments *restrict args, const struct key
                          const int count, lanes *staged)
 {
     for (int n = 0; n < WHOLE_STEPS(count); n++)
-        stage_whole_pairs((uint *)staged + n * KEY_OPERANDS, n < count ? k_of_tile(keys, n) : 0,
-                          k_step(args), DIM_QK);
+        stage_whole_pairs((uint *)staged + n * KEY_OPERANDS, K_CACHE,
+                          n < count ? k_of_tile(keys, n) : 0, k_step(args), DIM_QK);
 }
 
 /* Computes s[r * BLOCK_N + n] = q[r] . k[n], scaled, for count keys; the scores after them are of
@@ -94,31 +94,31 @@ INLINE void stage_value_pairs_of_range(const struct arguments *args, const struc
     int n = 0;
 
     for (; n < count; n += 2) {
-        const __global ushort *first = v_of_tile(keys, n);
-        const __global ushort *second = n + 1 < count ? v_of_tile(keys, n + 1) : 0;
+        const __global v_storage *first = v_of_tile(keys, n);
+        const __global v_storage *second = n + 1 < count ? v_of_tile(keys, n + 1) : 0;
         lanes *to = staged + n / 2 * VECTORS(DIM_V);
         prefetch_keys(args, keys, n, BLOCK_N);
         prefetch_keys(args, keys, n + 1, BLOCK_N);
         UNROLL_BY_8
-        for (int c = 0; c < VECTORS(DIM_V); c++) {
-            const long d = column_of(c, DIM_V);
-            to[c] =
-                load_pairs_of_rows(first + d * v_step(args), second ? second + d * v_step(args) : 0,
-                                   v_step(args), DIM_V - d);
-        }
+        for (int c = 0; c < VECTORS(DIM_V); c++)
+            to[c] = pairs_of_rows(V_CACHE, first, second, v_step(args), column_of(c, DIM_V), DIM_V);
     }
     for (n = n / 2 * VECTORS(DIM_V); n < WHOLE_STEPS(count) / 2 * VECTORS(DIM_V); n++)
         staged[n] = 0.0f;
 }
 
-/* Rounds weights to bf16; each of the block's rows becomes a row of pairs of keys. Elements after
- * count keys are multiplied by zeros. */
-INLINE void stage_weight_pairs(const int count, const float *p, ushort *staged)
+/* Rounds weights, times the values' scales, to bf16; each of the block's rows becomes a row of pairs of keys. After the
+ * vector of the last key no weights were made: there are products with an infinite q, which times zeros would be NaN. */
+INLINE void stage_weight_pairs(const int count, const float *p, const float *v_scales,
+                               ushort *staged)
 {
     for (int r = 0; r < BLOCK_M; r++)
-        for (int n = 0; n < WHOLE_STEPS(count); n += SIMD_WIDTH)
-            VECTOR(vstore)
-    (round_any(VECTOR(vload)(0, p + r * BLOCK_N + n)), 0, staged + r * BLOCK_N + n);
+        for (int n = 0; n < WHOLE_STEPS(count); n += SIMD_WIDTH) {
+            lanes x = n < count ? VECTOR(vload)(0, p + r * BLOCK_N + n) : (lanes)(0.0f);
+            if (HAS_V_SCALES && n < count) /* there are scales up to a whole vector */
+                x *= VECTOR(vload)(0, v_scales + n);
+            VECTOR(vstore)(round_any(x), 0, staged + r * BLOCK_N + n);
+        }
 }
 
 /* o = o * rescale + sum_n p[n] v[n] of all rows and columns. */
@@ -130,7 +130,7 @@ NOINLINE void multiply_pv(const struct arguments *restrict args, const struct ke
     const long row = ROW_BYTES_OF(SIMD_WIDTH * VECTORS(DIM_V));
 
     stage_value_pairs_of_range(args, keys, count, values);
-    stage_weight_pairs(count, p, (ushort *)weights);
+    stage_weight_pairs(count, p, keys.v_scales, (ushort *)weights);
     for (int r = 0; r < rows; r++) {
         const lanes x = rescale[r];
         for (int c = 0; c < VECTORS(DIM_V) && rescale[r] != 1.0f; c++)

@@ -16,6 +16,9 @@
 #include "cpu/operands.h"
 #include "cpu/key_bytes.h"
 #include "cpu/quantized_simd.h"
+#if OPERAND_PAIRS
+#include "bf16/stage_pairs.h"
+#endif
 
 /* Keys and values are read where they are, or from copies. */
 #if STAGED
@@ -68,19 +71,24 @@ INLINE void stage_tile(const struct arguments *args, const long b, const long kv
                        operand *k_staged, operand *v_staged)
 {
     for (int n = 0; n < WHOLE_STEPS(count); n++)
-        stage_whole_pairs(k_staged + n * KEY_OPERANDS,
-                          n < count ? k + key_row(args, b, j + n, args->shape->k_stride) : 0,
+        stage_whole_pairs(k_staged + n * KEY_OPERANDS, K_CACHE,
+                          n < count ? k_place(k, key_row(args, b, j + n, args->shape->k_stride))
+                                    : 0,
                           k_step(args), DIM_QK);
     for (int n0 = 0; n0 < count; n0 += KEYS_TOGETHER)
         stage_transposed_values(args, b, j, n0, count, v, v_staged);
 }
 #elif OPERAND_PAIRS
 /* Stages the values of two keys as pairs; the second key may be 0. */
-INLINE void stage_value_pairs(uint *to, const __global ushort *first, const __global ushort *second,
-                              const long step)
+INLINE void stage_value_pairs(uint *to, const __global v_storage *first_row,
+                              const __global v_storage *second_row, const long step)
 {
+    const __global ushort *first = (const __global ushort *)first_row,
+                          *second = (const __global ushort *)second_row;
     int d = 0;
 
+    for (; V_CACHE && d < DIM_V; d += SIMD_WIDTH)
+        store_operands(pairs_of_rows(V_CACHE, first_row, second_row, step, d, DIM_V), to + d);
     if (step == 1 && second)
         for (; d + SIMD_WIDTH <= DIM_V; d += SIMD_WIDTH) {
             VECTOR(vstore)(interleave(first + d, second + d), 0, to + d);
@@ -96,11 +104,11 @@ INLINE void stage_tile(const struct arguments *args, const long b, const long kv
     const long *k_stride = args->shape->k_stride, *v_stride = args->shape->v_stride;
 
     for (int n = 0; n < count; n++)
-        stage_pairs(k_staged + n * OPERANDS(DIM_QK), k + key_row(args, b, j + n, k_stride),
-                    k_step(args), DIM_QK);
+        stage_row_pairs(k_staged + n * OPERANDS(DIM_QK), K_CACHE,
+                        k_place(k, key_row(args, b, j + n, k_stride)), k_step(args), DIM_QK);
     for (int n = 0; n < count; n += 2)
-        stage_value_pairs(v_staged + n / 2 * DIM_V, v + key_row(args, b, j + n, v_stride),
-                          n + 1 < count ? v + key_row(args, b, j + n + 1, v_stride) : 0,
+        stage_value_pairs(v_staged + n / 2 * DIM_V, v_place(v, key_row(args, b, j + n, v_stride)),
+                          n + 1 < count ? v_place(v, key_row(args, b, j + n + 1, v_stride)) : 0,
                           v_step(args));
 }
 #else

@@ -100,7 +100,7 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
         else
             multiply_columns(0, BLOCK_VECTORS, q, row, k_column, streams, sum);
         if (OPERAND_PAIRS)
-            EACH_SCORE(sum[n][m] *= tile->scale)
+            EACH_SCORE(sum[n][m] *= scale_of_products(tile, n0 + n))
 #if OPERAND_BYTES
         EACH_SCORE(sum[n][m] = product_of_bytes(q, m, row[n], sum[n][m]))
 #endif
@@ -172,7 +172,7 @@ INLINE void weights_of_keys(const int first, const int end, const int mark_hidde
 #if OPERAND_PAIRS
 /* Like weights_of_keys(), but without marks and from an even n on; weights are rounded to pairs. */
 INLINE void pairs_of_keys(const int first, const int end, const float scale, const lanes *base,
-                          int n, const int last, lanes *s, lanes *sum)
+                          const float *v_scales, int n, const int last, lanes *s, lanes *sum)
 {
     for (; n + 2 <= last; n += 2) {
         UNROLL
@@ -180,7 +180,8 @@ INLINE void pairs_of_keys(const int first, const int end, const float scale, con
             if (m >= first && m < end) {
                 const lanes p = weight_of_scores(scale, s[n * BLOCK_VECTORS + m], base[m]);
                 const lanes r = weight_of_scores(scale, s[(n + 1) * BLOCK_VECTORS + m], base[m]);
-                s[n / 2 * BLOCK_VECTORS + m] = pack_pairs(p, r);
+                s[n / 2 * BLOCK_VECTORS + m] =
+                    pack_pairs(scaled_weights(v_scales, n, p), scaled_weights(v_scales, n + 1, r));
                 sum[m] += p + r;
             }
         }
@@ -190,20 +191,22 @@ INLINE void pairs_of_keys(const int first, const int end, const float scale, con
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             if (m >= first && m < end) {
                 const lanes p = weight_of_scores(scale, s[n * BLOCK_VECTORS + m], base[m]);
-                s[n / 2 * BLOCK_VECTORS + m] = pack_pairs(p, (lanes)(0.0f));
+                s[n / 2 * BLOCK_VECTORS + m] =
+                    pack_pairs(scaled_weights(v_scales, n, p), (lanes)(0.0f));
                 sum[m] += p;
             }
         }
     }
 }
 /* Rounds the weights of count keys to pairs. */
-NOINLINE void pair_block_weights(const int count, lanes *p)
+NOINLINE void pair_block_weights(const int count, const float *v_scales, lanes *p)
 {
     for (int n = 0; n < count; n += 2)
         for (int m = 0; m < BLOCK_VECTORS; m++)
-            p[n / 2 * BLOCK_VECTORS + m] =
-                pack_pairs(p[n * BLOCK_VECTORS + m],
-                           n + 1 < count ? p[(n + 1) * BLOCK_VECTORS + m] : (lanes)(0.0f));
+            p[n / 2 * BLOCK_VECTORS + m] = pack_pairs(
+                scaled_weights(v_scales, n, p[n * BLOCK_VECTORS + m]),
+                n + 1 < count ? scaled_weights(v_scales, n + 1, p[(n + 1) * BLOCK_VECTORS + m])
+                              : (lanes)(0.0f));
 }
 
 /* Like add_value_row(), but for the first value of each pair alone. */
@@ -233,11 +236,11 @@ NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, cons
 }
 #else
 INLINE void pairs_of_keys(const int first, const int end, const float scale, const lanes *base,
-                          const int n, const int last, lanes *s, lanes *sum)
+                          const float *v_scales, const int n, const int last, lanes *s, lanes *sum)
 {
 }
 
-INLINE void pair_block_weights(const int count, lanes *p)
+INLINE void pair_block_weights(const int count, const float *v_scales, lanes *p)
 {
 }
 
@@ -272,11 +275,21 @@ NOINLINE int has_nonfinite(source v, const long v_row, const long v_column, cons
 }
 #endif
 
+/* The same of the scales of count keys' values, which are not in the operands. */
+INLINE int has_nonfinite_scale(const struct score_tile *tile, const int count)
+{
+    int some = 0;
+
+    for (int n = 0; SCALES_APART && HAS_V_SCALES && n < count; n++)
+        some |= (as_int(tile->v_scales[n]) & 0x7f800000) == 0x7f800000;
+    return some;
+}
+
 INLINE void weigh_operands(const int first, const int end, const float scale, const lanes *base,
-                           const int n, const int last, lanes *s, lanes *sum)
+                           const float *v_scales, const int n, const int last, lanes *s, lanes *sum)
 {
     if (OPERAND_PAIRS & !HAS_DROPOUT)
-        pairs_of_keys(first, end, scale, base, n, last, s, sum);
+        pairs_of_keys(first, end, scale, base, v_scales, n, last, s, sum);
     else
         weights_of_keys(first, end, 0, scale, base, n, last, s, sum);
 }
@@ -298,12 +311,13 @@ NOINLINE void weigh_keys_of_block(const struct score_tile *tile, const int mark_
         weights_of_keys(0, BLOCK_VECTORS, 1, scale, from, 0, count, s, row_sum);
     } else if (HAS_HALVES) {
         const int both = both_begin(tile, count), upper = both_end(tile, count);
-        weigh_operands(0, LOWER, scale, from, 0, both, s, row_sum);
-        weigh_operands(0, BLOCK_VECTORS, scale, from, both, upper, s, row_sum);
+        weigh_operands(0, LOWER, scale, from, tile->v_scales, 0, both, s, row_sum);
+        weigh_operands(0, BLOCK_VECTORS, scale, from, tile->v_scales, both, upper, s, row_sum);
         if (ENDS_BY_HALVES)
-            weigh_operands(LOWER, BLOCK_VECTORS, scale, from, upper, count, s, row_sum);
+            weigh_operands(LOWER, BLOCK_VECTORS, scale, from, tile->v_scales, upper, count, s,
+                           row_sum);
     } else {
-        weigh_operands(0, BLOCK_VECTORS, scale, from, 0, count, s, row_sum);
+        weigh_operands(0, BLOCK_VECTORS, scale, from, tile->v_scales, 0, count, s, row_sum);
     }
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++)
@@ -404,8 +418,9 @@ NOINLINE void multiply_pv(const struct score_tile *tile, const lanes *rescale, c
 
 /* Like multiply_pv(), but leaves out pairs that a weight of -0 masks. Partially visible tiles with
  * non-finite values need it. */
-NOINLINE void add_visible(const lanes *rescale, const lanes *p, source v, const long v_row,
-                          const long v_column, const int count, lanes *o)
+NOINLINE void add_visible(const struct score_tile *tile, const lanes *rescale, const lanes *p,
+                          source v, const long v_row, const long v_column, const int count,
+                          lanes *o)
 {
     NO_UNROLL
     for (int d = 0; d < DIM_V; d++) {
@@ -415,7 +430,8 @@ NOINLINE void add_visible(const lanes *rescale, const lanes *p, source v, const 
             NO_UNROLL
             for (int n = 0; n < count; n++) {
                 const lanes x = p[n * BLOCK_VECTORS + m];
-                const lanes y = value_of(v, n, d, v_row, v_column);
+                const lanes y =
+                    scaled_weights(tile->v_scales, n, value_of(v, n, d, v_row, v_column));
                 sum = VECTOR(as_int)(x) < 0 ? sum : fma(x, y, sum);
             }
             o[d * BLOCK_VECTORS + m] =

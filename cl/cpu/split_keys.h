@@ -211,12 +211,19 @@ INLINE lanes columns_of_numbers(const int cache, const int dim, const lanes numb
                         layout_of(cache).offset ? scales[BLOCKS(dim) * BLOCK_N + at] : 0.0f);
 }
 
+/* What sums of values are multiplied with in the end: pairs are of the numbers themselves. */
+INLINE float unit_of_values(void)
+{
+    return OPERAND_PAIRS ? 1.0f : unit_of_lanes(V_CACHE);
+}
+
 /* Returns vector c of the values of key n. */
 INLINE lanes value_columns(const struct arguments *args, const struct key_range keys, const int n,
                            const int c)
 {
 #if V_CACHE
-    const lanes numbers = quantized_lanes(V_CACHE, v_of_tile(keys, n), c * SIMD_WIDTH);
+    const float unit = unit_of_lanes(V_CACHE) / unit_of_values();
+    const lanes numbers = quantized_lanes(V_CACHE, v_of_tile(keys, n), c * SIMD_WIDTH) * unit;
 
     if (HAS_V_SCALES)
         return numbers * keys.v_scales[n];

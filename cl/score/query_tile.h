@@ -43,14 +43,20 @@ struct query_block {
     /* with HAS_BLOCKS: */
     long end;               /* blocks that begin before this query end at it or earlier */
     struct block_bits bits; /* the bits of the head's block list */
+    /* with SCALES_APART: of the keys and values of the tile at hand */
+    const float *k_scales, *v_scales;
 };
+
+/* 1 if scales of keys or values are not in their operands, but applied to scores and weights. */
+enum { SCALES_APART = OPERAND_PAIRS & (HAS_K_SCALES | HAS_V_SCALES) };
 
 /* Returns the first query after a block's chunk, wherever the chunk ends. */
 #define QUERIES_END(block) (HAS_BLOCKS ? (block).end : args->shape->seq_q)
 
 /* 1 if scaling may be deferred: a positive scale changes neither the order of scores nor -inf. */
 #define DEFERS_SCALE                                                                               \
-    (OPERAND_TILES && !HAS_SOFTCAP && !HAS_SCORE_FUNCTION && !HAS_BIAS && !HAS_ALIBI)
+    (OPERAND_TILES && !HAS_SOFTCAP && !HAS_SCORE_FUNCTION && !HAS_BIAS && !HAS_ALIBI &&            \
+     !HAS_K_SCALES)
 
 /* The pairs of some queries and keys. */
 struct function_pairs {
@@ -71,8 +77,9 @@ struct score_tile {
     float softcap, inverse_softcap;
     float scale;          /* the factor that turns products into scores (OPERAND_PAIRS) */
     float deferred_scale; /* the factor of scores inside the exponential (OPERAND_TILES) */
-    const lanes *bias;    /* bias[n * BLOCK_VECTORS + m]: biases of key n and vector m of queries */
-    const ints *mask;     /* four keys' bytes in an int: mask_of() */
+    const float *k_scales, *v_scales; /* as in struct query_block */
+    const lanes *bias; /* bias[n * BLOCK_VECTORS + m]: biases of key n and vector m of queries */
+    const ints *mask;  /* four keys' bytes in an int: mask_of() */
     /* with HAS_FUNCTIONS: */
     const struct arguments *args;
     struct function_pairs pairs; /* those of the block and the tile */
@@ -109,6 +116,18 @@ INLINE void find_halves(const struct arguments *args, struct score_tile *tile)
     tile->upper_begin = min(tile->upper_begin, max(end, tile->lower_end));
 }
 
+/* The factor of the products with key n. */
+INLINE float scale_of_products(const struct score_tile *tile, const int n)
+{
+    return OPERAND_PAIRS && HAS_K_SCALES ? tile->scale * tile->k_scales[n] : tile->scale;
+}
+
+/* The weights p of key n times the scale of its values. */
+INLINE lanes scaled_weights(const float *v_scales, const int n, const lanes p)
+{
+    return OPERAND_PAIRS && HAS_V_SCALES ? p * v_scales[n] : p;
+}
+
 /* Makes the score_tile of keys from j on; load_biases_and_masks() adds biases and masks. */
 INLINE void find_score_tile(const struct arguments *args, const struct query_block block,
                             const long j, struct score_tile *tile)
@@ -118,6 +137,10 @@ INLINE void find_score_tile(const struct arguments *args, const struct query_blo
     tile->hides = 0;
     tile->scale = score_scale(args, block.h) * SCALE_UNIT;
     tile->deferred_scale = 1.0f;
+    if (SCALES_APART) {
+        tile->k_scales = block.k_scales;
+        tile->v_scales = block.v_scales;
+    }
     if (DEFERS_SCALE && tile->scale > 0.0f) {
         tile->deferred_scale = tile->scale;
         tile->scale = 1.0f;

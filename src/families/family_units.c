@@ -6,12 +6,29 @@
 
 const char *ca_bf16_pairs_refusal(const struct ca_problem *p)
 {
+    const char *why = ca_bf16_pairs_or_bytes_refusal(p);
+
+    if (!why &&
+        (p->normal.k_cache != CLATTN_CACHE_PLAIN || p->normal.v_cache != CLATTN_CACHE_PLAIN))
+        return "the instruction takes two operands of bf16, and k or v is stored otherwise";
+    return why;
+}
+
+/* The numbers of formats whose blocks have scales would be rounded, or their products scaled block by block. */
+static int is_exact_in_bf16(clattn_cache cache)
+{
+    return cache == CLATTN_CACHE_PLAIN || ca_has_scales(cache);
+}
+
+const char *ca_bf16_pairs_or_bytes_refusal(const struct ca_problem *p)
+{
     if (ca_problem_own_dtype(&p->normal) != CLATTN_BF16)
         return "the instruction multiplies pairs of bf16 alone";
     if (p->normal.strict)
         return "weights become bf16 on their way, which a strict problem does not allow";
-    if (p->normal.k_cache != CLATTN_CACHE_PLAIN || p->normal.v_cache != CLATTN_CACHE_PLAIN)
-        return "the instruction takes two operands of bf16, and k or v is stored otherwise";
+    if (!is_exact_in_bf16(p->normal.k_cache) || !is_exact_in_bf16(p->normal.v_cache))
+        return "the instruction multiplies numbers that are exact in bf16, and k or v is stored "
+               "otherwise";
     return NULL;
 }
 

@@ -385,6 +385,26 @@ Test(units, weights_far_apart) {
     fixture_close(&f);
 }
 
+/* A query that sees no key may hold anything, also where a tile has fewer keys than its products are made for. */
+Test(units, hidden_infinite_queries) {
+    static const char *const families[] = {"split_cpu UNIT=amx", "split_cpu UNIT=pairs",
+                                           "fused_cpu UNIT=amx", "fused_cpu UNIT=pairs"};
+    struct fixture f;
+
+    fixture_open(&f);
+    fixture_need_cpu(&f);
+    for (size_t n = 0; n < sizeof families / sizeof *families; n++) {
+        struct trial t = trial_of(families[n], "fwd bf16 q8 k5 d24 causal=br lse", "", 7);
+        trial_fill(&t);
+        trial_set(&t, TENSOR_Q, 0, 0, 0, 3, INFINITY);
+        trial_set(&t, TENSOR_Q, 0, 0, 1, 4, NAN);
+        trial_run(&f, &t);
+        trial_check(&t);
+        trial_free(&t);
+    }
+    fixture_close(&f);
+}
+
 /* A range of which rows see nothing, by window and by length, and rows that see nothing at all. */
 Test(units, ranges_without_a_visible_key) {
     static const char *const problems[] = {"fwd f16 b2 h8/1 q1 k300 d16 klen lse",

@@ -166,6 +166,12 @@ static const struct unit_program fused_pairs[] = {
      "BLOCK_VECTORS=2 QK_KEYS=8 PV_COLUMNS=4 BLOCK_N=24 BLOCKS_PER_TILE=2"},
     {"bf16 d24 blocks=16x7:60:h mask=qk lse",
      "BLOCK_VECTORS=2 QK_KEYS=8 PV_COLUMNS=8 BLOCK_N=48 BLOCKS_PER_TILE=1"},
+    {"bf16 d32/64 kcache=int8 vcache=e4m3 kscales=bhk vscales=bhk causal=br lse",
+     "BLOCK_VECTORS=3 QK_KEYS=8 PV_COLUMNS=8 BLOCK_N=48 BLOCKS_PER_TILE=2"},
+    {"bf16 d64/32 kcache=e5m2 vcache=int8 vscales=h dropout=0.3 window=30,*",
+     "BLOCK_VECTORS=2 QK_KEYS=4 PV_COLUMNS=5 BLOCK_N=24 BLOCKS_PER_TILE=4"},
+    {"bf16 d32 kcache=e4m3 kscales=h page=5 pages=90 klen softcap=4",
+     "BLOCK_VECTORS=1 QK_KEYS=12 PV_COLUMNS=12 BLOCK_N=24 BLOCKS_PER_TILE=4"},
 };
 
 static const struct unit_program fused_amx[] = {
@@ -185,6 +191,12 @@ static const struct unit_program fused_amx[] = {
     {"bf16 d20/24 lse", "BLOCK_VECTORS=2 BLOCK_N=64 BLOCKS_PER_TILE=1"},
     /* The first block's 16 keys are half a step, in whose other half are infinities that later blocks see. */
     {"bf16 d17/7 causal=tl", "BLOCK_VECTORS=1 BLOCK_N=64 BLOCKS_PER_TILE=4"},
+    {"bf16 d32/64 kcache=int8 vcache=e4m3 kscales=bhk vscales=bhk causal=br lse",
+     "BLOCK_VECTORS=3 BLOCK_N=96 BLOCKS_PER_TILE=2"},
+    {"bf16 d64/32 kcache=e5m2 vcache=int8 vscales=h dropout=0.3 window=30,*",
+     "BLOCK_VECTORS=2 BLOCK_N=64 BLOCKS_PER_TILE=4"},
+    {"bf16 d32 kcache=e4m3 kscales=h page=5 pages=90 klen softcap=4",
+     "BLOCK_VECTORS=1 BLOCK_N=64 BLOCKS_PER_TILE=1"},
 };
 
 /* Odd dims, ranges and tiles that end within a step of 32 keys, and blocks of rows that are not full. */
@@ -200,6 +212,12 @@ static const struct unit_program split_bf16[] = {
     {"bf16 d32 page=5 pages=90 klen causal=br sinks",
      "BLOCK_M=16 BLOCK_N=32 PREFETCH_TILES=1 SPLIT_K=2"},
     {"bf16 d16/80 scale=-0.3 k=0.0.0.1", "BLOCK_M=128 BLOCK_N=64 PREFETCH_TILES=1 SPLIT_K=1"},
+    {"bf16 d32/64 kcache=int8 vcache=e4m3 kscales=bhk vscales=bhk causal=br lse",
+     "BLOCK_M=32 BLOCK_N=32 PREFETCH_TILES=1 SPLIT_K=2"},
+    {"bf16 d64/32 kcache=e5m2 vcache=int8 vscales=h dropout=0.3 window=30,*",
+     "BLOCK_M=16 BLOCK_N=64 PREFETCH_TILES=2 SPLIT_K=1"},
+    {"bf16 d32 kcache=e4m3 kscales=h page=5 pages=90 klen softcap=4",
+     "BLOCK_M=64 BLOCK_N=64 PREFETCH_TILES=1 SPLIT_K=1"},
 };
 
 /* ---- gradients ------------------------------------------------------------------------------- */

@@ -251,7 +251,7 @@ const struct ca_family ca_fused_cpu_vector = {
 
 static const char *unsupported_by_pairs(const struct ca_problem *p, const clattn_device_info *dev)
 {
-    const char *why = ca_bf16_pairs_refusal(p);
+    const char *why = ca_bf16_pairs_or_bytes_refusal(p);
 
     if (why)
         return why;

@@ -28,16 +28,18 @@
  *            rely on IEEE addition, so never build them with fast-math options.
  * Units      vector: floats. pairs: products of bf16 pairs (cl/bf16/pairs.h), two multiply-adds in each lane of an
  *            instruction. amx: products by tiles of a matrix unit (cl/bf16/tiles.h). Both take q and k as they are
- *            stored, and weights rounded to bf16, which a problem of standard precision allows. bytes: q and k are
+ *            stored, and weights rounded to bf16, which a problem of standard precision allows. Numbers in a format of
+ *            bytes are exact in bf16; their scales multiply scores and weights. bytes: q and k are
  *            rounded to bytes for precision=int8 (cl/cpu/key_bytes.h), and four of their products are added in each
  *            lane of an instruction; values are multiplied as floats. For these three the host also defines EMULATE.
  * Tunables   src/families/fused_cpu/fused_cpu.def or fused_cpu_amx.def, all defined by the host; no fallbacks here. */
 #include "common/common.h"
 #include "families/units.h"
-#if OPERAND_PAIRS && (!defined(EMULATE) || DTYPE != DTYPE_BF16 || K_DTYPE != DTYPE_BF16 ||         \
-                      V_DTYPE != DTYPE_BF16 || HAS_STRICT || HAS_MASK_KEYS)
+#if OPERAND_PAIRS &&                                                                               \
+    (!defined(EMULATE) || DTYPE != DTYPE_BF16 || (!K_CACHE && K_DTYPE != DTYPE_BF16) ||            \
+     (!V_CACHE && V_DTYPE != DTYPE_BF16) || HAS_STRICT || HAS_MASK_KEYS)
 #error                                                                                             \
-    "pairs are of q, k and v in bf16, of standard precision, without mask_keys, and need EMULATE defined"
+    "pairs are of q in bf16, of k and v in bf16 or in formats of bytes, of standard precision, without mask_keys, and need EMULATE defined"
 #endif
 #if OPERAND_BYTES && (!defined(EMULATE) || !HAS_INT8)
 #error "bytes are of problems with precision=int8, and need EMULATE defined"
@@ -110,7 +112,8 @@ INLINE void add_tile(const int partial, const struct arguments *args,
     if (HIDES && partial &&
         check_values) { /* keys that round count up to whole steps are masked too */
         if (*nonfinite < 0)
-            *nonfinite = has_nonfinite(v, v_row, v_column(args), WHOLE_STEPS(count));
+            *nonfinite = has_nonfinite(v, v_row, v_column(args), WHOLE_STEPS(count)) ||
+                         has_nonfinite_scale(&tile, count);
         mark_hidden = *nonfinite;
     }
     weigh_keys_of_block(&tile, mark_hidden, base, count, s, sum);
@@ -120,12 +123,12 @@ INLINE void add_tile(const int partial, const struct arguments *args,
     if (HAS_DROPOUT) {
         drop_block_weights(args, block, j, count, s);
         if (OPERAND_PAIRS && !mark_hidden)
-            pair_block_weights(count, s);
+            pair_block_weights(count, tile.v_scales, s);
     }
 
     /* values */
     if (mark_hidden)
-        add_visible(rescale, s, v, v_row, v_column(args), count, o);
+        add_visible(&tile, rescale, s, v, v_row, v_column(args), count, o);
     else
         multiply_pv(&tile, rescale, s, v, v_row, v_column(args), count, o);
 }
@@ -303,6 +306,18 @@ INLINE long listed_from(const struct query_block chunk, const struct block_rows 
     return HAS_BLOCKS ? run_begin(chunk.bits, listing, j, end) : j;
 }
 
+/* Loads the scales of keys j .. j + count - 1 of the chunk's kv head and of their values, with zeros up to a tile. */
+INLINE void load_scales_apart(const struct arguments *args, const struct query_block chunk,
+                              const long j, const int count, float *k_scales, float *v_scales)
+{
+    const long kv_head = chunk.h / args->shape->group;
+
+    for (int n = 0; n < BLOCK_N; n++) {
+        k_scales[n] = n < count ? scale_of_row(k_scales_from(args, chunk.b, kv_head, j), n) : 0.0f;
+        v_scales[n] = n < count ? scale_of_row(v_scales_from(args, chunk.b, kv_head, j), n) : 0.0f;
+    }
+}
+
 /* Computes and stores a chunk and returns 1; 0 if its sums are not finite, unless values are
  * checked. */
 NOINLINE int compute_chunk(const struct arguments *restrict args, const struct query_block chunk,
@@ -317,6 +332,7 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
     const long begin = seen.begin, end = seen.end;
     operand k_staged[STAGED ? STAGED_K : 1] ON_CACHE_LINE;
     operand v_staged[STAGED ? STAGED_V : 1] ON_CACHE_LINE;
+    float k_scales[SCALES_APART ? BLOCK_N : 1], v_scales[SCALES_APART ? BLOCK_N : 1];
     const long k_row = STAGED ? KEY_OPERANDS : args->shape->k_stride[2];
     const long v_row = !STAGED ? args->shape->v_stride[2] : OPERAND_TILES ? 1 : DIM_V;
 
@@ -349,6 +365,8 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
         if (STAGED)
             stage_tile(args, chunk.b, chunk.h / args->shape->group, j0, (int)(j1 - j0), k, v,
                        k_staged, v_staged);
+        if (SCALES_APART)
+            load_scales_apart(args, chunk, j0, (int)(j1 - j0), k_scales, v_scales);
         source tile_k = source_of(k_staged, k + j0 * k_row);
         source tile_v = source_of(v_staged, v + j0 * v_row);
         int nonfinite = -1;
@@ -377,6 +395,8 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
             for (long j = with_whole_operand(j0, block_begin); j < block_end; j = stop) {
                 const source keys = tile_k + (j - j0) * k_row;
                 const source values = tile_v + OPERANDS_BEFORE(j - j0) * v_row;
+                block.k_scales = k_scales + (j - j0);
+                block.v_scales = v_scales + (j - j0);
                 /* A few keys that all queries see do not pay for a tile of their own. In an invariant problem none
                  * does: the largest score of a whole tile scales a query's sums. */
                 const bool pays = HAS_INVARIANT

@@ -35,7 +35,7 @@ static const char *unsupported(const struct ca_problem *p, const clattn_device_i
     /* The least private memory that any choice of tunables needs. */
     const size_t least[NUM_TUNABLES] = {
         [BLOCK_VECTORS_INDEX] = 1, [BLOCK_N_INDEX] = least_keys(p), [BLOCKS_PER_TILE_INDEX] = 1};
-    const char *why = ca_bf16_pairs_refusal(p);
+    const char *why = ca_bf16_pairs_or_bytes_refusal(p);
 
     if (why)
         return why;

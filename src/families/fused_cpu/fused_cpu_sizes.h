@@ -28,4 +28,4 @@
     ((BLOCKS_PER_TILE * (PACKED_Q + PACKED_O + 2 * BLOCK_VECTORS) + TILE_SCORES + STEP_PRODUCTS +  \
       UNROUNDED_Q) *                                                                               \
          SIMD_WIDTH * FLOAT_BYTES +                                                                \
-     (STAGED_K + STAGED_V) * FLOAT_BYTES)
+     (STAGED_K + STAGED_V + (OPERAND_PAIRS ? 2 * BLOCK_N : 0)) * FLOAT_BYTES)

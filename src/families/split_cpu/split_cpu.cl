@@ -29,7 +29,8 @@
  *            last.
  * Units      vector: floats. pairs, amx: products of bf16 pairs (cl/bf16/pairs.h), or by tiles of a matrix unit
  *            (cl/bf16/tiles.h), for several rows that share a kv head: q, k and v as they are stored, weights
- *            rounded to bf16, which a problem of standard precision allows; the host also defines EMULATE.
+ *            rounded to bf16, which a problem of standard precision allows. Numbers in a format of bytes are exact in bf16; their
+ *            scales multiply scores and weights. The host also defines EMULATE.
  * Tunables   src/families/split_cpu/split_cpu.def or split_pairs.def, all defined by the host; no fallbacks here. */
 #include "common/common.h"
 #include "families/units.h"
@@ -37,9 +38,9 @@
 #if !defined(EMULATE)
 #error "a kernel that multiplies pairs must be built with EMULATE defined"
 #endif
-#if DTYPE != DTYPE_BF16 || K_DTYPE != DTYPE_BF16 || V_DTYPE != DTYPE_BF16 || K_CACHE || V_CACHE || \
-    HAS_STRICT
-#error "pairs are of q, k and v in bf16, of standard precision"
+#if DTYPE != DTYPE_BF16 || (!K_CACHE && K_DTYPE != DTYPE_BF16) ||                                  \
+    (!V_CACHE && V_DTYPE != DTYPE_BF16) || HAS_STRICT
+#error "pairs are of q, k and v in bf16 or in formats of bytes, of standard precision"
 #endif
 #define SIMD_WIDTH 16
 #define KV_HEADS 1
@@ -130,7 +131,7 @@ INLINE void store_o_and_lse(const struct arguments *restrict args, const long b,
 
     if (HAS_SINKS)
         row_sum += exponential((lanes)(sink_of(args, h) - base_of(sums.row_max))).s0;
-    const float scale = sums.sees_none ? 0.0f : unit_of_lanes(V_CACHE) / row_sum;
+    const float scale = sums.sees_none ? 0.0f : unit_of_values() / row_sum;
     for (int c = 0; c < VECTORS(DIM_V); c++) {
         const int d = column_of(c, DIM_V);
         store_row(o[c] * scale, to + d * o_step(args), o_step(args), DIM_V - d);

@@ -29,7 +29,7 @@ static const char *unsupported(const struct ca_problem *p, const clattn_device_i
                                                [BLOCK_N_INDEX] = 32,
                                                [PREFETCH_TILES_INDEX] = 0,
                                                [SPLIT_K_INDEX] = 1};
-    const char *why = ca_bf16_pairs_refusal(p);
+    const char *why = ca_bf16_pairs_or_bytes_refusal(p);
 
     if (why)
         return why;
