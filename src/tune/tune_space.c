@@ -92,20 +92,35 @@ static bool add_parameters(struct ca_space *space, ca_family_set families)
 
 /* ---- configurations -------------------------------------------------------------------------- */
 
+/* What the parameters of a space are in a family: its tunables, or NULL where it has none of that name. */
+struct family_parameters {
+    const struct ca_tunable *tunables[CA_MAX_PARAMETERS];
+    size_t name; /* the position of the family's name */
+};
+
+static struct family_parameters parameters_of(const struct ca_space *space,
+                                              const struct ca_family *family)
+{
+    struct family_parameters found = {.name =
+                                          ca_parameter_find(&space->parameters[0], family->name)};
+
+    for (size_t n = 1; n < space->num_parameters; n++)
+        found.tunables[n] = find_tunable(family, space->parameters[n].name);
+    return found;
+}
+
 /* The positions of a candidate's values. False if the space has not its family or a value. */
-static bool choices_of(const struct ca_space *space, const struct ca_candidate *candidate,
-                       uint16_t *choices)
+static bool choices_of(const struct ca_space *space, const struct family_parameters *own,
+                       const struct ca_candidate *candidate, uint16_t *choices)
 {
     for (size_t n = 0; n < space->num_parameters; n++) {
         const struct ca_parameter *parameter = &space->parameters[n];
-        size_t at;
-        if (n == 0) {
-            at = ca_parameter_find(parameter, candidate->family->name);
-        } else {
-            const struct ca_tunable *t = find_tunable(candidate->family, parameter->name);
-            at = ca_parameter_find_number(
-                parameter, t ? (double)candidate->values[t - candidate->family->tunables] : 0.0);
-        }
+        const struct ca_tunable *t = own->tunables[n];
+        const size_t at =
+            n == 0 ? own->name
+                   : ca_parameter_find_number(
+                         parameter,
+                         t ? (double)candidate->values[t - candidate->family->tunables] : 0.0);
         if (at == parameter->num_values)
             return false;
         choices[n] = (uint16_t)at;
@@ -149,9 +164,11 @@ bool ca_tune_candidate(const struct ca_space *space, size_t config, struct ca_ca
 
 size_t ca_tune_config(const struct ca_space *space, const struct ca_candidate *candidate)
 {
+    const struct family_parameters own = parameters_of(space, candidate->family);
     uint16_t choices[CA_MAX_PARAMETERS];
 
-    return choices_of(space, candidate, choices) ? ca_space_find(space, choices) : CA_NO_CONFIG;
+    return choices_of(space, &own, candidate, choices) ? ca_space_find(space, choices)
+                                                       : CA_NO_CONFIG;
 }
 
 /* The next combination of a family's candidate values, the last changing fastest. False after the
@@ -174,6 +191,7 @@ static bool allow_family(struct ca_space *space, const struct ca_family *family,
                          const clattn_device_info *dev)
 {
     size_t positions[CA_MAX_TUNABLES] = {0};
+    const struct family_parameters own = parameters_of(space, family);
     struct ca_candidate candidate = {.family = family};
     uint16_t choices[CA_MAX_PARAMETERS];
     char reason[CA_REASON_BYTES];
@@ -185,7 +203,8 @@ static bool allow_family(struct ca_space *space, const struct ca_family *family,
         for (size_t n = 0; n < count && !fits; n++)
             fits = !ca_family_refusal_of_values(family, problems[n], dev, candidate.values, reason,
                                                 sizeof reason);
-        if (fits && (!choices_of(space, &candidate, choices) || !ca_space_allow(space, choices)))
+        if (fits &&
+            (!choices_of(space, &own, &candidate, choices) || !ca_space_allow(space, choices)))
             return false;
     } while (step(family, positions, candidate.values));
     return true;
