@@ -140,8 +140,8 @@ CLATTN_API clattn_status clattn_context_create_default(const char *selector,
  *
  * With the last reference the binaries of programs go to the cache directory that are not there
  * yet: where a driver compiles once more for them (PoCL), which may take as long as making the plans
- * did, they wait for this moment. After ten seconds no further one is begun, and the log says how many are left to
- * processes that use those programs again. A process that ends without it
+ * did, they wait for this moment, and the release for kernels that still run. After ten seconds no further one is begun,
+ * and the log says how many are left to processes that use those programs again. A process that ends without it
  * has lost no more than that: the next one trusts what was checked, and builds again, on PoCL out of
  * its own cache (POCL_CACHE_DIR), where it finds the code. The library has no threads of its own,
  * which would have to end with the process.
@@ -150,7 +150,8 @@ CLATTN_API void clattn_context_release(clattn_context *context);
 
 /**
  * Lets go of the programs in memory that no plan uses, once those of all plans are written to the cache directory as the end
- * of the context would, for as many seconds at most. Plans that are made later load them again.
+ * of the context would, for as many seconds at most. Plans that are made later load them again. Beside it other calls
+ * go on, as with clattn_context_leave().
  *
  * @param context  Not null.
  * @retval CLATTN_SUCCESS           They are gone, if there were any.
