@@ -278,28 +278,38 @@ PARTS = {"tensor cores": r"tensor (\S+)", "exponentials": r" xu (\S+)", "instruc
          "L2": r" L2 (\S+)", "memory": r"DRAM (\S+)"}
 
 
+def bars(title, parts, rows, most, step, unit):
+    """An SVG of rows: a title, a bar for each part (None: none), from 0 to `most`, and a line where all end (None: none)."""
+    high = 10 * len(parts) + 12
+    height = 96 + high * len(rows)
+    place = lambda value: 300 + 600 * value / most
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 {height}" font-family="sans-serif" font-size="12">',
+             f'<rect width="940" height="{height}" fill="#fff"/>', f'<text x="12" y="24" font-size="16" font-weight="bold">{escape(title)}</text>',
+             f'<text x="292" y="{height - 14}" text-anchor="end">{unit}</text>']
+    for n, name in enumerate(parts):
+        lines.append(f'<rect x="{12 + 140 * n}" y="42" width="12" height="10" fill="{COLOURS[n]}"/><text x="{30 + 140 * n}" y="51">{name}</text>')
+    for tick in range(0, int(most) + 1, step):
+        lines.append(f'<line x1="{place(tick):.0f}" x2="{place(tick):.0f}" y1="64" y2="{height - 30}" stroke="#ddd"/>'
+                     f'<text x="{place(tick):.0f}" y="{height - 14}" text-anchor="middle">{tick}</text>')
+    for at, (label, values, end) in enumerate(rows):
+        y = 70 + high * at
+        lines.append(f'<text x="292" y="{y + high / 2 - 2:.0f}" text-anchor="end" font-size="11">{escape(label)}</text>')
+        lines += [f'<rect x="300" y="{y + 10 * n}" width="{place(value) - 300:.1f}" height="8" fill="{COLOURS[n]}">'
+                  f'<title>{name}: {value:g} {unit}</title></rect>' for n, (name, value) in enumerate(zip(parts, values)) if value]
+        if end is not None:
+            lines.append(f'<line x1="{place(end):.1f}" x2="{place(end):.1f}" y1="{y - 2}" y2="{y + high - 12}" stroke="#000" stroke-width="2"/>')
+    return "\n".join(lines + ["</svg>"]) + "\n"
+
+
 def profile():
-    """An SVG: how busy each part of a GPU was in a kernel. The busiest one limits it, or waiting does where none is."""
+    """How busy each part of a GPU was in a kernel. The busiest one limits it, or waiting does where none is."""
     rows = []
     for file, name, title in PROFILED:
         line = re.search(rf"^{re.escape(name)} .*", (RESULTS / f"{file}.txt").read_text(encoding="utf-8"), re.M)[0]
-        rows.append((title, [float(re.search(pattern, line)[1]) for pattern in PARTS.values()]))
-    cores = [shares[0] for title, shares in rows if "wgmma" in title]
-    height = 96 + 66 * len(rows)
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 {height}" font-family="sans-serif" font-size="12">',
-             f'<rect width="940" height="{height}" fill="#fff"/>', '<text x="12" y="24" font-size="16" font-weight="bold">'
-             f'Tensor cores work {min(cores):.0f} to {max(cores):.0f} % of the time of kernels with wgmma: NVIDIA H200, f16</text>']
-    for n, name in enumerate(PARTS):
-        lines.append(f'<rect x="{12 + 140 * n}" y="42" width="12" height="10" fill="{COLOURS[n]}"/><text x="{30 + 140 * n}" y="51">{name}</text>')
-    for tick in range(0, 101, 20):
-        lines.append(f'<line x1="{220 + 6.6 * tick:.0f}" x2="{220 + 6.6 * tick:.0f}" y1="64" y2="{height - 30}" stroke="#ddd"/>'
-                     f'<text x="{220 + 6.6 * tick:.0f}" y="{height - 14}" text-anchor="middle">{tick} %</text>')
-    for at, (title, shares) in enumerate(rows):
-        y = 70 + 66 * at
-        lines.append(f'<text x="210" y="{y + 32}" text-anchor="end">{escape(title)}</text>')
-        lines += [f'<rect x="220" y="{y + 9 * n}" width="{6.6 * share:.1f}" height="8" fill="{COLOURS[n]}"><title>{name}: {share:g} %</title></rect>'
-                  for n, (name, share) in enumerate(zip(PARTS, shares))]
-    return "\n".join(lines + ["</svg>"]) + "\n"
+        rows.append((title, [float(re.search(pattern, line)[1]) for pattern in PARTS.values()], None))
+    cores = [shares[0] for title, shares, _ in rows if "wgmma" in title]
+    return bars(f"Tensor cores work {min(cores):.0f} to {max(cores):.0f} % of the time of kernels with wgmma: NVIDIA H200, f16", PARTS, rows,
+                100, 20, "%")
 
 
 # Rows of tests/offline/tile_time.sh that are drawn.
@@ -308,32 +318,16 @@ TILES = ["fused_gpu UNIT=warpgroup, 128 x 128", "by wgmma: backward_keys, 128 x 
 
 
 def tile_time():
-    """An SVG: how long a tile keeps each part of an H100 busy, all from its beginning on, and when it ends, by a model."""
+    """How long a tile keeps each part of an H100 busy, all from its beginning on, and when it ends, by a model."""
     said = subprocess.run(["sh", str(ROOT / "tests/offline/tile_time.sh")], text=True, stdout=subprocess.PIPE).stdout
-    parts = ["matrix", "local", "exp", "global", "issue"]
-    rows = {title: re.search(rf"^H100 +{re.escape(title)} +(.*)$", said, re.M)[1].split() for title in TILES}
-    longest = max(int(row[5]) for row in rows.values())
-    height = 96 + 62 * len(rows)
-    full, clocks = (int(rows[TILES[0]][n]) for n in (0, 5))
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 940 {height}" font-family="sans-serif" font-size="12">',
-             f'<rect width="940" height="{height}" fill="#fff"/>', '<text x="12" y="24" font-size="16" font-weight="bold">'
-             f'Tensor cores work {full} of the {clocks} clocks of a forward tile: H100, by a model</text>']
-    for n, name in enumerate(["tensor cores", "local memory", "exponentials", "L2 and memory", "instructions"]):
-        lines.append(f'<rect x="{12 + 140 * n}" y="42" width="12" height="10" fill="{COLOURS[n]}"/><text x="{30 + 140 * n}" y="51">{name}</text>')
-    for tick in range(0, longest + 1, 500):
-        x = 300 + 600 * tick / longest
-        lines.append(f'<line x1="{x:.0f}" x2="{x:.0f}" y1="64" y2="{height - 30}" stroke="#ddd"/>'
-                     f'<text x="{x:.0f}" y="{height - 14}" text-anchor="middle">{tick}</text>')
-    for at, (title, row) in enumerate(rows.items()):
-        y = 70 + 62 * at
-        lines.append(f'<text x="292" y="{y + 28}" text-anchor="end" font-size="11">{escape(title)}</text>')
-        for n, clocks in enumerate(row[:len(parts)]):
-            if clocks not in ("-", "0"):
-                lines.append(f'<rect x="300" y="{y + 10 * n}" width="{600 * int(clocks) / longest:.1f}" height="8" fill="{COLOURS[n]}"/>')
-        x = 300 + 600 * int(row[5]) / longest
-        lines.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y - 2}" y2="{y + 50}" stroke="#000" stroke-width="2"/>')
-    lines.append(f'<text x="292" y="{height - 14}" text-anchor="end">clocks</text>')
-    return "\n".join(lines + ["</svg>"]) + "\n"
+    parts = ["tensor cores", "local memory", "exponentials", "L2 and memory", "instructions"]
+    rows = []
+    for title in TILES:
+        *clocks, end = re.search(rf"^H100 +{re.escape(title)} +(.*)$", said, re.M)[1].split()[:len(parts) + 1]
+        rows.append((title, [None if part == "-" else int(part) for part in clocks], int(end)))
+    _, clocks, end = rows[0]
+    return bars(f"Tensor cores work {clocks[0]} of the {end} clocks of a forward tile: H100, by a model", parts, rows,
+                max(end for _, _, end in rows), 500, "clocks")
 
 
 FIRST = [("pocl3-epyc-zen5-2026-11-26", "Zen 5, PoCL 3.1"), ("pocl6-epyc-zen5-2026-11-26", "Zen 5, PoCL 6.0"),
