@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
+#include "context/in_flight.h"
 #include "execute/buffers.h"
 #include "execute/execute.h"
 #include "families/candidate.h"
@@ -167,7 +168,7 @@ static clattn_status run(clattn_context *ctx, cl_program program, const clattn_p
         if (err != CL_SUCCESS)
             status = ca_fail_cl(&ctx->log, err, "clEnqueueReadBuffer for a self-check");
     }
-    clFinish(queue); /* after a failure too: the kernel may still use the buffer */
+    ca_finish(ctx, queue); /* after a failure too: the kernel may still use the buffer */
     clReleaseMemObject(mask.buffer);
     clReleaseCommandQueue(queue);
     return status;

@@ -2,6 +2,7 @@
 /* Block lists of a mask function, which the device evaluates. */
 #include "api/host_call.h"
 #include "base/structs.h"
+#include "context/in_flight.h"
 #include "execute/execute.h"
 #include "execute/launch.h"
 #include "families/candidate.h"
@@ -95,12 +96,12 @@ static cl_int launch(const clattn_context *ctx, const clattn_problem *p,
     for (size_t n = 0; err == CL_SUCCESS && n < 4; n++)
         err = clSetKernelArg(kernel, index++, sizeof sizes[n], &sizes[n]);
     if (err == CL_SUCCESS)
-        err = ca_enqueue_kernel(ctx->in_flight, queue, kernel, global, NULL, 0, NULL, NULL);
+        err = ca_enqueue_kernel(ctx, queue, kernel, global, NULL, 0, NULL, NULL);
     if (err == CL_SUCCESS)
         err = clEnqueueReadBuffer(queue, buffers->of[CA_WORKSPACE], CL_TRUE, 0,
                                   global[0] * global[1] * global[2], seen, 0, NULL, NULL);
     if (queue)
-        clFinish(queue); /* after a failure too: the kernel may still use the buffers */
+        ca_finish(ctx, queue); /* after a failure too: the kernel may still use the buffers */
     if (kernel)
         clReleaseKernel(kernel);
     if (queue)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/host_call.h"
+#include "context/in_flight.h"
 #include "execute/buffers.h"
 #include "execute/execute.h"
 #include "problem/problem.h"
@@ -138,7 +139,7 @@ static clattn_status compute(const clattn_plan *plan, struct ca_transfer transfe
         status = ca_execute(plan, queue, &device, 0, NULL, NULL);
     if (status == CLATTN_SUCCESS)
         status = download(plan, queue, transfers);
-    clFinish(queue); /* after a failure too: kernels may still use the buffers */
+    ca_finish(plan->context, queue); /* after a failure too: kernels may still use the buffers */
     for (size_t n = 0; n < CA_WORKSPACE; n++)
         if (transfers[n].buffer)
             clReleaseMemObject(transfers[n].buffer);

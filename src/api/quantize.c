@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/structs.h"
+#include "context/in_flight.h"
 #include "execute/buffers.h"
 #include "execute/execute.h"
 #include "families/candidate.h"
@@ -378,7 +379,7 @@ static clattn_status run(clattn_context *ctx, cl_program program, const clattn_q
         if (status == CLATTN_SUCCESS)
             err = clEnqueueReadBuffer(queue, to.buffer, CL_TRUE, 0, CACHE_BYTES, bytes, 0, NULL,
                                       NULL);
-        clFinish(queue); /* after a failure too: the kernel may still use the buffers */
+        ca_finish(ctx, queue); /* after a failure too: the kernel may still use the buffers */
         clReleaseMemObject(to.buffer);
     }
     clReleaseMemObject(from.buffer);

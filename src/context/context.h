@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "context/first_run.h"
-#include "context/in_flight.h"
 #include "device/pointers.h"
 #include "os/forks.h"
 #include "os/thread.h"
@@ -43,7 +42,7 @@ struct clattn_context {
     char last_failure[256];   /* reason of the last failed build, so that it is logged once */
     struct ca_condition made; /* broadcast when a program is made or its build has failed */
     struct ca_first_runs first_runs;
-    struct ca_in_flight *in_flight; /* changes with every kernel that is enqueued */
+    int counts_kernels; /* not 0: its driver needs that (src/context/in_flight.h) */
     char *override; /* the configuration of CLATTN_OVERRIDE (src/store/override.h); NULL: none */
     struct ca_store *store; /* this and the next one have locks of their own */
     struct ca_shipped *shipped;

@@ -1,126 +1,185 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "context/in_flight.h"
+#include "context/context.h"
 #include "os/clock.h"
+#include "os/forks.h"
 #include "os/thread.h"
 
-#include <stdlib.h>
+enum { MOST_KERNELS = 256 }; /* those of out-of-order queues, and the last of each other queue */
 
-struct ca_in_flight {
-    int records;          /* 0: kernels are only enqueued */
-    struct ca_mutex lock; /* held while a kernel is enqueued, and while kernels are held up */
-    cl_event *events;     /* of kernels that may still run */
-    size_t count, room;
-    int unknown; /* not 0: there was no memory for the event of a kernel */
-};
+/* A child that was forked begins anew: its parent's kernels are not its own, and a thread that it lacks may hold the lock. */
+static struct {
+    /* 2 (ca_forks() + 1) while it is prepared for this process, one more when it is ready */
+    atomic_uint state;
+    struct ca_mutex lock;   /* held while a kernel is enqueued, and while kernels are held up */
+    atomic_size_t contexts; /* that store programs; without one nothing is counted */
+    size_t count;
+    struct counted {
+        cl_command_queue queue; /* borrowed: the event keeps it */
+        cl_event event;
+    } of[MOST_KERNELS]; /* kernels that may still run; no memory is allocated while an execution is enqueued */
+    bool unknown; /* there were more */
+} kernels;
 
-struct ca_in_flight *ca_in_flight_create(int needed)
+static unsigned state_when_ready(void)
 {
-    struct ca_in_flight *kernels = calloc(1, sizeof *kernels);
+    return 2 * (ca_forks() + 1) + 1;
+}
 
-    if (kernels && ca_mutex_init(&kernels->lock)) {
-        kernels->records = needed;
-        return kernels;
+static bool prepare(void)
+{
+    const unsigned ready = state_when_ready(), preparing = ready - 1;
+    unsigned seen;
+
+    while ((seen = atomic_load(&kernels.state)) != ready) {
+        if (seen == preparing ||
+            !atomic_compare_exchange_strong(&kernels.state, &seen, preparing)) {
+            ca_yield();
+            continue;
+        }
+        const bool locks = ca_mutex_init(&kernels.lock);
+        atomic_store(&kernels.contexts, 0);
+        kernels.count = 0;
+        kernels.unknown = false;
+        atomic_store(&kernels.state, locks ? ready : seen);
+        if (!locks)
+            return false;
     }
-    free(kernels);
-    return NULL;
-}
-
-/* Forgets the kernels that have run, or failed. */
-static void forget_ended(struct ca_in_flight *kernels)
-{
-    size_t left = 0;
-
-    for (size_t n = 0; n < kernels->count; n++) {
-        cl_int state = CL_COMPLETE;
-        if (clGetEventInfo(kernels->events[n], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
-                           &state, NULL) == CL_SUCCESS &&
-            state > CL_COMPLETE)
-            kernels->events[left++] = kernels->events[n];
-        else
-            clReleaseEvent(kernels->events[n]);
-    }
-    kernels->count = left;
-}
-
-void ca_in_flight_destroy(struct ca_in_flight *kernels)
-{
-    if (!kernels)
-        return;
-    for (size_t n = 0; n < kernels->count; n++)
-        clReleaseEvent(kernels->events[n]);
-    free(kernels->events);
-    ca_mutex_destroy(&kernels->lock);
-    free(kernels);
-}
-
-static bool make_room(struct ca_in_flight *kernels)
-{
-    enum { LEAST = 32 };
-
-    if (kernels->count < kernels->room)
-        return true;
-    forget_ended(kernels);
-    if (kernels->room > 0 && kernels->count <= kernels->room / 2)
-        return true;
-    const size_t room = kernels->room > 0 ? 2 * kernels->room : LEAST;
-    cl_event *events = realloc(kernels->events, room * sizeof(cl_event));
-    if (!events)
-        return kernels->count < kernels->room;
-    kernels->events = events;
-    kernels->room = room;
     return true;
 }
 
-/* Takes over a reference of the event's. */
-static void record(struct ca_in_flight *kernels, cl_event event)
+/* Forgets the kernels that have run, or failed. */
+static void forget_ended(void)
 {
-    if (make_room(kernels)) {
-        kernels->events[kernels->count++] = event;
+    size_t left = 0;
+
+    for (size_t n = 0; n < kernels.count; n++) {
+        cl_int state = CL_COMPLETE;
+        if (clGetEventInfo(kernels.of[n].event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
+                           &state, NULL) == CL_SUCCESS &&
+            state > CL_COMPLETE)
+            kernels.of[left++] = kernels.of[n];
+        else
+            clReleaseEvent(kernels.of[n].event);
+    }
+    kernels.count = left;
+}
+
+static bool stores(const clattn_context *context)
+{
+    return context->counts_kernels && context->cache_directory;
+}
+
+static bool counts(const clattn_context *context)
+{
+    return context->counts_kernels && atomic_load(&kernels.state) == state_when_ready() &&
+           atomic_load(&kernels.contexts) > 0;
+}
+
+bool ca_in_flight_join(void)
+{
+    if (!prepare())
+        return false;
+    ca_mutex_lock(&kernels.lock);
+    atomic_fetch_add(&kernels.contexts, 1);
+    ca_mutex_unlock(&kernels.lock);
+    return true;
+}
+
+void ca_in_flight_part(void)
+{
+    ca_mutex_lock(&kernels.lock);
+    forget_ended();
+    if (atomic_fetch_sub(&kernels.contexts, 1) == 1) { /* no binary is asked for any more */
+        for (size_t n = 0; n < kernels.count; n++)
+            clReleaseEvent(kernels.of[n].event);
+        kernels.count = 0;
+        kernels.unknown = false;
+    }
+    ca_mutex_unlock(&kernels.lock);
+}
+
+/* Whether the kernels of a queue end in the order in which they were enqueued: the last one's event then tells of all. */
+static bool is_in_order(cl_command_queue queue)
+{
+    cl_command_queue_properties properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+
+    clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
+    return !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+}
+
+/* Takes over a reference of the event's. */
+static void count_kernel(cl_command_queue queue, cl_event event)
+{
+    size_t n = 0;
+
+    while (n < kernels.count && !(kernels.of[n].queue == queue && is_in_order(queue)))
+        n++;
+    if (n < kernels.count) {
+        clReleaseEvent(kernels.of[n].event);
+        kernels.of[n].event = event;
+        return;
+    }
+    if (kernels.count == MOST_KERNELS)
+        forget_ended();
+    if (kernels.count < MOST_KERNELS) {
+        kernels.of[kernels.count++] = (struct counted){queue, event};
     } else {
-        kernels->unknown = 1;
+        kernels.unknown = true;
         clReleaseEvent(event);
     }
 }
 
-cl_int ca_enqueue_kernel(struct ca_in_flight *kernels, cl_command_queue queue, cl_kernel kernel,
+cl_int ca_enqueue_kernel(const clattn_context *context, cl_command_queue queue, cl_kernel kernel,
                          const size_t global[3], const size_t local[3], cl_uint num_wait,
                          const cl_event *wait, cl_event *event)
 {
-    cl_event recorded;
+    cl_event counted;
 
-    if (!kernels->records)
+    if (!counts(context))
         return clEnqueueNDRangeKernel(queue, kernel, 3, NULL, global, local, num_wait, wait, event);
-    ca_mutex_lock(&kernels->lock);
+    ca_mutex_lock(&kernels.lock);
     const cl_int err =
-        clEnqueueNDRangeKernel(queue, kernel, 3, NULL, global, local, num_wait, wait, &recorded);
+        clEnqueueNDRangeKernel(queue, kernel, 3, NULL, global, local, num_wait, wait, &counted);
     if (err == CL_SUCCESS && event) {
-        *event = recorded;
-        clRetainEvent(recorded);
+        *event = counted;
+        clRetainEvent(counted);
     }
     if (err == CL_SUCCESS)
-        record(kernels, recorded);
-    ca_mutex_unlock(&kernels->lock);
+        count_kernel(queue, counted);
+    ca_mutex_unlock(&kernels.lock);
     return err;
 }
 
-bool ca_in_flight_hold_up(struct ca_in_flight *kernels, double seconds)
+cl_int ca_finish(const clattn_context *context, cl_command_queue queue)
+{
+    const cl_int err = clFinish(queue);
+
+    if (counts(context)) {
+        ca_mutex_lock(&kernels.lock);
+        forget_ended();
+        ca_mutex_unlock(&kernels.lock);
+    }
+    return err;
+}
+
+bool ca_in_flight_hold_up(const clattn_context *context, double seconds)
 {
     const double end = ca_stopwatch_now() + seconds, pause = 0.0005;
 
-    if (!kernels->records)
+    if (!stores(context))
         return true;
-    ca_mutex_lock(&kernels->lock);
-    for (forget_ended(kernels); kernels->count > 0 && ca_stopwatch_now() < end;
-         forget_ended(kernels))
+    ca_mutex_lock(&kernels.lock);
+    for (forget_ended(); kernels.count > 0 && ca_stopwatch_now() < end; forget_ended())
         ca_nap(pause);
-    if (kernels->count == 0 && !kernels->unknown)
+    if (kernels.count == 0 && !kernels.unknown)
         return true;
-    ca_mutex_unlock(&kernels->lock);
+    ca_mutex_unlock(&kernels.lock);
     return false;
 }
 
-void ca_in_flight_go_on(struct ca_in_flight *kernels)
+void ca_in_flight_go_on(const clattn_context *context)
 {
-    if (kernels->records)
-        ca_mutex_unlock(&kernels->lock);
+    if (stores(context))
+        ca_mutex_unlock(&kernels.lock);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "execute/execute.h"
+#include "context/in_flight.h"
 #include "execute/bare.h"
 #include "execute/buffers.h"
 #include "execute/kept_marks.h"
@@ -48,8 +49,8 @@ static clattn_status enqueue_stage(const clattn_plan *plan, size_t s, cl_kernel 
     cl_int err = set_arguments(plan, s, kernel, tensors);
     if (err != CL_SUCCESS)
         return ca_fail_cl(&plan->context->log, err, "clSetKernelArg for %s", stage->kernel);
-    err = ca_enqueue_kernel(plan->context->in_flight, queue, kernel, range->global, range->local,
-                            num_wait, wait, event);
+    err = ca_enqueue_kernel(plan->context, queue, kernel, range->global, range->local, num_wait,
+                            wait, event);
     if (err != CL_SUCCESS)
         return ca_fail_cl(&plan->context->log, err, "clEnqueueNDRangeKernel for %s", stage->kernel);
     if (keeps)
@@ -104,7 +105,7 @@ cl_int ca_enqueue_bare(const clattn_plan *plan, cl_command_queue queue)
     for (size_t n = 0; n < count; n++)
         for (size_t s = 0; err == CL_SUCCESS && s < plan->candidate.family->num_stages; s++)
             if (plan->runs[s]) /* a single thread always gets the first copy */
-                err = ca_enqueue_kernel(plan->context->in_flight, queue, plan->kernels[0].stage[s],
+                err = ca_enqueue_kernel(plan->context, queue, plan->kernels[0].stage[s],
                                         plan->range[s].global, plan->range[s].local, 0, NULL, NULL);
     return err == CL_SUCCESS && plan->then ? ca_enqueue_bare(plan->then, queue) : err;
 }
@@ -124,8 +125,8 @@ clattn_status ca_launch_kernel(const clattn_context *context, cl_program program
     for (cl_uint n = 0; err == CL_SUCCESS && n < launch->num_buffers; n++)
         err = ca_buffer_set(context, kernel, index++, &launch->buffers[n]);
     if (err == CL_SUCCESS)
-        err = ca_enqueue_kernel(context->in_flight, queue, kernel, launch->range.global,
-                                launch->range.local, num_wait, wait, done);
+        err = ca_enqueue_kernel(context, queue, kernel, launch->range.global, launch->range.local,
+                                num_wait, wait, done);
     clReleaseKernel(kernel); /* the kernel lives until it has run */
     if (err == CL_SUCCESS)
         return CLATTN_SUCCESS;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "program/program.h"
+#include "context/in_flight.h"
 #include "families/candidate.h"
 #include "os/clock.h"
 #include "program/program_build.h"
@@ -239,10 +240,10 @@ size_t ca_programs_store(clattn_context *ctx, double seconds)
 
     while (stored && (program = take_unstored(ctx)) != NULL) {
         const double begin = ca_stopwatch_now();
-        stored = ca_in_flight_hold_up(ctx->in_flight, end - begin);
+        stored = ca_in_flight_hold_up(ctx, end - begin);
         if (stored) {
             ca_program_cache_store(ctx, program, program->cl);
-            ca_in_flight_go_on(ctx->in_flight);
+            ca_in_flight_go_on(ctx);
         }
         ca_mutex_lock(&ctx->lock);
         program->unstored = !stored;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "selfcheck/function_calls.h"
+#include "context/in_flight.h"
 #include "execute/launch.h"
 #include "families/function_values.h"
 #include "problem/function.h"
@@ -91,7 +92,7 @@ static cl_int run(const clattn_context *ctx, const struct ca_trust_case *c,
     const size_t bytes = calls->count * sizeof *calls->records;
     cl_kernel kernel = NULL;
     cl_mem records = NULL;
-    const size_t alone = 1;
+    const size_t global[3] = {calls->count, 1, 1}, alone[3] = {1, 1, 1};
     cl_int err;
 
     cl_command_queue queue = clCreateCommandQueue(ctx->cl, ctx->device.device, 0, &err);
@@ -103,11 +104,11 @@ static cl_int run(const clattn_context *ctx, const struct ca_trust_case *c,
     if (err == CL_SUCCESS)
         err = set_arguments(c, of_program, kernel, buffers, records);
     if (err == CL_SUCCESS)
-        err = clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &calls->count, &alone, 0, NULL, NULL);
+        err = ca_enqueue_kernel(ctx, queue, kernel, global, alone, 0, NULL, NULL);
     if (err == CL_SUCCESS)
         err = clEnqueueReadBuffer(queue, records, CL_TRUE, 0, bytes, calls->records, 0, NULL, NULL);
     if (queue)
-        clFinish(queue); /* after a failure too: the kernel may still use the buffers */
+        ca_finish(ctx, queue); /* after a failure too: the kernel may still use the buffers */
     if (kernel)
         clReleaseKernel(kernel);
     if (records)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "selfcheck/selfcheck.h"
+#include "context/in_flight.h"
 #include "execute/execute.h"
 #include "execute/plan.h"
 #include "families/candidate.h"
@@ -26,7 +27,7 @@ static clattn_status run(clattn_context *ctx, const clattn_plan *plan, struct ca
     }
     if (status == CLATTN_SUCCESS)
         status = ca_trust_case_download(ctx, c, queue, buffers);
-    clFinish(queue); /* after a failure too: kernels may still use the buffers */
+    ca_finish(ctx, queue); /* after a failure too: kernels may still use the buffers */
     ca_trust_case_release(buffers);
     clReleaseCommandQueue(queue);
     return status;

@@ -279,26 +279,54 @@ static void close_stored(struct fixture *f, struct trial *t, struct tensor_argum
     fixture_close(f);
 }
 
+/* Stores the programs of `storing` while another thread executes the plan. */
+static void store_beside(const clattn_plan *plan, struct fixture *f,
+                         const struct tensor_arguments *tensors, clattn_context *storing)
+{
+    struct executor e = {.plan = plan, .queue = f->queue, .tensors = tensors};
+    pthread_t thread;
+
+    cr_assert(pthread_create(&thread, NULL, execute_often, &e) == 0);
+    while (atomic_load(&e.executions) == 0)
+        ca_yield();
+    clattn_context_leave(storing);
+    cr_expect(unstored(storing) == 0);
+    const int before = atomic_load(&e.executions);
+    while (atomic_load(&e.executions) == before)
+        ca_yield();
+    atomic_store(&e.stop, 1);
+    cr_assert(pthread_join(thread, NULL) == 0 && e.err == CL_SUCCESS);
+}
+
 /* PoCL 3.1 ends the process when a binary is asked for while a kernel of its program runs. */
 Test(trust, programs_are_stored_beside_executions) {
     struct tensor_arguments tensors;
     struct fixture f;
     struct trial t;
     clattn_plan *plan;
-    pthread_t thread;
 
     open_unstored(&f, &t, &tensors, &plan);
-    struct executor e = {.plan = plan, .queue = f.queue, .tensors = &tensors};
-    cr_assert(pthread_create(&thread, NULL, execute_often, &e) == 0);
-    while (atomic_load(&e.executions) == 0)
-        ca_yield();
-    clattn_context_leave(f.context);
-    cr_expect(unstored(f.context) == 0);
-    const int before = atomic_load(&e.executions);
-    while (atomic_load(&e.executions) == before)
-        ca_yield();
-    atomic_store(&e.stop, 1);
-    cr_assert(pthread_join(thread, NULL) == 0 && e.err == CL_SUCCESS);
+    store_beside(plan, &f, &tensors, f.context);
+    close_stored(&f, &t, &tensors, plan);
+}
+
+/* ... or of the same program in another context. */
+Test(trust, programs_are_stored_beside_executions_of_another_context) {
+    const clattn_context_options options = {.struct_size = sizeof options,
+                                            .cache_directory = scratch};
+    struct tensor_arguments tensors;
+    clattn_context *other;
+    struct fixture f;
+    struct trial t;
+    clattn_plan *plan, *same;
+
+    open_unstored(&f, &t, &tensors, &plan);
+    cr_assert(clattn_context_create(f.opencl, f.device, &options, &other) == CLATTN_SUCCESS);
+    cr_assert(clattn_plan_create(other, &t.problem, NULL, &same) == CLATTN_SUCCESS);
+    cr_assert(unstored(other) == 1);
+    store_beside(plan, &f, &tensors, other);
+    clattn_plan_release(same);
+    clattn_context_release(other);
     close_stored(&f, &t, &tensors, plan);
 }
 
