@@ -10,7 +10,8 @@
 CLATTN_BEGIN
 
 /**
- * Shared by any number of threads; the global state is a count of forks, and on PoCL a list of kernels that run.
+ * Shared by any number of threads; the global state is a count of forks, and on PoCL kernels that run while a program is to
+ * be stored.
  *
  * After fork() the child cannot use a context or plan that was made before: drivers keep threads and connections
  * that a child does not inherit, and a lock that another thread held stays locked. What would build, enqueue or look

@@ -12,7 +12,7 @@ static struct {
     /* 2 (ca_forks() + 1) while it is prepared for this process, one more when it is ready */
     atomic_uint state;
     struct ca_mutex lock;   /* held while a kernel is enqueued, and while kernels are held up */
-    atomic_size_t contexts; /* that store programs; without one nothing is counted */
+    atomic_size_t programs; /* that are to be stored; without one nothing is counted */
     size_t count;
     struct counted {
         cl_command_queue queue; /* borrowed: the event keeps it */
@@ -38,7 +38,7 @@ static bool prepare(void)
             continue;
         }
         const bool locks = ca_mutex_init(&kernels.lock);
-        atomic_store(&kernels.contexts, 0);
+        atomic_store(&kernels.programs, 0);
         kernels.count = 0;
         kernels.unknown = false;
         atomic_store(&kernels.state, locks ? ready : seen);
@@ -65,15 +65,10 @@ static void forget_ended(void)
     kernels.count = left;
 }
 
-static bool stores(const clattn_context *context)
-{
-    return context->counts_kernels && context->cache_directory;
-}
-
 static bool counts(const clattn_context *context)
 {
     return context->counts_kernels && atomic_load(&kernels.state) == state_when_ready() &&
-           atomic_load(&kernels.contexts) > 0;
+           atomic_load(&kernels.programs) > 0;
 }
 
 bool ca_in_flight_join(void)
@@ -81,7 +76,7 @@ bool ca_in_flight_join(void)
     if (!prepare())
         return false;
     ca_mutex_lock(&kernels.lock);
-    atomic_fetch_add(&kernels.contexts, 1);
+    atomic_fetch_add(&kernels.programs, 1);
     ca_mutex_unlock(&kernels.lock);
     return true;
 }
@@ -90,7 +85,7 @@ void ca_in_flight_part(void)
 {
     ca_mutex_lock(&kernels.lock);
     forget_ended();
-    if (atomic_fetch_sub(&kernels.contexts, 1) == 1) { /* no binary is asked for any more */
+    if (atomic_fetch_sub(&kernels.programs, 1) == 1) { /* no binary is asked for any more */
         for (size_t n = 0; n < kernels.count; n++)
             clReleaseEvent(kernels.of[n].event);
         kernels.count = 0;
@@ -145,8 +140,10 @@ cl_int ca_enqueue_kernel(const clattn_context *context, cl_command_queue queue, 
         *event = counted;
         clRetainEvent(counted);
     }
-    if (err == CL_SUCCESS)
+    if (err == CL_SUCCESS && counts(context))
         count_kernel(queue, counted);
+    else if (err == CL_SUCCESS) /* the last program was stored while this thread waited */
+        clReleaseEvent(counted);
     ca_mutex_unlock(&kernels.lock);
     return err;
 }
@@ -163,12 +160,10 @@ cl_int ca_finish(const clattn_context *context, cl_command_queue queue)
     return err;
 }
 
-bool ca_in_flight_hold_up(const clattn_context *context, double seconds)
+bool ca_in_flight_hold_up(double seconds)
 {
     const double end = ca_stopwatch_now() + seconds, pause = 0.0005;
 
-    if (!stores(context))
-        return true;
     ca_mutex_lock(&kernels.lock);
     for (forget_ended(); kernels.count > 0 && ca_stopwatch_now() < end; forget_ended())
         ca_nap(pause);
@@ -178,8 +173,7 @@ bool ca_in_flight_hold_up(const clattn_context *context, double seconds)
     return false;
 }
 
-void ca_in_flight_go_on(const clattn_context *context)
+void ca_in_flight_go_on(void)
 {
-    if (stores(context))
-        ca_mutex_unlock(&kernels.lock);
+    ca_mutex_unlock(&kernels.lock);
 }

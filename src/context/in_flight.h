@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A context that stores programs begins, after ca_forks_watch(), unless there is no memory for a lock; and ends. From the
- * first one's begin to the last one's end kernels are counted, those of contexts that store nothing among them. */
+/* A program whose binary will be asked for is there, unless there is no memory for a lock; and is stored, or gone. Between
+ * the first one's begin and the last one's end kernels are counted, of all contexts that were made after ca_forks_watch(). */
 bool ca_in_flight_join(void);
 void ca_in_flight_part(void);
 
@@ -28,8 +28,8 @@ cl_int ca_enqueue_kernel(const clattn_context *context, cl_command_queue queue, 
 cl_int ca_finish(const clattn_context *context, cl_command_queue queue);
 
 /* Waits until no kernel that is counted runs, and has other threads wait before they enqueue one. False if one still runs,
- * or may, after so many seconds: then nobody waits. Neither does anything for a context that stores nothing. */
-bool ca_in_flight_hold_up(const clattn_context *context, double seconds);
-void ca_in_flight_go_on(const clattn_context *context);
+ * or may, after so many seconds: then nobody waits. Between join and part. */
+bool ca_in_flight_hold_up(double seconds);
+void ca_in_flight_go_on(void);
 
 #endif

@@ -2,7 +2,6 @@
 #include "base/cache_directory.h"
 #include "base/structs.h"
 #include "context/context.h"
-#include "context/in_flight.h"
 #include "device/facts.h"
 #include "execute/launch.h"
 #include "program/program.h"
@@ -123,10 +122,9 @@ static clattn_status open_parts(clattn_context *ctx)
 {
     ctx->store = ca_store_create(ctx->cache_directory, &ctx->device, &ctx->log);
     ctx->shipped = ca_shipped_create();
-    const int counts = ca_program_binary_is_dear(ctx);
-    ctx->counts_kernels = counts && (!ctx->cache_directory || ca_in_flight_join());
-    if (!ctx->store || ctx->counts_kernels != counts ||
-        !ca_override_read(&ctx->log, &ctx->override) || !ctx->shipped || !open_lock(ctx))
+    ctx->counts_kernels = ca_program_binary_is_dear(ctx);
+    if (!ctx->store || !ca_override_read(&ctx->log, &ctx->override) || !ctx->shipped ||
+        !open_lock(ctx))
         return ca_fail(&ctx->log, CLATTN_OUT_OF_MEMORY, "no host memory for a context");
     return CLATTN_SUCCESS;
 }
@@ -135,8 +133,6 @@ static clattn_status open_parts(clattn_context *ctx)
 static void destroy(clattn_context *ctx)
 {
     ca_store_destroy(ctx->store);
-    if (ctx->counts_kernels && ctx->cache_directory)
-        ca_in_flight_part();
     free(ctx->override);
     ca_shipped_destroy(ctx->shipped);
     free(ctx->cache_directory);

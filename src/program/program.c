@@ -240,10 +240,11 @@ size_t ca_programs_store(clattn_context *ctx, double seconds)
 
     while (stored && (program = take_unstored(ctx)) != NULL) {
         const double begin = ca_stopwatch_now();
-        stored = ca_in_flight_hold_up(ctx, end - begin);
+        stored = ca_in_flight_hold_up(end - begin);
         if (stored) {
             ca_program_cache_store(ctx, program, program->cl);
-            ca_in_flight_go_on(ctx);
+            ca_in_flight_go_on();
+            ca_in_flight_part();
         }
         ca_mutex_lock(&ctx->lock);
         program->unstored = !stored;
@@ -333,6 +334,8 @@ void ca_programs_release(struct ca_program *programs)
 {
     while (programs) {
         struct ca_program *next = programs->next;
+        if (programs->unstored)
+            ca_in_flight_part();
         if (programs->cl)
             clReleaseProgram(programs->cl);
         free(programs);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "program/program_build.h"
 #include "context/first_run.h"
+#include "context/in_flight.h"
 #include "device/facts.h"
 #include "families/candidate.h"
 #include "families/source.h"
@@ -250,9 +251,10 @@ static void store(clattn_context *ctx, struct ca_program *made, int trusted)
 {
     const double begin = ca_stopwatch_now();
 
-    made->unstored = made->cl && ca_program_binary_is_dear(ctx);
-    if (!made->unstored || !trusted)
-        ca_program_cache_store(ctx, made, made->unstored ? NULL : made->cl);
+    const int dear = made->cl && ca_program_binary_is_dear(ctx);
+    made->unstored = dear && ctx->cache_directory && ca_in_flight_join();
+    if (!dear || !trusted)
+        ca_program_cache_store(ctx, made, dear ? NULL : made->cl);
     made->seconds.storing += ca_stopwatch_now() - begin;
 }
 
