@@ -10,8 +10,8 @@
 CLATTN_BEGIN
 
 /**
- * Shared by any number of threads; the global state is a count of forks, and on PoCL kernels that run while a program is to
- * be stored.
+ * Shared by any number of threads. The global state is a count of forks, and on PoCL a list of running kernels, while
+ * programs wait to be stored.
  *
  * After fork() the child cannot use a context or plan that was made before: drivers keep threads and connections
  * that a child does not inherit, and a lock that another thread held stays locked. What would build, enqueue or look

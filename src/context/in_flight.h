@@ -15,7 +15,8 @@
 #include <stddef.h>
 
 /* A program whose binary will be asked for is there, unless there is no memory for a lock; and is stored, or gone. Between
- * the first one's begin and the last one's end kernels are counted, of all contexts that were made after ca_forks_watch(). */
+ * the first one's begin and the last one's end kernels are counted, of all contexts that were made after ca_forks_watch().
+ * Those that were enqueued before are not. */
 bool ca_in_flight_join(void);
 void ca_in_flight_part(void);
 
