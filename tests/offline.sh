@@ -67,6 +67,7 @@ if [ ! -e "$build/tests/offline/offline_cases" ]; then
 fi
 rm -rf "$work"
 mkdir -p "$work"
+work=$(cd "$work" && pwd) # Intel's compiler includes files by their full names alone
 cat bench/gpu/variants-*.txt |
     "$build/tests/offline/offline_cases" "$work" bench/profiles "$samples" "$seed" "$amount" || exit 1
 if [ -n "${CLATTN_OFFLINE_ONLY:-}" ]; then
@@ -124,7 +125,7 @@ END
 } > "$work/versions"
 # One program: a line of the list. What a compiler says is kept beside its output.
 cat > "$work/compile.sh" << 'END'
-ptxas=$1 nvdisasm=$2 work=$3 keep=$4 line=$5
+preprocessor=$1 ptxas=$2 nvdisasm=$3 work=$4 keep=$5 line=$6
 tab=$(printf '\t')
 IFS=$tab read -r number target family kind problem tunables counted kernels options << LINE
 $(sed -n "${line}p" "$work/cases")
@@ -135,16 +136,35 @@ clang=$(sed -n "s/^$target //p" "$work/compilers")
 most=$(echo "$options" | sed -n 's/.*-cl-nv-maxrregcount=\([0-9]*\).*/-maxrregcount=\1/p')
 options=$(echo "$options" | sed 's/-cl-nv-maxrregcount=[0-9]*//')
 cl="$clang -x cl -Xclang -finclude-default-header -O3 -Werror -Wno-linker-warnings -include $at.h $options"
-# What is kept is named by all that decides it. Intel's compiler defines macros of its own, so its source is
-# not preprocessed.
+# LLVM 16 knows architectures up to sm_90, whose PTX ptxas assembles for newer ones.
+made_for=$target
+case $target in sm_1*) made_for=sm_90 ;; esac
+# What is kept is named by all that decides it. Intel's compiler has no output of its preprocessor: clang's for SPIR
+# defines the macros that our sources ask for as Intel's compiler does.
+case $target in
+gfx*) set -- -target amdgcn-amd-amdhsa "-mcpu=$target" -nogpulib "$work/$family.cl" ;;
+sm_*) set -- -target nvptx64-nvidia-nvcl -Xclang -target-cpu -Xclang "$made_for" "$work/$family.cl" ;;
+*)  # Debian's build knows matrix instructions, but its header does not declare them.
+    cat > "$at.cl" << KERNELS
+#if INSTRUCTION == 5 || INSTRUCTION == 6
+float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(int8, int8, float8);
+float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(short8, int8, float8);
+float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(int8, int8, float8);
+float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(short8, int8, float8);
+#endif
+#include "$at.h"
+#include "$work/$family.cl"
+KERNELS
+    ;;
+esac
 if [ -n "$keep" ]; then
     case $target in
-    gfx*) set -- -target amdgcn-amd-amdhsa "-mcpu=$target" -nogpulib ;;
-    sm_*) set -- -target nvptx64-nvidia-nvcl -Xclang -target-cpu -Xclang "$target" ;;
-    esac
-    case $target in
-    gfx* | sm_*) $cl -E -P "$@" "$work/$family.cl" > "$at.kept" 2> "$at.log" || exit 0 ;;
-    *) { echo "$options" && cat "$at.h" "$work/$family.cl"; } > "$at.kept" ;;
+    gfx* | sm_*) $cl -E -P "$@" > "$at.kept" 2> "$at.log" || exit 0 ;;
+    *)
+        # shellcheck disable=SC2086 # a list of words
+        "$preprocessor" -x cl -cl-no-stdinc -target spir64 -E -P $(echo "$options" | sed 's/-cl-intel[^ ]*//g') \
+            "$at.cl" > "$at.kept" 2> "$at.log" || exit 0
+        ;;
     esac
     kept=$keep/$({
         echo "$target $kernels $most $(echo "$options" | sed 's/-D[^ ]*//g')"
@@ -166,7 +186,7 @@ gfx*)
             -o "$at.o" 2>> "$at.log" && mv "$at.asm" "$at.s"
     ;;
 sm_*) # libclc's native_exp2 is none of LLVM's instructions for NVIDIA
-    $cl -Dnative_exp2=exp2 -target nvptx64-nvidia-nvcl -Xclang -target-cpu -Xclang "$target" \
+    $cl -Dnative_exp2=exp2 -target nvptx64-nvidia-nvcl -Xclang -target-cpu -Xclang "$made_for" \
         -Xclang -target-feature -Xclang +ptx72 -Xclang -mlink-builtin-bitcode \
         -Xclang /usr/lib/clc/nvptx64--nvidiacl.bc -S "$work/$family.cl" \
         -o "$at.made" 2> "$at.log" || exit 0
@@ -201,19 +221,8 @@ sm_*) # libclc's native_exp2 is none of LLVM's instructions for NVIDIA
     mv "$at.made" "$at.ptx"
     ;;
 *) # A file for each kernel, with the lanes in its name; of a kernel that spilled too much two, the
-    # second, with a number before the lanes, being what it is made into. Debian's build knows matrix
-    # instructions, but its header does not declare them.
+    # second, with a number before the lanes, being what it is made into.
     mkdir "$at.dump"
-    cat > "$at.cl" << KERNELS
-#if INSTRUCTION == 5 || INSTRUCTION == 6
-float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(int8, int8, float8);
-float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(short8, int8, float8);
-float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(int8, int8, float8);
-float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(short8, int8, float8);
-#endif
-#include "$at.h"
-#include "$work/$family.cl"
-KERNELS
     IGC_ShaderDumpEnable=1 IGC_DumpToCustomDir=$at.dump "$clang" compile -file "$at.cl" \
         -device "$target" -output "$at.made" -output_no_suffix -options "$options" > "$at.log" 2>&1 &&
         for kernel in "$at.dump"/*.asm; do
@@ -248,7 +257,7 @@ exit 0
 END
 seq "$(wc -l < "$work/cases")" |
     xargs -P "${CLATTN_OFFLINE_JOBS:-1}" -n 1 \
-        sh "$work/compile.sh" "$ptxas" "$nvdisasm" "$work" "${CLATTN_OFFLINE_KEEP:-}"
+        sh "$work/compile.sh" "$clang" "$ptxas" "$nvdisasm" "$work" "${CLATTN_OFFLINE_KEEP:-}"
 # The last of the tables that are kept may be of kernels as they were.
 for kept in bench/results/gpus-offline-*.txt; do :; done
 python3 tests/offline/table.py "$work" "$kept"
