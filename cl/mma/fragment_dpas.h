@@ -33,6 +33,8 @@ enum {
     WEIGHTS_ARE_EXCHANGED = 0,
     HALVES_ALTERNATE = INSTRUCTION == INSTRUCTION_DPAS_8 ? !WEIGHTS_PASS_IN_ROWS : 0
 };
+/* Loops of many instructions are written out: Intel's compiler does not unroll them, and keeps in memory what they index. */
+#define LOOPS_ARE_TEXT 1
 #define HAS_COPIES 0
 #define HAS_TILE_PRODUCTS 0
 #define HAS_AMD_BUILTINS 0

@@ -41,13 +41,33 @@
 #define COLUMN(column, x)                                                                          \
     ((column) + (x) / FRAGMENT_SUMS * FRAGMENT_OTHERS + sum_other(lane, (x) % FRAGMENT_SUMS))
 
+/* statement(f) for each fragment of rows. */
+#if LOOPS_ARE_TEXT
+#define EACH_FRAGMENT(statement)                                                                   \
+    statement(0);                                                                                  \
+    if (M_FRAGMENTS > 1)                                                                           \
+        statement(MIN(1, M_FRAGMENTS - 1));                                                        \
+    if (M_FRAGMENTS > 2)                                                                           \
+        statement(MIN(2, M_FRAGMENTS - 1));                                                        \
+    if (M_FRAGMENTS > 3)                                                                           \
+        statement(MIN(3, M_FRAGMENTS - 1));                                                        \
+    UNROLL                                                                                         \
+    for (int more = 4; more < M_FRAGMENTS; more++)                                                 \
+    statement(more)
+#else
+#define EACH_FRAGMENT(statement)                                                                   \
+    UNROLL                                                                                         \
+    for (int f = 0; f < M_FRAGMENTS; f++)                                                          \
+    statement(f)
+#endif
+
 INLINE void clear_block_sums(float sums[M_FRAGMENTS][SUMS])
 {
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        UNROLL
-    for (int n = 0; n < SUMS; n++)
-        sums[f][n] = 0.0f;
+#define CLEAR_SUMS(f)                                                                              \
+    UNROLL                                                                                         \
+    for (int n = 0; n < SUMS; n++)                                                                 \
+    sums[f][n] = 0.0f
+    EACH_FRAGMENT(CLEAR_SUMS);
 }
 
 /* ---- store ----------------------------------------------------------------------------------- */
@@ -60,15 +80,15 @@ INLINE void store_part_of_fragments(const struct projection_arguments *args, con
 {
     __global float *const part = args->workspace + get_group_id(1) * t->rows * t->columns;
 
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        UNROLL
-    for (int x = 0; x < SUMS; x++) {
-        const long i = t->row + ROW(first_row + f * FRAGMENT_QUERIES, x);
-        const long j = t->column + COLUMN(first_column, x);
-        if (i < t->rows && j < t->columns)
-            part[i * t->columns + j] = sums[f][x];
+#define STORE_PART(f)                                                                              \
+    UNROLL                                                                                         \
+    for (int x = 0; x < SUMS; x++) {                                                               \
+        const long i = t->row + ROW(first_row + (f)*FRAGMENT_QUERIES, x);                          \
+        const long j = t->column + COLUMN(first_column, x);                                        \
+        if (i < t->rows && j < t->columns)                                                         \
+            part[i * t->columns + j] = sums[f][x];                                                 \
     }
+    EACH_FRAGMENT(STORE_PART);
 }
 #else
 /* Finds the offsets of the tile's rows and columns in y. */
@@ -128,16 +148,16 @@ INLINE void store_fragments(const struct projection_arguments *args, const struc
         return;
     }
 #endif
-    UNROLL
-    for (int f = 0; f < M_FRAGMENTS; f++)
-        UNROLL
-    for (int x = 0; x < SUMS; x++) {
-        const int row = ROW(first_row + f * FRAGMENT_QUERIES, x);
-        const int column = COLUMN(first_column, x);
-        if (t->row + row < t->rows && t->column + column < t->columns &&
-            IS_COMPUTED_HERE(y_rows[row]))
-            STORE_Y(sums[f][x], args->y + y_rows[row], y_columns[column], 0, t->column + column);
+#define STORE_FRAGMENT(f)                                                                          \
+    UNROLL                                                                                         \
+    for (int x = 0; x < SUMS; x++) {                                                               \
+        const int row = ROW(first_row + (f)*FRAGMENT_QUERIES, x);                                  \
+        const int column = COLUMN(first_column, x);                                                \
+        if (t->row + row < t->rows && t->column + column < t->columns &&                           \
+            IS_COMPUTED_HERE(y_rows[row]))                                                         \
+            STORE_Y(sums[f][x], args->y + y_rows[row], y_columns[column], 0, t->column + column);  \
     }
+    EACH_FRAGMENT(STORE_FRAGMENT);
 }
 
 /* Lanes have pairs of columns: the f32 pairs of four lanes fill a sector. */
