@@ -23,13 +23,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* GPUs as compilers call them (table.py has their limits), and the profile of each. */
+/* GPUs as compilers call them (table.py has their limits), and the profile of each. Those with a number of multiprocessors
+ * are known by it and by their architecture; all else a driver states of them as in the profile. They get few problems. */
 static const struct target {
     const char *name, *profile;
-} targets[] = {{"sm_75", "sm_75"},     {"sm_86", "sm_86"},         {"sm_90", "sm_90"},
-               {"gfx90a", "gfx90a"},   {"gfx942", "gfx942"},       {"gfx1030", "gfx1030"},
-               {"gfx1100", "gfx1100"}, {"tgllp", "intel_iris_xe"}, {"dg2", "intel_arc_a750"}};
-enum { NUM_TARGETS = sizeof targets / sizeof *targets };
+    cl_uint multiprocessors;
+} targets[] = {
+    {"sm_75", "sm_75", 0},     {"sm_86", "sm_86", 0},         {"sm_90", "sm_90", 0},
+    {"gfx90a", "gfx90a", 0},   {"gfx942", "gfx942", 0},       {"gfx1030", "gfx1030", 0},
+    {"gfx1100", "gfx1100", 0}, {"tgllp", "intel_iris_xe", 0}, {"dg2", "intel_arc_a750", 0},
+    {"sm_80", "sm_86", 108},   {"sm_89", "sm_86", 128},       {"sm_100", "sm_86", 148},
+    {"sm_120", "sm_86", 170}};
+enum { NUM_TARGETS = sizeof targets / sizeof *targets, NUM_WITH_ALL = 9 };
 
 /* A problem for fused_gpu UNIT=warpgroup alone: UNIT=mma spills one register of it on gfx1100 (doc/design/gpu-kernels.md). */
 static const char of_fused_wgmma_alone[] = "fwd bf16 b1 h16 q4096 k4096 d256 causal=tl";
@@ -128,6 +133,22 @@ static const struct {
     {"chosen_keys", "fwd bf16 b4 h128/1 q1 k131072 d576/512 page=64 pages=9999 klen topk=2048"},
     {"chosen_keys",
      "fwd f16 b4 h32/8 q512 k4096 d128 causal=br totalq=900 totalkv=9000 topk=512 topkheads"},
+};
+
+/* Those of them, and the families, that targets with few problems get: what mma.sync multiplies. */
+static const struct {
+    const char *family, *text;
+} few[] = {
+    {"fused_gpu UNIT=mma", "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl"},
+    {"fused_gpu UNIT=mma", "fwd f32 b1 h16 q2048 k2048 d64"},
+    {"fused_gpu UNIT=mma", "fwd f16 b1 h8 q1024 k1024 d80 softcap=30 window=256,0 sinks"},
+    {"split_gpu UNIT=mma", "fwd f16 b1 h32/4 q1 k32768 d128 causal=br"},
+    {"split_gpu UNIT=mma", "fwd f16 b1 h32/8 q4 k32768 d128 kcache=q8_0 vcache=q8_0"},
+    {"backward_gpu UNIT=mma", "bwd f16 b1 h32/8 q4096 k4096 d128 causal=tl"},
+    {"backward_gpu UNIT=mma", "bwd f16 b1 h16 q4096 k4096 d64 dropout=0.1"},
+    {"backward_gpu UNIT=mma", "bwd f32 b1 h16 q2048 k2048 d64"},
+    {"projection_gpu UNIT=mma", "proj bf16 b1 h1 q4096 d4096"},
+    {"projection_gpu UNIT=mma", "proj f16 b1 h1 q16 d4096 w=oi bias=f16"},
 };
 
 struct output {
@@ -246,6 +267,10 @@ static clattn_device_info read_profile(const char *folder, const struct target *
         fprintf(stderr, "%s: %s\n", path, reason);
         exit(2);
     }
+    if (target->multiprocessors) {
+        snprintf((char *)info.architecture, sizeof info.architecture, "%s", target->name);
+        info.compute_units = target->multiprocessors;
+    }
     return info;
 }
 
@@ -253,7 +278,7 @@ static clattn_device_info read_profile(const char *folder, const struct target *
  * another. */
 static int is_its_turn(const struct output *out, const struct device *d, size_t n)
 {
-    return (n + out->seed) % NUM_TARGETS == d->index;
+    return (n + out->seed) % NUM_WITH_ALL == d->index;
 }
 
 /* The families of the registry, then the programs that are no choice of a plan; NULL behind them. */
@@ -279,6 +304,14 @@ static int is_for(const struct ca_family *family, const struct ca_problem *p,
     return family->preference(p, dev) != CA_ONLY_IF_FORCED;
 }
 
+static int is_of_few(const char *text, const char *family)
+{
+    for (size_t n = 0; n < sizeof few / sizeof *few; n++)
+        if (strcmp(few[n].text, text) == 0 && strcmp(few[n].family, family) == 0)
+            return 1;
+    return 0;
+}
+
 /* Returns whether problem n is compiled for the target by family f: `some` takes a share of what
  * each target gets, and for the target whose turn it is of the families; other seeds take the
  * others. */
@@ -289,11 +322,13 @@ static int is_chosen(const struct output *out, const struct device *d, size_t n,
 
     if (problems[n].text == of_fused_wgmma_alone && !is_own)
         return 0;
+    if (d->index >= NUM_WITH_ALL && !is_of_few(problems[n].text, family_at(f)->full_name))
+        return 0;
     if (out->all)
         return 1;
     if (is_own)
         return (n + d->index + out->seed) % RUNS_OF_SOME == 0;
-    return is_its_turn(out, d, n) && (n + f + out->seed / NUM_TARGETS) % RUNS_OF_SOME == 0;
+    return is_its_turn(out, d, n) && (n + f + out->seed / NUM_WITH_ALL) % RUNS_OF_SOME == 0;
 }
 
 static void write_defaults(struct output *out, const struct device *d, size_t f)
@@ -350,7 +385,7 @@ static int draw_tunables(struct rng *r, const struct ca_problem *p, const clattn
 /* Of the samples whose turn it is every other one is compiled. */
 static int takes_sample(const struct output *out, const struct device *d, uint64_t number)
 {
-    return is_its_turn(out, d, number) && number / NUM_TARGETS % 2 == 0;
+    return is_its_turn(out, d, number) && number / NUM_WITH_ALL % 2 == 0;
 }
 
 /* A problem for the family: of attention any, else one of those above. */
@@ -453,7 +488,7 @@ int main(int argc, char **argv)
         for (size_t n = 0; n < NUM_TARGETS; n++) {
             const struct device d = {n, &targets[n], read_profile(argv[2], &targets[n])};
             write_defaults(&out, &d, f);
-            if (family_at(f) == ca_family_at(f)) /* nobody tunes those of the others */
+            if (n < NUM_WITH_ALL && family_at(f) == ca_family_at(f)) /* nobody tunes the others */
                 write_samples(&out, &d, family, &r);
         }
     }

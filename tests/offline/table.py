@@ -57,8 +57,12 @@ class Target:
 # 128 KB; a thread has 128 registers of 32 bytes, or half as many threads 256.
 TARGETS = {
     "sm_75": Target("NVIDIA", 32, 4, 8, 512, 8, 16, 65536),
+    "sm_80": Target("NVIDIA", 32, 4, 16, 512, 8, 32, 167936, 1024),
     "sm_86": Target("NVIDIA", 32, 4, 12, 512, 8, 16, 102400, 1024),
+    "sm_89": Target("NVIDIA", 32, 4, 12, 512, 8, 24, 102400, 1024),
     "sm_90": Target("NVIDIA", 32, 4, 16, 512, 8, 32, 233472, 1024),
+    "sm_100": Target("NVIDIA", 32, 4, 16, 512, 8, 32, 233472, 1024),
+    "sm_120": Target("NVIDIA", 32, 4, 12, 512, 8, 24, 102400, 1024),
     "gfx90a": Target("AMD", 64, 4, 8, 512, 8, 32, 65536),
     "gfx942": Target("AMD", 64, 4, 8, 512, 8, 32, 65536),
     "gfx1030": Target("AMD", 32, 2, 16, 1024, 16, 32, 65536),
