@@ -120,9 +120,9 @@ static inline void stage_storage(__local float4 *tile, const int size, const int
 
 /* Stages weights of BLOCK_M queries from i0 on and BLOCK_K keys from j0 on, after dropout of head
  * bh; `keys` keys exist, and j0 is then a multiple of 4. p points at the first weight. */
-static inline void stage_weights(__local float4 *tile, const struct arguments *args,
-                                 const __global float *p, const uint bh, const long i0,
-                                 const long j0, const long keys)
+INLINE void stage_weights(__local float4 *tile, const struct arguments *args,
+                          const __global float *p, const uint bh, const long i0, const long j0,
+                          const long keys)
 {
     const long rows = args->shape->seq_q - i0, stride = args->shape->seq_kv;
 
@@ -146,8 +146,8 @@ static inline void stage_weights(__local float4 *tile, const struct arguments *a
 }
 
 /* The weight after dropout. */
-static inline float weight_after_dropout(const struct arguments *args, const float p, const uint bh,
-                                         const long i, const long j)
+INLINE float weight_after_dropout(const struct arguments *args, const float p, const uint bh,
+                                  const long i, const long j)
 {
 #if HAS_DROPOUT
     float4 x[4];
