@@ -73,7 +73,8 @@ static void adapt_rows(const struct ca_problem *p, const clattn_device_info *dev
 {
     const size_t rows = ca_split_rows_per_kv_head(p),
                  dim = ca_larger(p->normal.dim_qk, p->normal.dim_v);
-    const size_t most_sums = ca_has_many_registers(dev) ? 64 : 32;
+    /* With block lists Intel's compiler kept the scores of 32 sums in memory, and spilled. */
+    const size_t most_sums = ca_has_many_registers(dev) ? 64 : p->normal.block_q ? 16 : 32;
     size_t *const threads = &values[THREADS_D_INDEX];
 
     values[BLOCK_M_INDEX] = 1;
