@@ -317,8 +317,8 @@ Test(problem_class, alike_and_distant) {
                       "'%s' and '%s'", text_a, text_b);
             cr_assert(distance == ca_class_distance(&all[b], &all[a]));
             cr_assert((distance == 0.0) == same, "'%s' and '%s': %g", text_a, text_b, distance);
-            cr_assert(isinf(distance) == (all[a].operation != all[b].operation ||
-                                          !all[a].scores != !all[b].scores),
+            cr_assert((isinf(distance) != 0) == (all[a].operation != all[b].operation ||
+                                                 !all[a].scores != !all[b].scores),
                       "'%s' and '%s': %g", text_a, text_b, distance);
             alike += ca_classes_alike(&all[a], &all[b]);
             equal += same;

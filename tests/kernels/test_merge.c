@@ -184,7 +184,7 @@ DeviceTest(merge, nan_and_infinity)
         const float *o = got(&t, MERGE_O);
         cr_expect(isnan(o[d]));
         cr_expect(o[9 + d] == ((const float *)sent(&t, MERGE_PARTS))[2 * 36 + 9 + d]);
-        cr_expect(isnan(o[18 + d]) == (d == 5));
+        cr_expect((isnan(o[18 + d]) != 0) == (d == 5));
         cr_expect(!isnan(o[27 + d]));
     }
     const float *lse = got(&t, MERGE_LSE);

@@ -157,7 +157,7 @@ Test(program_parameters, leave_room_for_an_operand) {
 
 /* Every family's lists for a problem that has everything fit, one parameter for each argument set. */
 Test(program_parameters, are_as_many_as_arguments) {
-    static const char *const everything[] = {
+    static const char *const everything[CA_NUM_OPERATIONS] = {
         "fwd f16 q9 k9 d8 bias=f16:qk mask=qk alibi sinks qlen klen blocks=2x3:4 lse scores=raw",
         ("bwd bf16 q9 k9 d8 bias=f16:qk mask=qk alibi sinks qlen klen blocks=2x3:4:bh dbias "
          "dslopes "
@@ -165,7 +165,8 @@ Test(program_parameters, are_as_many_as_arguments) {
         "proj f32 q8 d8 bias=f32 accumulate",
         "merge f32 q8 d8 n2 accumulate",
         "append f32 q8 k8 d8 klen slots pos rope=pairs:8:tables:9 queries",
-        "bwd2 f32 q9 k9 d8 qlen klen"};
+        "bwd2 f32 q9 k9 d8 qlen klen",
+        "indexer f32 h2 q9 k9 d8 topk=1 causal=br qlen klen scores"};
 
     for (size_t f = 0; ca_family_at(f); f++) {
         const struct ca_family *family = ca_family_at(f);

@@ -482,7 +482,7 @@ Test(trust_case, halves_are_read_exactly) {
             const double want = value_get(dtype, &half, 0);
             cr_assert(got == want || (isnan(got) && isnan(want)), "%x: %g, %g", n, got, want);
             cr_assert((ca_values_find_nan((const unsigned char *)&half, dtype, 0, 1, 1) == 0) ==
-                      isnan(want));
+                      (isnan(want) != 0));
         }
     }
 }
