@@ -77,8 +77,8 @@ cross_loader() {
     *)
         { echo '/* -1001: no platform. */'; sed 's/.*/int &(void);\nint &(void)\n{\n    return -1001;\n}/' "$system/calls"; } \
             > "$system/OpenCL.c"
-        "$folder/cc" -O1 -shared -Wl,-soname,libOpenCL.so.1 -o "$system/lib/libOpenCL.so.1" "$system/OpenCL.c" &&
-            "$folder/cc" -O1 -c -o "$system/OpenCL.o" "$system/OpenCL.c" && rm -f "$system/lib/libOpenCL.a" &&
+        "$folder/clang" -O1 -shared -Wl,-soname,libOpenCL.so.1 -o "$system/lib/libOpenCL.so.1" "$system/OpenCL.c" &&
+            "$folder/clang" -O1 -c -o "$system/OpenCL.o" "$system/OpenCL.c" && rm -f "$system/lib/libOpenCL.a" &&
             "$folder/ar" rcs "$system/lib/libOpenCL.a" "$system/OpenCL.o"
         opencl=$system/lib/libOpenCL.so.1
         ;;
@@ -111,8 +111,9 @@ cross_prepare() {
     folder=$work/$name
     jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
     mkdir -p "$folder/system/lib" "$folder/system/include/CL" "$folder/system/include/OpenCL"
-    # No folder of this machine gets into what is built. Executables for musl are linked with its loader, as OpenCL's is.
-    renewed "$folder/cc" << EOF
+    # Its name tells ccache what it calls. No folder of this machine gets into what is built. Executables for musl are
+    # linked with its loader, as OpenCL's is.
+    renewed "$folder/clang" << EOF
 #!/bin/sh
 exec "$zig" cc -target $(cross_column "$name" 2) -g0 -ffile-prefix-map="$root=." -ffile-prefix-map="$folder=." "\$@"
 EOF
@@ -133,7 +134,7 @@ EOF
     renewed "$folder/toolchain.cmake" << EOF
 set(CMAKE_SYSTEM_NAME $(cross_column "$name" 3))
 set(CMAKE_SYSTEM_PROCESSOR $(cross_column "$name" 4))
-set(CMAKE_C_COMPILER "$folder/cc")
+set(CMAKE_C_COMPILER "$folder/clang")
 set(CMAKE_AR "$folder/ar" CACHE FILEPATH "")
 set(CMAKE_RANLIB "$folder/ranlib" CACHE FILEPATH "")
 set(CMAKE_RC_COMPILER "$folder/rc")

@@ -9,8 +9,7 @@
 # Targets: linux-x86_64 linux-aarch64 linux-riscv64 musl-x86_64 musl-aarch64 macos-arm64 macos-x86_64 windows-x86_64
 # windows-arm64. It needs zig (pip install ziglang; CLATTN_ZIG names another), llvm's llvm-nm and llvm-readobj, and for runs
 # qemu-user-static, libc6-arm64-cross, libc6-riscv64-cross, musl, wine64. Everything lies in build/platforms (or CLATTN_PLATFORMS).
-# CMAKE_C_COMPILER_LAUNCHER=ccache with CCACHE_COMPILERTYPE=clang saves time. Exits with 1 if something failed, with 77 if a tool
-# is missing.
+# CMAKE_C_COMPILER_LAUNCHER=ccache saves time. Exits with 1 if something failed, with 77 if a tool is missing.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 root=$(pwd)
@@ -26,7 +25,7 @@ for word; do
     --no-suites) suites=no ;;
     table) chosen=table ;;
     *)
-        [ -n "$(cross_column "$word" 2)" ] || { sed -n '3,16s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+        [ -n "$(cross_column "$word" 2)" ] || { sed -n '3,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
         chosen="$chosen $word"
         ;;
     esac
