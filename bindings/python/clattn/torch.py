@@ -251,7 +251,8 @@ def _renew_locks() -> None:
         owner.lock = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_renew_locks)
+if hasattr(os, "register_at_fork"):  # not on Windows, where no process is copied
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 def _fast_path_enabled() -> bool:

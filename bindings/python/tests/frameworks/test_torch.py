@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """clattn.torch under PyTorch: the function's own expectations, gradients, compilation, patching."""
+import subprocess
+import sys
+
 import clattn.torch
 import pytest
 import torch
@@ -330,3 +333,9 @@ def test_patch_takes_what_it_can_and_leaves_the_rest():
         assert torch.equal(F.scaled_dot_product_attention(double, double, double), plain)
     assert [event.key for event in profile.key_averages()].count("clattn::attention") == 1
     assert F.scaled_dot_product_attention is theirs
+
+
+def test_systems_that_copy_no_process():
+    """Such as Windows, which has no os.register_at_fork()."""
+    script = "import os, torch; vars(os).pop('register_at_fork', None); import clattn.torch"
+    subprocess.run([sys.executable, "-c", script], check=True)
