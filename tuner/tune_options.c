@@ -276,13 +276,12 @@ static const char *take(int word, const char *text, struct tune_options *options
 /* Returns whether a file can be made there, to be known before the tuning and not after it. */
 static bool can_write(const char *path)
 {
-    const char *slash = path ? strrchr(path, '/') : NULL;
     char folder[4096] = ".";
 
     if (!path)
         return true;
-    if (slash)
-        snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    if (ca_path_name(path) != path) /* with the slash at its end */
+        snprintf(folder, sizeof folder, "%.*s", (int)(ca_path_name(path) - path), path);
     if (ca_file_is_writable(path) || (errno == ENOENT && ca_file_is_writable(folder)))
         return true;
     message_say(stderr, "clattn-tune: %s cannot be written: %s", path, strerror(errno));

@@ -3,6 +3,7 @@
 #include "bench/cases/case_options.h"
 #include "bench/judge/values.h"
 #include "internal.h"
+#include "os/file.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -224,12 +225,11 @@ static bool check_present(const struct attention_case *attention, enum input inp
 static void name_case(struct attention_case *attention, const struct safetensors *file,
                       const char *path, const struct naming *naming)
 {
-    const char *base = strrchr(path, '/');
     const char *name = safetensors_attribute(file, "name");
     char variant[32] = "";
 
     if (name == NULL)
-        name = base != NULL ? base + 1 : path;
+        name = ca_path_name(path);
     if (case_file_count(file) > 1)
         snprintf(variant, sizeof variant, ":%s", naming->o);
     snprintf(attention->name, sizeof attention->name, "%.90s%s", name, variant);

@@ -69,7 +69,7 @@ static const char *keep_name(struct items *items, const char *name, struct messa
 static bool add_lines(struct items *items, const char *path, const struct problem_file *file,
                       struct message *why)
 {
-    const char *slash = strrchr(path, '/'), *base = slash != NULL ? slash + 1 : path;
+    const char *base = ca_path_name(path);
 
     for (size_t n = 0; n < file->count; n++) {
         const struct problem_line *line = &file->line[n];

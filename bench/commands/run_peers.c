@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/commands/run_peers.h"
 #include "cli/interrupt.h"
+#include "os/file.h"
 #include "os/processor.h"
 
 #include <stdio.h>
@@ -47,7 +48,7 @@ bool peer_choice_read(char *text, struct peer_choice *choice, struct message *wh
         if (next != NULL)
             *next++ = '\0';
         const struct peer_kind path = peer_kind_path(name);
-        const struct peer_kind *kind = strchr(name, '/') != NULL ? &path : peer_kind_find(name);
+        const struct peer_kind *kind = ca_path_name(name) != name ? &path : peer_kind_find(name);
         if (kind == NULL)
             return unknown(name, why);
         if (!add(choice, kind, why))

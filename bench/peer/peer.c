@@ -142,10 +142,10 @@ static bool is_set(const char *variable)
 static enum peer_answer start_program(struct peer *peer, struct message *why)
 {
     const char *python = ca_environment_value("CLATTN_PYTHON");
-    const char *argv[5 + PEER_MOST_VARIABLES] = {"env"};
+    const char *argv[4] = {NULL}, *variables[PEER_MOST_VARIABLES + 1] = {NULL};
     char path[4096];
     struct message how;
-    size_t count = 1;
+    size_t count = 0, set = 0;
 
     if (!peer_kind_program(peer->kind, path, sizeof path)) {
         message_set(&how, "there is no program %s", peer->kind->program);
@@ -153,14 +153,13 @@ static enum peer_answer start_program(struct peer *peer, struct message *why)
     }
     for (size_t n = 0; n < PEER_MOST_VARIABLES && peer->kind->variable[n] != NULL; n++)
         if (!is_set(peer->kind->variable[n]))
-            argv[count++] = peer->kind->variable[n];
-    const char *const *command = count > 1 ? argv : argv + 1; /* env only where it is needed */
+            variables[set++] = peer->kind->variable[n];
     const size_t length = strlen(path);
     if (length > 3 && strcmp(path + length - 3, ".py") == 0)
-        argv[count++] = python != NULL && *python != '\0' ? python : "python3";
+        argv[count++] = python != NULL && *python != '\0' ? python : ca_python_program();
     argv[count++] = path;
     argv[count] = peer->kind->argument;
-    if (peer_process_start(&peer->process, command, &how))
+    if (peer_process_start(&peer->process, argv, variables, &how))
         return PEER_OK;
     char reason[sizeof how.text + 4];
     snprintf(reason, sizeof reason, "it %s", how.text);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/peer/peer.h"
 #include "os/environment.h"
+#include "os/file.h"
 #include "os/process.h"
 
 #include <stdio.h>
@@ -63,10 +64,8 @@ const struct peer_kind *peer_kind_find(const char *key)
 
 struct peer_kind peer_kind_path(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-
     return (struct peer_kind){
-        .key = path, .name = slash != NULL ? slash + 1 : path, .program = path, .install = ""};
+        .key = path, .name = ca_path_name(path), .program = path, .install = ""};
 }
 
 bool peer_kind_suits(const struct peer_kind *kind, cl_device_type type)
@@ -93,7 +92,7 @@ bool peer_kind_program(const struct peer_kind *kind, char *path, size_t bytes)
     const char *chosen = ca_environment_value("CLATTN_PEERS");
     char folder[1024];
 
-    if (strchr(kind->program, '/') != NULL)
+    if (ca_path_name(kind->program) != kind->program)
         return is_there(path, bytes, "", "", kind->program);
     if (chosen != NULL && *chosen != '\0' && is_there(path, bytes, chosen, "/", kind->program))
         return true;

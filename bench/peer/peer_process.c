@@ -9,7 +9,7 @@
 /* Waits for the end of its requests, of which there are none. The end comes when this program,
  * of number $2, ends without ending the guard. Then the peer, process group $1, and its files
  * are removed. The system would end a stopped group that lost its parent, but not where the next
- * parent is of the same session, as in a container. */
+ * parent is of the same session, as in a container. Not on systems that end children by themselves. */
 static const char guard_script[] =
     "read -r line <&3\n"
     "kill -s KILL -- \"-$1\"\n"
@@ -21,17 +21,20 @@ static void pause_peer(const struct peer_process *process, bool pause)
         ca_child_pause(&process->worker.child, pause);
 }
 
-bool peer_process_start(struct peer_process *process, const char *const *argv, struct message *how)
+bool peer_process_start(struct peer_process *process, const char *const *argv,
+                        const char *const *variables, struct message *how)
 {
     struct message reason;
     char group[24], self[24];
     const char *const guard[] = {"sh", "-c", guard_script, "clattn-bench-guard", group, self, NULL};
 
-    if (!ca_process_start(&process->worker, argv, &reason))
+    if (!ca_process_start(&process->worker, argv, variables, &reason))
         return message_set(how, "%s", reason.text);
+    if (ca_children_end_with_this())
+        return true;
     snprintf(group, sizeof group, "%ld", process->worker.child.number);
     snprintf(self, sizeof self, "%ld", ca_process_number());
-    if (!ca_process_start(&process->guard, guard, &reason)) {
+    if (!ca_process_start(&process->guard, guard, NULL, &reason)) {
         ca_process_end(&process->worker);
         return message_set(how, "got no guard: the shell %s", reason.text);
     }

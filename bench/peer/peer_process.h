@@ -14,8 +14,9 @@ struct peer_process {
     struct ca_process guard; /* Outlives this program by the time it takes to clean up. */
 };
 
-/* Nothing runs if *process is cleared. */
-bool peer_process_start(struct peer_process *process, const char *const *argv, struct message *how);
+/* `variables` are as ca_child_start() takes them. Nothing runs if *process is cleared. */
+bool peer_process_start(struct peer_process *process, const char *const *argv,
+                        const char *const *variables, struct message *how);
 
 /* Like ca_process_ask(); ca_interrupted() ends the patience. */
 enum ca_asked peer_process_ask(struct peer_process *process, json_t *request, double seconds,

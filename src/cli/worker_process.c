@@ -25,7 +25,8 @@ static void close_all(struct ca_process *process)
     }
 }
 
-bool ca_process_start(struct ca_process *process, const char *const *argv, struct message *why)
+bool ca_process_start(struct ca_process *process, const char *const *argv,
+                      const char *const *variables, struct message *why)
 {
     ca_file requests[2], answers[2];
 
@@ -46,7 +47,7 @@ bool ca_process_start(struct ca_process *process, const char *const *argv, struc
         .more = {{requests[0], CA_WORKER_REQUESTS}, {answers[1], CA_WORKER_ANSWERS}},
         .num_more = 2,
     };
-    const int error = ca_child_start(&process->child, argv, &files, NULL);
+    const int error = ca_child_start(&process->child, argv, &files, variables);
     ca_file_close(requests[0]);
     ca_file_close(answers[1]);
     process->requests = requests[1];

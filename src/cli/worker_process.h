@@ -36,8 +36,9 @@ enum ca_asked {
 /* Is asked several times a second while an answer is awaited; false: wants none any more. */
 typedef bool ca_patience(void *user);
 
-/* argv[0] is the program's path, or its name on the PATH. */
-bool ca_process_start(struct ca_process *process, const char *const *argv, struct message *why);
+/* argv[0] is the program's path, or its name on the PATH; `variables` are as ca_child_start() takes them. */
+bool ca_process_start(struct ca_process *process, const char *const *argv,
+                      const char *const *variables, struct message *why);
 
 /* Takes the request over and waits for its answer, which the caller releases if there is one.
  * Without one the result is NULL and `how` describes the failure, as in "exited with status 3".

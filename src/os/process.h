@@ -87,6 +87,12 @@ struct ca_processor_time {
 };
 struct ca_processor_time ca_child_processor_time(const struct ca_child *child);
 
+/* Returns whether the system ends a child, and what that has started, when this process ends, however it does. */
+bool ca_children_end_with_this(void);
+
+/* Python's name on the PATH. */
+const char *ca_python_program(void);
+
 /* ---- this process ----------------------------------------------------------------------------- */
 
 /* The path that starts this program once more; argv[0] where the system does not tell. */

@@ -295,6 +295,16 @@ struct ca_processor_time ca_child_processor_time(const struct ca_child *child)
 
 #define OWN_PROGRAM "/proc/self/exe"
 
+bool ca_children_end_with_this(void)
+{
+    return false;
+}
+
+const char *ca_python_program(void)
+{
+    return "python3";
+}
+
 const char *ca_own_program(const char *argv0)
 {
     return access(OWN_PROGRAM, X_OK) == 0 ? OWN_PROGRAM : argv0;

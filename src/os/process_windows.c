@@ -469,6 +469,16 @@ struct ca_processor_time ca_child_processor_time(const struct ca_child *child)
     return time;
 }
 
+bool ca_children_end_with_this(void)
+{
+    return true; /* adopt() */
+}
+
+const char *ca_python_program(void)
+{
+    return "python";
+}
+
 /* ---- this process ----------------------------------------------------------------------------- */
 
 const char *ca_own_program(const char *argv0)

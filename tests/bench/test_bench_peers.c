@@ -348,8 +348,8 @@ static void open_conversation(struct ca_process *process, const struct peer_kind
     setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
     if (is_script(kind) && program_run("python3", "--version") != 0)
         cr_skip_test("there is no python3");
-    cr_assert(ca_process_start(process, is_script(kind) ? python : python + 2, &sentence), "%s",
-              sentence.text);
+    cr_assert(ca_process_start(process, is_script(kind) ? python : python + 2, NULL, &sentence),
+              "%s", sentence.text);
 }
 
 static void close_conversation(struct ca_process *process)

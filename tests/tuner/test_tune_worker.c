@@ -56,7 +56,7 @@ static void start(struct ca_process *process, const char *script)
     struct message why;
 
     signal(SIGPIPE, SIG_IGN);
-    cr_assert(ca_process_start(process, argv, &why), "%s", why.text);
+    cr_assert(ca_process_start(process, argv, NULL, &why), "%s", why.text);
 }
 
 struct behaviour {
@@ -142,7 +142,7 @@ Test(tune_worker, cannot_be_started) {
     struct ca_process process;
     struct message why = {""};
 
-    cr_assert(ca_process_start(&process, argv, &why) == false);
+    cr_assert(ca_process_start(&process, argv, NULL, &why) == false);
     cr_assert(strstr(why.text, "/nonexistent/program") != NULL, "%s", why.text);
     cr_assert(process.child.number == 0);
 }

@@ -52,7 +52,7 @@ bool ca_worker_start(struct ca_process *process, const struct ca_worker_options 
     const char *const argv[] = {options->program, "worker", parent, options->device, NULL};
 
     snprintf(parent, sizeof parent, "%ld", ca_process_number());
-    return ca_process_start(process, argv, why);
+    return ca_process_start(process, argv, NULL, why);
 }
 
 json_t *ca_worker_request(const char *what, const struct ca_candidate *candidate)

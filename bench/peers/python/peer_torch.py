@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch as a peer: its device, its tensors and its clock."""
+import ctypes
 import functools
 import os
 import sys
@@ -82,7 +83,11 @@ class Torch(Peer):
     def memory(self):
         if self.device != "cpu":
             return self.torch.cuda.mem_get_info(self.device)[1]
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if hasattr(os, "sysconf"):
+            return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        status = (ctypes.c_uint64 * 8)(64)  # Windows' MEMORYSTATUSEX: its size; after it, what is installed
+        ctypes.windll.kernel32.GlobalMemoryStatusEx(status)
+        return status[1]
 
     def mode(self):
         return self.torch.inference_mode(not self.backward)

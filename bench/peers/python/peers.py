@@ -27,6 +27,15 @@ def parse(line):
         raise Refusal(f"The request is no JSON: {first_line(error)}.") from error
 
 
+def stream(number, mode, **text):
+    """A stream of clattn-bench's; Windows gives a program none but the standard streams, and a variable holds the handle."""
+    handle = os.environ.get(f"CLATTN_STREAM_{number}")
+    if os.name == "nt" and handle:
+        import msvcrt
+        number = msvcrt.open_osfhandle(int(handle), os.O_RDONLY if mode == "rb" else 0)
+    return os.fdopen(number, mode, **text)
+
+
 class Conversation:
     """One peer, once it has been greeted."""
 
@@ -97,7 +106,7 @@ def main():
     parser.add_argument("library", choices=LIBRARIES)
     conversation = Conversation(LIBRARIES[parser.parse_args().library])
     try:
-        requests, answers = os.fdopen(REQUESTS, "rb"), os.fdopen(ANSWERS, "w", buffering=1)
+        requests, answers = stream(REQUESTS, "rb"), stream(ANSWERS, "w", buffering=1, newline="\n")
     except OSError:
         parser.error("requests come on file descriptor 3 and answers go to 4: see README.md")
     for line in requests:
