@@ -4,9 +4,10 @@
 # OpenCL.dll hands each call to the drivers of this machine. --build: build only. Packages of Debian and Ubuntu:
 # gcc-mingw-w64-x86-64 wine64 cmake, and curl for jansson's sources, which the programs need; without them only the library is
 # built. Everything lies in build/windows (or CLATTN_WINDOWS): dist/ is what a user of Windows copies.
-# Some examples, drawn by CLATTN_TEST_SEED, and the programs run, unoptimised; CLATTN_TEST_ALL=1 runs every example and the
-# Criterion suites, optimised. CLATTN_WINDOWS_PYTHON is the folder of a python.exe for Windows with NumPy and pytest, by which
-# Python's tests run (doc/guide/windows.md).
+# Some examples, drawn by CLATTN_TEST_SEED, the programs and some of the store's accidents run, unoptimised; CLATTN_TEST_ALL=1
+# runs every example and the Criterion suites, optimised. The programs lie in a folder with blanks and letters beyond ASCII.
+# CLATTN_WINDOWS_PYTHON is the folder of a python.exe for Windows with NumPy and pytest, by which Python's tests run;
+# with PyTorch in it, that is tested, too (doc/guide/windows.md).
 # Exits with 1 if something failed, with 77 if a package is missing.
 set -eu
 cd "$(dirname "$0")/.."
@@ -20,6 +21,7 @@ done
 [ -n "$wine" ] || [ "${1:-}" = --build ] || { echo "skipped: there is no Wine here (wine64)"; exit 77; }
 mkdir -p "$work/system/include/CL" "$work/system/lib" "$work/prefix"
 failed=0
+jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-2}
 all=${CLATTN_TEST_ALL:-}
 [ "$all" = 1 ] || all=
 
@@ -89,7 +91,7 @@ build_jansson() {
         echo "$jansson_sum  $work/$jansson.tar.gz" | sha256sum -c && tar -xf "$work/$jansson.tar.gz" -C "$work" &&
         configure "$work/$jansson" "$work/jansson" -DJANSSON_BUILD_DOCS=OFF -DJANSSON_EXAMPLES=OFF \
             -DJANSSON_WITHOUT_TESTS=ON -DCMAKE_INSTALL_PREFIX="$work/system" &&
-        cmake --build "$work/jansson" --parallel 2 --target install
+        cmake --build "$work/jansson" --parallel "$jobs" --target install
 }
 [ -e "$work/system/lib/libjansson.a" ] || step "jansson, for the programs" build_jansson
 programs=OFF
@@ -102,16 +104,16 @@ build() {
         -DCLATTN_BUILD_BENCH=$programs -DCLATTN_BUILD_TUNER=$programs -DXXHASH_INCLUDE="$work/system/include" \
         -DJANSSON_INCLUDE="$work/system/include" -DJANSSON_LIBRARY="$work/system/lib/libjansson.a" \
         -DCMAKE_DISABLE_FIND_PACKAGE_PkgConfig=ON &&
-        cmake --build "$work/build" --parallel 2
+        cmake --build "$work/build" --parallel "$jobs"
 }
 # tests_built TARGET...: with Criterion's stand-in; no option of the library's changes.
 tests_built() {
     cmake -DCLATTN_BUILD_TESTS=ON -DOpenCL_LIBRARY="$work/system/lib/libOpenCL-new.a" "$work/build" &&
-        cmake --build "$work/build" --parallel 2 --target "$@" &&
+        cmake --build "$work/build" --parallel "$jobs" --target "$@" &&
         cmake -DCLATTN_BUILD_TESTS=OFF -DOpenCL_LIBRARY="$work/system/lib/libOpenCL.a" "$work/build"
 }
 package_built() {
-    cmake -DCLATTN_BUILD_PYTHON=ON "$work/build" && cmake --build "$work/build" --parallel 2 --target clattn_python &&
+    cmake -DCLATTN_BUILD_PYTHON=ON "$work/build" && cmake --build "$work/build" --parallel "$jobs" --target clattn_python &&
         cmake -DCLATTN_BUILD_PYTHON=OFF "$work/build"
 }
 install_copy() {
@@ -135,7 +137,7 @@ library() {
 step "build" build
 [ $failed = 0 ] || exit 1
 step "installed copy" install_copy
-[ $programs = OFF ] || step "tests are built" tests_built clattn-tune-faulty ${all:+clattn_tests}
+[ $programs = OFF ] || step "tests are built" tests_built clattn-tune-faulty clattn_store_tests ${all:+clattn_tests}
 python=${CLATTN_WINDOWS_PYTHON:-}
 [ -z "$python" ] || step "the Python package is built" package_built
 step "find_package" outside
@@ -157,11 +159,19 @@ unset CLATTN_CACHE_DIR
 [ -n "$all" ] || export POCL_EXTRA_BUILD_FLAGS="-cl-opt-disable -Dalways_inline="
 # Wine's server would end soon after each program, and refuse a program that starts at that moment.
 server=$(command -v wineserver || ls /usr/lib/wine/wineserver64)
-"$server" -p
+# It opens the files of all programs, and may not write where root's other programs may.
+as_user=
+[ "$(id -u)" != 0 ] || ! setpriv --bounding-set=-dac_override true 2> /dev/null || as_user="setpriv --bounding-set=-dac_override"
+$as_user "$server" -p
 trap '"$server" -k' EXIT
 trap 'exit 1' INT TERM
 [ -e "$WINEPREFIX/system.reg" ] || step "Wine's folder" wineboot -i
-bin=$work/dist/bin
+strange="$work/fremde länder"
+[ ! -d "$strange" ] || chmod -R u+w "$strange"
+rm -rf "$strange"
+mkdir -p "$strange"
+cp -R "$work/dist" "$strange/clattn für alle"
+bin="$strange/clattn für alle/bin"
 caches=$(find "$WINEPREFIX/drive_c/users" -type d -path '*/AppData/Local' | head -n 1)
 rm -rf "$caches/clattn"
 cp "$work/outside/outside_shared.exe" "$work/outside/outside_static.exe" "$bin/"
@@ -197,19 +207,54 @@ problem="fwd f32 b1 h2 q40 k40 d16 causal=tl"
 devices() {
     timeout 60 "$wine" "$bin/clattn-bench.exe" devices
 }
+# Two devices, each in a process of its own.
 benchmark() {
     mkdir -p "$strange/here"
     cd "$strange/here" || return 1
-    timeout 300 "$wine" "$bin/clattn-bench.exe" run "$problem" "bwd f32 b1 h1 q24 k24 d16" --peers none --repeat 3 \
-        --json "Z:$strange/ergebnis ü.json" && test -s "$strange/ergebnis ü.json" &&
+    POCL_DEVICES="pthread basic" timeout 300 "$wine" "$bin/clattn-bench.exe" run "$problem" --device all --peers none --repeat 3 \
+        --json "Z:$strange/ergebnis ü.json" && python3 -c 'import json, sys
+sys.exit([len(device["results"]) for device in json.load(open(sys.argv[1]))["devices"]] != [1, 1])' "$strange/ergebnis ü.json" &&
         timeout 60 "$wine" "$bin/clattn-bench.exe" compare "$strange/ergebnis ü.json" "$strange/ergebnis ü.json" &&
         [ -z "$(ls "$strange/here")" ]
     good=$?
     cd "$root" || return 1
     return $good
 }
+# by_windows ARGUMENT...: Python of Windows, which cannot print to a file in Wine 8. That ends a process that asks WMI, as Python
+# 3.12's module platform does, and a processor's place, as PyTorch's OpenMP does.
+by_windows() {
+    mkdir -p "$work/site"
+    echo 'import sys; sys.modules["_wmi"] = None' > "$work/site/sitecustomize.py"
+    (
+        export PYTHONPATH="Z:$work/site;Z:$work/build/bindings/python" PYTHONDONTWRITEBYTECODE=1 KMP_AFFINITY=disabled
+        timeout 1500 "$wine" "$python/python.exe" "$@" && echo 0 > "$work/python-status" || echo 1 > "$work/python-status"
+    ) 2>&1 | cat
+    [ "$(cat "$work/python-status")" = 0 ]
+}
+# report PYTHON PLACE: the page of what was measured, or a table where there is no matplotlib.
+report() {
+    form=-o
+    $1 -c 'import matplotlib' || form=--csv
+    rm -f "$strange/bericht ä"
+    $1 bench/report.py "$2$strange/ergebnis ü.json" $form "$2$strange/bericht ä" &&
+        grep 'q40 k40 d16' "$strange/bericht ä"
+}
+# PyTorch beside clattn; where it is not installed its peer says so.
+peer() {
+    (
+        export PYTHONPATH="Z:$work/site" PYTHONDONTWRITEBYTECODE=1 KMP_AFFINITY=disabled CLATTN_PYTHON="Z:$python/python.exe"
+        timeout 300 "$wine" "$bin/clattn-bench.exe" run "$problem" --peers torch --repeat 1 --no-first-call
+    ) > "$work/peer" 2>&1
+    cat "$work/peer"
+    if by_windows -c 'import torch'; then
+        grep '^ *PyTorch  .*x (' "$work/peer"
+    else
+        grep 'Python cannot import' "$work/peer"
+    fi
+}
 verify() {
-    timeout 300 "$wine" "$bin/clattn-bench.exe" verify tests/data/conformance/raschka_self_attention.safetensors
+    cp tests/data/conformance/raschka_self_attention.safetensors "$strange/prüfung 1.safetensors" &&
+        timeout 300 "$wine" "$bin/clattn-bench.exe" verify "Z:$strange/prüfung 1.safetensors"
 }
 tune() {
     timeout 300 "$wine" "$bin/clattn-tune.exe" --budget 6 --problem "$problem" &&
@@ -262,25 +307,43 @@ folders() {
         CLATTN_CACHE_DIR="Z:$place" timeout 100 "$wine" "$bin/clattn-bench.exe" plan "$problem" || return 1
     done
 }
-# Python 3.12's module platform asks Windows' WMI, which ends Wine 8's process.
-python_tests() {
-    cd bindings/python/tests || return 1
-    {
-        PYTHONPATH="Z:$work/build/bindings/python" PYTHONDONTWRITEBYTECODE=1 CLATTN_CACHE_DIR="Z:$strange/python" \
-            timeout 1500 "$wine" "$python/python.exe" -c 'import sys
-sys.modules["_wmi"] = None
-import pytest
-sys.exit(pytest.main(sys.argv[1:]))' -q -rs -p no:cacheprovider --ignore=frameworks ${CLATTN_WINDOWS_PYTHON_TESTS:-.}
-        echo $? > "$work/python-status"
-    } | cat # it cannot print to a file
-    cd "$root" && [ "$(cat "$work/python-status")" = 0 ]
+# What is in a folder that nobody may write to is read, and nothing is added.
+read_only() {
+    reading="$strange/nur lesen"
+    cp -R "$caches/clattn" "$reading" && chmod -R a-w "$reading" && ls -lR "$reading" > "$work/before" || return 1
+    CLATTN_CACHE_DIR="Z:$reading"
+    export CLATTN_CACHE_DIR
+    timeout 100 "$wine" "$bin/clattn-bench.exe" plan "$problem" "fwd f32 q9 d8" > "$work/read_only" &&
+        grep 'tuned for this class' "$work/read_only" &&
+        ! timeout 100 "$wine" "$bin/clattn-tune.exe" --budget 1 --again --problem "$problem" > "$work/read_only" 2>&1 &&
+        grep 'cannot be written' "$work/read_only"
+    good=$?
+    unset CLATTN_CACHE_DIR
+    cat "$work/read_only"
+    ls -lR "$reading" | diff "$work/before" - || good=1
+    chmod -R u+w "$reading"
+    return $good
 }
+# Accidents that take seconds; the suites have all of them.
+accidents() {
+    for accident in kill_9 damage_ strange_files a_lock other_files; do
+        "$wine" "$work/build/tests/clattn_store_tests.exe" --filter "store_accidents/$accident*" || return 1
+    done
+}
+python_tests() (
+    cd bindings/python/tests || return 1
+    export CLATTN_CACHE_DIR="Z:$strange/python"
+    by_windows -m pytest -q -rs -p no:cacheprovider --ignore=frameworks ${CLATTN_WINDOWS_PYTHON_TESTS:-.} || return 1
+    ! by_windows -c 'import torch' > /dev/null ||
+        by_windows -m pytest -q -p no:cacheprovider frameworks/test_torch.py -k values_and_gradients
+)
 # Suites of what depends on the system.
 # CLATTN_WINDOWS_SUITES names others; '*' are all. A driver of the host has only the
 # variables with which Wine began.
 suites() {
     bad=0
-    names=${CLATTN_WINDOWS_SUITES:-store store_accidents tuning_store tuning_table cache_size override context first_run program_file problem json seed}
+    names=${CLATTN_WINDOWS_SUITES:-store store_accidents tuning_store tuning_table table_advice cache_size choose override context
+        first_run program_file program_parameters program_threads program_verdicts verdict trust_case problem json seed}
     set -f
     for suite in $names; do
         POCL_EXTRA_BUILD_FLAGS="-cl-opt-disable -Dalways_inline=" \
@@ -288,21 +351,30 @@ suites() {
     done
     return $bad
 }
-strange="$work/fremde länder"
-rm -rf "$strange"
-mkdir -p "$strange"
 step "examples, each twice" examples
 step "no first run is left behind" nothing_begun
 step "a stranger's programs" outside_runs
 if [ $programs = ON ]; then
     step "clattn-bench devices" devices
-    step "clattn-bench run, and compare" benchmark
+    step "clattn-bench run of two devices, and compare" benchmark
+    step "the report" report python3 ""
+    [ -z "$python" ] || step "the report, by Python of Windows" report by_windows Z:
+    [ -z "$python" ] || step "clattn-bench run with a peer in Python" peer
     step "clattn-bench verify" verify
     step "clattn-tune" tune
+    if [ "$(id -u)" != 0 ] || [ -n "$as_user" ]; then
+        step "a folder that is only read" read_only
+    else
+        echo "skipped: a folder that is only read: root writes everywhere, and there is no setpriv"
+    fi
     step "clattn-tune with a worker that crashes" worker_ends
     step "several processes with one cache" together
     step "cache folders" folders
-    [ -z "$all" ] || step "suites" suites
+    if [ -z "$all" ]; then
+        step "accidents of the store, with kills" accidents
+    else
+        step "suites" suites
+    fi
 fi
 if [ -n "$python" ]; then
     step "Python's tests" python_tests

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _POSIX_C_SOURCE 200809L /* utimensat */
+#define _XOPEN_SOURCE 700 /* symlink, truncate, utimensat */
 #include "tests/support/programs/scratch.h"
 #include "os/file.h"
 #include "os/temporary.h"
@@ -11,9 +11,12 @@
 #include <string.h>
 #if defined(_WIN32)
 #include <sys/utime.h>
+#include <windows.h>
+#include <winioctl.h>
 #else
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #endif
 
 char scratch[SCRATCH_BYTES];
@@ -89,6 +92,17 @@ struct scratch_files scratch_find(const char *folder, const char *ending)
     return found;
 }
 
+bool scratch_link(const char *target, const char *path)
+{
+#if defined(_WIN32)               /* Wine 8 says that it has made one, and has not */
+    const DWORD for_everyone = 2; /* where developers' mode is on */
+
+    return CreateSymbolicLinkA(path, target, for_everyone) && scratch_has(path);
+#else
+    return symlink(target, path) == 0;
+#endif
+}
+
 bool scratch_set_time(const char *path, const time_t seconds)
 {
 #if defined(_WIN32)
@@ -128,6 +142,24 @@ void scratch_write_bytes(const char *path, const void *bytes, const size_t size)
 void scratch_write(const char *path, const char *text)
 {
     scratch_write_bytes(path, text, strlen(text));
+}
+
+void scratch_write_sparse(const char *path, const char *text, const unsigned long long bytes)
+{
+    scratch_write(path, text);
+#if defined(_WIN32)
+    const LARGE_INTEGER end = {.QuadPart = (LONGLONG)bytes};
+    HANDLE file =
+        CreateFileA(path, GENERIC_WRITE, 0, NULL, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, NULL);
+    DWORD got;
+
+    cr_assert(file != INVALID_HANDLE_VALUE, "%s", path);
+    DeviceIoControl(file, FSCTL_SET_SPARSE, NULL, 0, NULL, 0, &got, NULL); /* Wine's files are */
+    cr_assert(SetFilePointerEx(file, end, NULL, FILE_BEGIN) && SetEndOfFile(file), "%s", path);
+    CloseHandle(file);
+#else
+    cr_assert(truncate(path, (off_t)bytes) == 0, "%s", path);
+#endif
 }
 
 char *scratch_read(const char *path, size_t *size)

@@ -31,13 +31,17 @@ struct scratch_files {
 };
 struct scratch_files scratch_find(const char *folder, const char *ending);
 
+/* Makes a link to a file that need not be there. Returns false where the system, or its user, makes none. */
+bool scratch_link(const char *target, const char *path);
+
 /* Sets the time of a file's last write. */
 bool scratch_set_time(const char *path, time_t seconds);
 
 /* A whole file, anywhere, in a folder that is made if need be. The text that is read is to be freed;
- * size may be NULL. */
+ * size may be NULL. One that is sparse has the text, and zeros that take no room up to so many bytes. */
 void scratch_write(const char *path, const char *text);
 void scratch_write_bytes(const char *path, const void *bytes, size_t size);
+void scratch_write_sparse(const char *path, const char *text, unsigned long long bytes);
 char *scratch_read(const char *path, size_t *size);
 
 #endif
