@@ -111,11 +111,14 @@ cross_prepare() {
     folder=$work/$name
     jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
     mkdir -p "$folder/system/lib" "$folder/system/include/CL" "$folder/system/include/OpenCL"
+    # Objects of Windows have their own path in them, even without debug information.
+    object=
+    case $name in windows-*) object="-Xclang -object-file-name=clattn.obj" ;; esac
     # Its name tells ccache what it calls. No folder of this machine gets into what is built. Executables for musl are
     # linked with its loader, as OpenCL's is.
     renewed "$folder/clang" << EOF
 #!/bin/sh
-exec "$zig" cc -target $(cross_column "$name" 2) -g0 -ffile-prefix-map="$root=." -ffile-prefix-map="$folder=." "\$@"
+exec "$zig" cc -target $(cross_column "$name" 2) -g0 -ffile-prefix-map="$root=." -ffile-prefix-map="$folder=." $object "\$@"
 EOF
     for tool in ar ranlib rc; do
         printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" $tool | renewed "$folder/$tool"
@@ -175,8 +178,9 @@ cross_build() {
         cmake --build "$folder/build" --parallel "$jobs"
 }
 
-# What a user of the target copies, in $folder/dist.
+# What a user of the target copies, in $folder/dist. It names no folder of this machine.
 cross_install() {
     rm -rf "$folder/dist"
-    cmake --install "$folder/build" --prefix "$folder/dist"
+    cmake --install "$folder/build" --prefix "$folder/dist" &&
+        ! grep -rlF -e "$root/" -e "$folder/" "$folder/dist"
 }
