@@ -117,9 +117,6 @@ groups, waves: resident on a compute unit (RDNA: half of a work-group processor;
 END
 
 {
-    cut -d ' ' -f 2 "$work/compilers" | sort -u | while read -r compiler; do
-        "$compiler" --version 2>&1
-    done
     [ -z "$ptxas" ] || "$ptxas" --version
     dpkg-query -W -f '${Package} ${Version}\n' 'libclc-[0-9]*' intel-opencl-icd 2> /dev/null
 } > "$work/versions"
@@ -168,6 +165,7 @@ if [ -n "$keep" ]; then
     esac
     kept=$keep/$({
         echo "$target $kernels $most $(echo "$options" | sed 's/-D[^ ]*//g')"
+        "$clang" --version 2>&1
         cat "$work/versions" "$0" "$at.kept"
     } | sha256sum | cut -c 1-40)
     rm -f "$at.kept" "$at.log"
