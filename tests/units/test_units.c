@@ -405,6 +405,42 @@ Test(units, hidden_infinite_queries) {
     fixture_close(&f);
 }
 
+/* The scales of keys that some rows do not see are infinite or NaN: those rows are as if these keys were not there. */
+Test(units, hidden_infinite_scales) {
+    enum { ROWS = 4 }; /* that see none of these keys */
+    static const char *const families[] = {"split_cpu UNIT=amx", "split_cpu UNIT=pairs",
+                                           "fused_cpu UNIT=amx", "fused_cpu UNIT=pairs"};
+    struct fixture f;
+
+    fixture_open(&f);
+    fixture_need_cpu(&f);
+    for (size_t n = 0; n < sizeof families / sizeof *families; n++) {
+        struct trial t = trial_of(families[n],
+                                  n % 2 ? "fwd bf16 q8 k40 d32 causal=br kcache=int8 vcache=e4m3 "
+                                          "kscales=bhk vscales=bhk lse"
+                                        : "fwd bf16 q8 k40 d32 causal=br kcache=e4m3 vcache=int8 "
+                                          "kscales=bhk vscales=bhk lse",
+                                  "", 7);
+        double before[ROWS * 32];
+        trial_fill(&t);
+        for (int infinite = 0; infinite < 2; infinite++) {
+            trial_set(&t, TENSOR_K_SCALES, 0, 0, 36, 0, infinite ? INFINITY : 1.0);
+            trial_set(&t, TENSOR_V_SCALES, 0, 0, 37, 0, infinite ? INFINITY : 2.0);
+            trial_set(&t, TENSOR_V_SCALES, 0, 0, 39, 0, infinite ? NAN : 3.0);
+            trial_run(&f, &t);
+            for (size_t at = 0; at < ROWS * 32; at++) {
+                const double o = trial_value(&t, TENSOR_O, 0, 0, at / 32, at % 32);
+                cr_expect(!infinite || fabs(o - before[at]) <= 0.01,
+                          /* in bf16 */ "%s: o[%zu, %zu] is %g, not %g", t.family, at / 32, at % 32,
+                          o, before[at]);
+                before[at] = o;
+            }
+        }
+        trial_free(&t);
+    }
+    fixture_close(&f);
+}
+
 /* A range of which rows see nothing, by window and by length, and rows that see nothing at all. */
 Test(units, ranges_without_a_visible_key) {
     static const char *const problems[] = {"fwd f16 b2 h8/1 q1 k300 d16 klen lse",
