@@ -2,6 +2,7 @@
 #include "create/plan_create.h"
 #include "base/sizes.h"
 #include "execute/plan.h"
+#include "families/chosen_gradients/chosen_gradients.h"
 #include "families/chosen_keys/chosen_keys.h"
 #include "families/limits.h"
 #include "families/registry.h"
@@ -121,31 +122,48 @@ clattn_status ca_lists_check(const clattn_context *context, const struct ca_prob
                : CLATTN_SUCCESS;
 }
 
-/* Makes the plan that reads lists of chosen keys before `plan`, if the problem has any; else or on failure there is none. */
+/* Makes a plan whose family reads or writes what the lists need; nothing checks its results. */
+static clattn_status make_unchecked(clattn_context *context, const struct ca_candidate *candidate,
+                                    const char *why, const struct ca_problem *problem,
+                                    clattn_plan **plan)
+{
+    cl_program program = NULL;
+    const clattn_status status =
+        context->cl ? ca_program_get(context, candidate, problem, ca_program_unchecked, &program)
+                    : CLATTN_SUCCESS;
+
+    if (program)
+        ca_program_keep(context, program);
+    return status == CLATTN_SUCCESS
+               ? ca_plan_make(context, candidate, why, problem, program, 1, plan)
+               : status;
+}
+
+/* Makes the plans that read lists of chosen keys before `plan`, and copy what they name, if the problem has any; else or on
+ * failure there are none. */
 static clattn_status add_lists(clattn_context *context, const struct ca_problem *problem,
                                clattn_plan *plan)
 {
-    struct ca_candidate candidate = {.family = &ca_family_chosen_keys};
-    cl_program program = NULL;
+    struct ca_candidate lists = {.family = &ca_family_chosen_keys};
+    struct ca_candidate copies = {.family = &ca_family_chosen_gradients};
     char reason[2 * CA_REASON_BYTES];
 
     if (!ca_has_chosen_keys(&problem->normal))
         return CLATTN_SUCCESS;
-    ca_chosen_keys_suggest(problem, &context->device, candidate.values);
+    ca_chosen_keys_suggest(problem, &context->device, lists.values);
     clattn_status status = ca_lists_check(context, problem, reason, sizeof reason);
     if (status != CLATTN_SUCCESS)
         return ca_fail(&context->log, status, "%s", reason);
-    status = context->cl
-                 ? ca_program_get(context, &candidate, problem, ca_program_unchecked, &program)
-                 : CLATTN_SUCCESS;
-    if (program)
-        ca_program_keep(context, program);
+    ca_chosen_keys(&problem->normal, &plan->chosen);
+    ca_chosen_gradients_suggest(&context->device, copies.values);
+    if (plan->chosen.way == CA_BY_COPIES)
+        status =
+            make_unchecked(context, &copies, "it copies what lists name", problem, &plan->copies);
     if (status == CLATTN_SUCCESS)
-        status = ca_plan_make(context, &candidate, "it reads lists before attention", problem,
-                              program, 1, &plan->lists);
+        status = make_unchecked(context, &lists, "it reads lists before attention", problem,
+                                &plan->lists);
     if (status != CLATTN_SUCCESS)
         return status;
-    ca_chosen_keys(&problem->normal, &plan->chosen);
     plan->workspace_bytes += plan->lists->workspace_bytes;
     plan->lists->operands[CA_WORKSPACE].span =
         ca_divide_up(plan->workspace_bytes, sizeof(cl_float));

@@ -5,6 +5,7 @@
 #include "execute/buffers.h"
 #include "execute/kept_marks.h"
 #include "execute/launch.h"
+#include "families/chosen_gradients/chosen_gradients.h"
 #include "problem/operations.def"
 
 #include <stddef.h>
@@ -58,21 +59,21 @@ static clattn_status enqueue_stage(const clattn_plan *plan, size_t s, cl_kernel 
     return CLATTN_SUCCESS;
 }
 
-/* Enqueues the stages one after the other: by the queue's order, or by an event between two. */
-static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue queue, int in_order,
-                                    const struct ca_tensors *tensors, cl_uint num_wait,
-                                    const cl_event *wait, cl_event *done)
+/* Enqueues stages `first` to `end` one after the other: by the queue's order, or by an event between two. One of them runs. */
+static clattn_status enqueue_some_stages(const clattn_plan *plan, size_t first, size_t end,
+                                         cl_command_queue queue, int in_order,
+                                         const struct ca_tensors *tensors, cl_uint num_wait,
+                                         const cl_event *wait, cl_event *done)
 {
-    const struct ca_family *family = plan->candidate.family;
     const struct ca_tensors taken = aligned(plan, tensors);
     struct ca_kernels *kernels = ca_kernels_take(plan);
     clattn_status status = CLATTN_SUCCESS;
     cl_event previous = NULL;
-    size_t last = family->num_stages - 1;
+    size_t last = end - 1;
 
-    while (!plan->runs[last]) /* one runs: the problem is not empty */
+    while (!plan->runs[last])
         last--;
-    for (size_t s = 0; s <= last && status == CLATTN_SUCCESS; s++) {
+    for (size_t s = first; s <= last && status == CLATTN_SUCCESS; s++) {
         cl_event event = NULL;
         cl_event *wanted = (s == last && done) || (s < last && !in_order) ? &event : NULL;
         if (!plan->runs[s])
@@ -97,16 +98,42 @@ static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue qu
     return status;
 }
 
+static clattn_status enqueue_stages(const clattn_plan *plan, cl_command_queue queue, int in_order,
+                                    const struct ca_tensors *tensors, cl_uint num_wait,
+                                    const cl_event *wait, cl_event *done)
+{
+    return enqueue_some_stages(plan, 0, plan->candidate.family->num_stages, queue, in_order,
+                               tensors, num_wait, wait, done);
+}
+
+/* The same without arguments, in a single thread, which always gets the first copy of the kernels. */
+static cl_int enqueue_bare_stages(const clattn_plan *plan, size_t first, size_t end,
+                                  cl_command_queue queue)
+{
+    cl_int err = CL_SUCCESS;
+
+    for (size_t s = first; err == CL_SUCCESS && s < end; s++)
+        if (plan->runs[s])
+            err = ca_enqueue_kernel(plan->context, queue, plan->kernels[0].stage[s],
+                                    plan->range[s].global, plan->range[s].local, 0, NULL, NULL);
+    return err;
+}
+
 cl_int ca_enqueue_bare(const clattn_plan *plan, cl_command_queue queue)
 {
-    const size_t count = plan->lists ? plan->chosen.batches * plan->chosen.kv_heads : 1;
+    const size_t count = plan->lists ? plan->chosen.executions : 1;
+    const clattn_plan *copies = plan->copies;
     cl_int err = plan->lists ? ca_enqueue_bare(plan->lists, queue) : CL_SUCCESS;
 
-    for (size_t n = 0; n < count; n++)
-        for (size_t s = 0; err == CL_SUCCESS && s < plan->candidate.family->num_stages; s++)
-            if (plan->runs[s]) /* a single thread always gets the first copy */
-                err = ca_enqueue_kernel(plan->context, queue, plan->kernels[0].stage[s],
-                                        plan->range[s].global, plan->range[s].local, 0, NULL, NULL);
+    for (size_t n = 0; n < count && err == CL_SUCCESS; n++) {
+        if (copies)
+            err = enqueue_bare_stages(copies, 0, CA_CHOSEN_COPIES, queue);
+        if (err == CL_SUCCESS)
+            err = enqueue_bare_stages(plan, 0, plan->candidate.family->num_stages, queue);
+        if (err == CL_SUCCESS && copies)
+            err = enqueue_bare_stages(copies, CA_CHOSEN_COPIES,
+                                      copies->candidate.family->num_stages, queue);
+    }
     return err == CL_SUCCESS && plan->then ? ca_enqueue_bare(plan->then, queue) : err;
 }
 
@@ -193,45 +220,121 @@ static void move(clattn_buffer *to, const clattn_layout *layout, size_t batch, s
     to->offset += batch * layout->stride[0] + head * layout->stride[1];
 }
 
-/* The tensors of execution (b, g) of a problem that was derived from one with lists. */
-static struct ca_tensors tensors_of_part(const clattn_plan *plan, const struct ca_tensors *given,
-                                         size_t b, size_t g)
+/* The lists of execution n, by rows: tables and tensors from its batch and its kv head on. */
+static void enter_rows(const clattn_plan *plan, size_t n, const clattn_buffer *made,
+                       clattn_buffer *at)
 {
     const clattn_problem *p = &plan->lists->problem.normal;
     const struct ca_chosen_keys *chosen = &plan->chosen;
     const struct ca_chosen_places places = ca_chosen_keys_places(chosen);
-    const size_t head = g * (p->heads / p->kv_heads);
-    const size_t list = (b * chosen->kv_heads + g) * chosen->problem.batch;
+    const size_t b = n / chosen->kv_heads, g = n % chosen->kv_heads;
+    const size_t head = g * (p->heads / p->kv_heads), list = n * chosen->problem.batch;
+    /* Lists number the rows of pages and of packed keys for all batches. */
+    const size_t keys_of = p->page_size || p->total_kv ? 0 : b;
+
+    move(&at[CA_Q], &p->q, b, head);
+    move(&at[CA_O], &p->o, b, head);
+    move(&at[CA_K], &p->k, keys_of, g);
+    move(&at[CA_V], &p->v, keys_of, g);
+    if (p->k_scales)
+        move(&at[CA_K_SCALES], &p->k_scales_layout, keys_of, g);
+    if (p->v_scales)
+        move(&at[CA_V_SCALES], &p->v_scales_layout, keys_of, g);
+    at[CA_LSE].offset += (b * p->heads + head) * ca_query_rows(p);
+    at[CA_SINKS].offset += head;
+    at[CA_KV_LENGTHS] = at[CA_PAGE_TABLE] = at[CA_Q_STARTS] = *made;
+    at[CA_KV_LENGTHS].offset += places.counts + list;
+    at[CA_PAGE_TABLE].offset += places.table + list * chosen->width;
+    at[CA_Q_STARTS].offset += places.starts;
+}
+
+/* The copies of an execution. */
+static void enter_copies(const clattn_plan *plan, const clattn_buffer *made, clattn_buffer *at)
+{
+    const size_t begin = ca_chosen_keys_places(&plan->chosen).bits;
+    const struct chosen_places places = chosen_places_of(plan->chosen.copies);
+    const struct {
+        unsigned argument;
+        ca_long place;
+    } copies[] = {
+        {CA_Q, places.q},
+        {CA_K, places.k},
+        {CA_V, places.v},
+        {CA_O, places.o},
+        {CA_DO, places.d_o},
+        {CA_LSE, places.lse},
+        {CA_DLSE, places.dlse},
+        {CA_DQ, places.dq},
+        {CA_DK, places.dk},
+        {CA_DV, places.dv},
+        {CA_KV_LENGTHS, places.lengths},
+    };
+
+    for (size_t n = 0; n < sizeof copies / sizeof *copies; n++) {
+        const unsigned argument = copies[n].argument;
+        at[argument] = *made;
+        at[argument].offset += begin + (size_t)copies[n].place;
+        at[argument].offset *= sizeof(cl_float);
+        at[argument].offset /= plan->operands[argument].element_bytes;
+    }
+}
+
+/* The tensors of execution n of a problem that was derived from one with lists. */
+static struct ca_tensors tensors_of_part(const clattn_plan *plan, const struct ca_tensors *given,
+                                         size_t n)
+{
     const clattn_buffer made = given->at[CA_WORKSPACE];
     struct ca_tensors to = *given;
     clattn_buffer *at = to.at;
 
     at[CA_WORKSPACE].offset += plan->lists->workspace_bytes / sizeof(cl_float);
-    if (!chosen->by_rows) {
+    if (plan->chosen.way == CA_BY_ROWS)
+        enter_rows(plan, n, &made, at);
+    if (plan->chosen.way == CA_BY_MASK) {
         at[CA_MASK] = made;
         at[CA_MASK].offset *= sizeof(cl_float);
-    } else {
-        /* Lists number the rows of pages and of packed keys for all batches. */
-        const size_t keys_of = p->page_size || p->total_kv ? 0 : b;
-        move(&at[CA_Q], &p->q, b, head);
-        move(&at[CA_O], &p->o, b, head);
-        move(&at[CA_K], &p->k, keys_of, g);
-        move(&at[CA_V], &p->v, keys_of, g);
-        if (p->k_scales)
-            move(&at[CA_K_SCALES], &p->k_scales_layout, keys_of, g);
-        if (p->v_scales)
-            move(&at[CA_V_SCALES], &p->v_scales_layout, keys_of, g);
-        at[CA_LSE].offset += (b * p->heads + head) * ca_query_rows(p);
-        at[CA_SINKS].offset += head;
-        at[CA_KV_LENGTHS] = at[CA_PAGE_TABLE] = at[CA_Q_STARTS] = made;
-        at[CA_KV_LENGTHS].offset += places.counts + list;
-        at[CA_PAGE_TABLE].offset += places.table + list * chosen->width;
-        at[CA_Q_STARTS].offset += places.starts;
     }
-    for (unsigned n = 0; n < CA_WORKSPACE; n++)
-        if (!plan->operands[n].present)
-            at[n] = (clattn_buffer){0};
+    for (unsigned argument = 0; argument < CA_WORKSPACE; argument++)
+        if (!plan->operands[argument].present)
+            at[argument] = (clattn_buffer){0};
+    if (plan->chosen.way == CA_BY_COPIES)
+        enter_copies(plan, &made, at);
     return to;
+}
+
+/* Works that follow each other: by the queue's order, or by an event between two. */
+struct works {
+    cl_command_queue queue;
+    int in_order;
+    cl_uint num_wait;
+    const cl_event *wait;
+    cl_event previous;
+};
+
+/* Enqueues stages `first` to `end` of a plan behind the works. done: not NULL for the last one, whose event it is. */
+static clattn_status add_work(struct works *works, const clattn_plan *plan, size_t first,
+                              size_t end, const struct ca_tensors *tensors, cl_event *done)
+{
+    cl_event event = NULL;
+    const clattn_status status = enqueue_some_stages(
+        plan, first, end, works->queue, works->in_order, tensors,
+        works->previous ? 1 : works->num_wait, works->previous ? &works->previous : works->wait,
+        done              ? done
+        : works->in_order ? NULL
+                          : &event);
+
+    if (works->previous)
+        clReleaseEvent(works->previous);
+    works->previous = event;
+    works->num_wait = works->in_order ? 0 : works->num_wait;
+    works->wait = works->in_order ? NULL : works->wait;
+    return status;
+}
+
+static clattn_status add_plan(struct works *works, const clattn_plan *plan,
+                              const struct ca_tensors *tensors, cl_event *done)
+{
+    return add_work(works, plan, 0, plan->candidate.family->num_stages, tensors, done);
 }
 
 /* Enqueues what reads the lists and then each execution of the derived problem: they share a workspace, and follow each other. */
@@ -239,31 +342,28 @@ static clattn_status enqueue_parts(const clattn_plan *plan, cl_command_queue que
                                    const struct ca_tensors *tensors, cl_uint num_wait,
                                    const cl_event *wait, cl_event *done)
 {
-    const size_t count = plan->chosen.batches * plan->chosen.kv_heads;
+    struct works works = {queue, in_order, num_wait, wait, NULL};
+    const size_t count = plan->chosen.executions;
+    const clattn_plan *copies = plan->copies;
     clattn_status status = CLATTN_SUCCESS;
-    cl_event previous = NULL;
 
-    if (!plan->lists->empty) {
-        status = enqueue_one(plan->lists, queue, in_order, tensors, num_wait, wait,
-                             in_order ? NULL : &previous);
-        num_wait = in_order ? 0 : num_wait;
-        wait = in_order ? NULL : wait;
-    }
+    if (!plan->lists->empty)
+        status = add_plan(&works, plan->lists, tensors, NULL);
     for (size_t n = 0; n < count && status == CLATTN_SUCCESS; n++) {
-        const struct ca_tensors part =
-            tensors_of_part(plan, tensors, n / plan->chosen.kv_heads, n % plan->chosen.kv_heads);
-        cl_event event = NULL;
-        cl_event *wanted = n == count - 1 ? done : in_order ? NULL : &event;
-        status = enqueue_one(plan, queue, in_order, &part, previous ? 1 : num_wait,
-                             previous ? &previous : wait, wanted);
-        num_wait = in_order ? 0 : num_wait;
-        wait = in_order ? NULL : wait;
-        if (previous)
-            clReleaseEvent(previous);
-        previous = event;
+        const struct ca_tensors part = tensors_of_part(plan, tensors, n);
+        struct ca_tensors around = *tensors;
+        cl_event *const end = n == count - 1 ? done : NULL;
+        around.place.query = (cl_uint)(n * (size_t)plan->chosen.copies.lists);
+        if (copies)
+            status = add_work(&works, copies, 0, CA_CHOSEN_COPIES, &around, NULL);
+        if (status == CLATTN_SUCCESS)
+            status = add_plan(&works, plan, &part, copies ? NULL : end);
+        if (status == CLATTN_SUCCESS && copies)
+            status = add_work(&works, copies, CA_CHOSEN_COPIES,
+                              copies->candidate.family->num_stages, &around, end);
     }
-    if (previous)
-        clReleaseEvent(previous);
+    if (works.previous)
+        clReleaseEvent(works.previous);
     return status;
 }
 

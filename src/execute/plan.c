@@ -166,6 +166,7 @@ void clattn_plan_release(clattn_plan *plan)
         return;
     clattn_plan_release(plan->then);
     clattn_plan_release(plan->lists);
+    clattn_plan_release(plan->copies);
     for (size_t n = 0; plan->kernels && n < CA_KERNEL_COPIES; n++)
         for (size_t s = 0; s < CA_MAX_STAGES; s++)
             if (plan->kernels[n].stage[s])

@@ -51,6 +51,7 @@ struct clattn_plan {
     clattn_plan *then;          /* NULL, or what runs after it on the same tensors; its own */
     clattn_plan *
         lists; /* NULL, or what reads lists of chosen keys before it, on the tensors as given; its own */
+    clattn_plan *copies;          /* NULL, or what runs around each execution by copies; its own */
     struct ca_chosen_keys chosen; /* with lists: how this plan's problem was derived */
     char *problem_text;
     char tunables_text[CA_TUNABLES_TEXT];

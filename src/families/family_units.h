@@ -32,6 +32,7 @@ extern const char *const ca_source_split_gpu_item[];
 extern const char *const ca_source_split_gpu_mma[];
 extern const char *const ca_source_unfused[];
 extern const char *const ca_source_unfused_lanes[];
+extern const char *const ca_source_chosen_gradients[];
 extern const char *const ca_source_chosen_keys[];
 extern const char *const ca_source_weight_sums[];
 

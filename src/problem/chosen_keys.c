@@ -70,8 +70,24 @@ static int number_rows(const clattn_problem *p, const int counted[3], clattn_pro
 /* Returns whether the problem has options that look at a pair's place, which a list does not keep. */
 static int needs_places(const clattn_problem *p)
 {
-    return p->operation != CLATTN_FORWARD || p->bias || p->mask || p->alibi || p->score_function ||
-           p->mask_function || p->dropout > 0.0f;
+    return p->bias || p->mask || p->alibi || p->score_function || p->mask_function ||
+           p->dropout > 0.0f;
+}
+
+/* Leaves out what the lists have taken into account: lengths, causality and windows, packed sequences of keys. A batch has
+ * the keys of a list. */
+static void leave_out_places(struct ca_chosen_keys *chosen)
+{
+    clattn_problem *to = &chosen->problem;
+
+    to->seq_kv = chosen->width;
+    to->total_kv = 0;
+    to->kv_lengths = 1;
+    to->q_lengths = 0;
+    to->causal = 0;
+    to->diagonal = CLATTN_TOP_LEFT;
+    to->diagonal_offset = 0;
+    to->window_left = to->window_right = CLATTN_UNLIMITED;
 }
 
 /* Returns whether rows of the tensor for one query go on evenly from kv head to kv head and from batch to batch. */
@@ -92,7 +108,7 @@ static int derive_rows(const clattn_problem *p, struct ca_chosen_keys *chosen)
     const size_t own = ca_topk_heads(p), batch = ca_query_batch(p), group = p->heads / p->kv_heads;
     const int heads_differ = own > 1;
 
-    if (needs_places(p))
+    if (p->operation != CLATTN_FORWARD || needs_places(p))
         return 0;
     chosen->packed = p->total_q || p->seq_q > 1;
     const int together =
@@ -115,14 +131,7 @@ static int derive_rows(const clattn_problem *p, struct ca_chosen_keys *chosen)
     to->batch = queries;
     to->seq_q = 1;
     to->total_q = chosen->packed ? queries : 0;
-    to->seq_kv = chosen->width;
-    to->total_kv = 0;
-    to->kv_lengths = 1;
-    to->q_lengths = 0;
-    to->causal = 0;
-    to->diagonal = CLATTN_TOP_LEFT;
-    to->diagonal_offset = 0;
-    to->window_left = to->window_right = CLATTN_UNLIMITED;
+    leave_out_places(chosen);
     if (heads_differ) {
         to->heads = group;
         to->kv_heads = 1;
@@ -132,7 +141,49 @@ static int derive_rows(const clattn_problem *p, struct ca_chosen_keys *chosen)
         to->q = rows_apart(&p->q, group * p->q.stride[1]);
         to->o = rows_apart(&p->o, group * p->o.stride[1]);
     }
+    chosen->executions = chosen->batches * chosen->kv_heads;
     return clattn_problem_check(to, NULL, 0) == CLATTN_SUCCESS;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/* What an execution has at most, unless a single list has more: bytes of arrays, and lists, which occupy every device. */
+enum { PART_BYTES = 128 << 20, PART_LISTS = 64 };
+
+/* Sinks are the heads', which become queries. */
+static int derive_copies(const clattn_problem *p, struct ca_chosen_keys *chosen)
+{
+    clattn_problem *to = &chosen->problem;
+    const size_t kv_heads = ca_topk_heads(p) > 1 ? 1 : p->kv_heads;
+    const size_t keys = ca_cache_batch(p) * p->kv_heads * ca_cache_rows(p);
+    struct chosen_part *part = &chosen->copies;
+
+    if (p->operation != CLATTN_BACKWARD || needs_places(p) || p->sinks ||
+        ca_cache_rows(p) > INT32_MAX || chosen->lists > INT32_MAX)
+        return 0;
+    *part = (struct chosen_part){.lists = 1,
+                                 .kv_heads = (ca_long)kv_heads,
+                                 .group = (ca_long)(p->heads / p->kv_heads),
+                                 .width = (ca_long)chosen->width,
+                                 .dim_qk = (ca_long)p->dim_qk,
+                                 .dim_v = (ca_long)p->dim_v,
+                                 .value_bytes = p->dtype == CLATTN_F32 ? 4 : 2};
+    const size_t list_bytes = 4 * (size_t)chosen_places_of(*part).end;
+    const size_t most = list_bytes < PART_BYTES ? PART_BYTES / list_bytes : 1;
+    chosen->executions = ca_divide_up(chosen->lists, ca_smaller(most, PART_LISTS));
+    part->lists = (ca_long)ca_divide_up(chosen->lists, chosen->executions);
+    part->sums = (ca_long)keys;
+    to->batch = (size_t)part->lists;
+    to->heads = to->kv_heads = kv_heads;
+    to->seq_q = (size_t)part->group;
+    to->total_q = 0;
+    to->o_f32 = 1; /* gradients are added up in f32 */
+    to->q = to->k = to->v = to->o = to->d_o = to->dq = to->dk = to->dv = (clattn_layout){{0}};
+    leave_out_places(chosen);
+    if (clattn_problem_check(to, NULL, 0) != CLATTN_SUCCESS)
+        return 0;
+    *to = ca_problem_normal(to);
+    return 1;
 }
 
 /* ---- a mask ---------------------------------------------------------------------------------- */
@@ -150,7 +201,7 @@ static void derive_mask(const clattn_problem *p, struct ca_chosen_keys *chosen)
         chosen->mask_bytes = SIZE_MAX;
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 /* The time of a pair where so many rows share what is read of keys, relative to many rows. Measured on two cores with AVX-512
  * and AMX: prompts of 256 queries in f16, 4 rows, took 6 times as long by rows, and MLA's 128 rows in bf16 1.3 times. */
@@ -159,37 +210,55 @@ static double time_of_pair(size_t rows)
     return 1.0 + 24.0 / (double)rows;
 }
 
-/* Returns whether attention to all keys by a mask takes less time than attention to the listed ones by rows: queries share
+/* The same of gradients by copies, which move each listed key several times. Measured on the same cores: 19 with 4 rows, 4.6
+ * with 16 and 1.4 with 128 in f32; 80, 15 and 2.5 in bf16, whose tiles multiply faster. */
+static double time_of_copied_pair(clattn_dtype dtype, size_t rows)
+{
+    return 1.0 + (dtype == CLATTN_BF16 ? 250.0 : 70.0) / (double)rows;
+}
+
+/* Returns whether attention to all keys by a mask takes less time than attention to the listed ones: queries share
  * keys there. A mask of over 2^30 bytes is made for no one's sake. */
 static int is_faster_by_mask(const clattn_problem *p, const struct ca_chosen_keys *chosen)
 {
     const size_t rows = p->heads / p->kv_heads;
     const double mask = (double)p->batch * (double)(ca_topk_heads(p) > 1 ? p->heads : 1) *
                         (double)p->seq_q * (double)p->seq_kv;
+    const double listed = (double)chosen->width * (p->operation == CLATTN_BACKWARD
+                                                       ? time_of_copied_pair(p->dtype, rows)
+                                                       : time_of_pair(rows));
 
-    return mask <= (double)(1 << 30) && (double)p->seq_kv * time_of_pair(rows * p->seq_q) <
-                                            (double)chosen->width * time_of_pair(rows);
+    return mask <= (double)(1 << 30) && (double)p->seq_kv * time_of_pair(rows * p->seq_q) < listed;
+}
+
+/* Tries a way: by copies gradients, by rows what is forward. */
+static int derive(const clattn_problem *p, enum ca_chosen_way way, struct ca_chosen_keys *chosen)
+{
+    const struct ca_chosen_keys before = *chosen;
+
+    chosen->way = way;
+    if (way == CA_BY_COPIES ? derive_copies(p, chosen) : derive_rows(p, chosen))
+        return 1;
+    *chosen = before;
+    return 0;
 }
 
 int ca_chosen_keys(const clattn_problem *normal, struct ca_chosen_keys *chosen)
 {
+    const int backward = normal->operation == CLATTN_BACKWARD;
+
     memset(chosen, 0, sizeof *chosen);
     chosen->problem = *normal;
     chosen->problem.topk = 0;
     chosen->problem.topk_heads = 0;
-    chosen->batches = chosen->kv_heads = 1;
-    if (ca_problem_empty(normal) || normal->seq_kv == 0)
-        return 0;
+    chosen->executions = chosen->batches = chosen->kv_heads = 1;
     chosen->lists = ca_query_batch(normal) * ca_topk_heads(normal) * ca_query_rows(normal);
+    if (ca_problem_empty(normal) || normal->seq_kv == 0 || chosen->lists == 0)
+        return 0;
     chosen->width = ca_smaller(normal->topk, normal->seq_kv);
-    const clattn_problem without = chosen->problem;
-    chosen->by_rows = !is_faster_by_mask(normal, chosen) && derive_rows(normal, chosen);
-    if (!chosen->by_rows) {
-        chosen->problem = without;
-        chosen->batches = chosen->kv_heads = 1;
-        chosen->packed = chosen->counts_batches = chosen->counts_heads = 0;
+    if (is_faster_by_mask(normal, chosen) ||
+        !derive(normal, backward ? CA_BY_COPIES : CA_BY_ROWS, chosen))
         derive_mask(normal, chosen);
-    }
     return 1;
 }
 
@@ -217,8 +286,12 @@ struct ca_chosen_places ca_chosen_keys_places(const struct ca_chosen_keys *chose
 
 size_t ca_chosen_keys_bytes(const struct ca_chosen_keys *chosen, size_t bits)
 {
-    if (chosen->by_rows)
-        return ca_round_up(4 * ca_chosen_keys_places(chosen).bits + bits, 128);
+    if (chosen->way != CA_BY_MASK) {
+        const size_t part =
+            chosen->way == CA_BY_COPIES ? 4 * (size_t)chosen_places_of(chosen->copies).end : 0;
+        return ca_round_up(4 * ca_chosen_keys_places(chosen).bits + (bits > part ? bits : part),
+                           128);
+    }
     return chosen->mask_bytes > CA_MAX_ELEMENTS ? SIZE_MAX : ca_round_up(chosen->mask_bytes, 128);
 }
 

@@ -15,7 +15,7 @@
 TestSuite(topk, .init = unoptimised, .timeout = 240);
 
 /* Each with the problem without lists that is computed in its place: "page=1" where lists are page tables, "mask" where they
- * become one. */
+ * become one, and packed tensors of o in f32 where what lists name is copied, in one execution or in several. */
 static const struct {
     const char *text, *without;
 } problems[] = {
@@ -59,6 +59,19 @@ static const struct {
     {"bwd f16 b2 h4/2 q12 k50 d16 mask=qk bias=f32:hqk alibi sinks dbias dslopes dsinks topk=30",
      "bwd f16 b2 h4/2 q12 k50 d16 scale=0.25 bias=f32:hqk mask=bhqk alibi sinks dbias dslopes "
      "dsinks"},
+    {"bwd f32 b2 h4/2 q70 k400 d16 causal=br qlen klen topk=5 topkheads",
+     "bwd f32 b56 h1 q2 k5 d16 scale=0.25 klen"},
+    {"bwd bf16 b3 h8/1 q20 k900 d32 totalq=50 totalkv=1300 dlse topk=17",
+     "bwd bf16 b50 h1 q8 k17 d32 scale=0.176776692 klen odtype=f32 dlse"},
+    {"bwd f16 b2 h4/2 q3 k300 d24/16 window=90,4 softcap=20 topk=4 layout=bshd",
+     "bwd f16 b6 h2 q2 k4 d24/16 scale=0.204124153 softcap=20 klen odtype=f32"},
+    {"bwd bf16 b1 h4/1 q9 k800 d32 odtype=f32 strict k=bshd topk=6",
+     "bwd bf16 b9 h1 q4 k6 d32 scale=0.176776692 klen odtype=f32 strict"},
+    {"bwd f32 b2 h4/2 q33 k600 d8 totalkv=900 topk=9",
+     "bwd f32 b33 h2 q2 k9 d8 scale=0.353553385 klen"},
+    {"bwd f32 b2 h4/1 q0 k90 d16 topk=3", "bwd f32 b2 h4/1 q0 k90 d16 scale=0.25"},
+    {"bwd f16 b3 h4/2 q33 k600 d8 causal=br totalq=70 klen topk=9 topkheads",
+     "bwd f16 b47 h1 q2 k9 d8 scale=0.353553385 klen odtype=f32"},
 };
 
 Test(topk, become_problems_without_lists) {
@@ -166,6 +179,50 @@ Test(topk, have_one_result_in_any_order) {
                list[n], o[n]);
     cr_expect(zero(int, memcmp(o[0], o[1], sizeof o[0])));
     cr_expect(zero(int, memcmp(o[0], o[2], sizeof o[0])));
+    fixture_close(&f);
+}
+
+/* The same of gradients by copies, in two executions. */
+Test(topk, have_one_gradient_in_any_order) {
+    enum { MANY = 66, FAR_KEYS = 900, PAIRS = HEADS * MANY };
+    static float q[PAIRS * DIM], lse[PAIRS], k[FAR_KEYS * DIM];
+    static float got[2][PAIRS * DIM + 2 * FAR_KEYS * DIM];
+    static int32_t list[2][MANY * LIST];
+    const clattn_problem p = fixture_problem("bwd f32 h4/1 q66 k900 d16 topk=36");
+    struct ca_chosen_keys chosen;
+    struct fixture f;
+
+    cr_assert(ca_chosen_keys(&p, &chosen));
+    cr_expect(eq(int, chosen.way, CA_BY_COPIES));
+    cr_expect(eq(sz, chosen.executions, 2));
+    for (size_t n = 0; n < sizeof q / sizeof *q; n++)
+        q[n] = sinf((float)n);
+    for (size_t n = 0; n < sizeof k / sizeof *k; n++)
+        k[n] = cosf((float)(3 * n));
+    for (int32_t n = 0; n < MANY * LIST; n++) {
+        const int32_t place = n % LIST, key = place < 20 ? 40 * place + n / LIST : -1;
+        list[0][n] = key;
+        list[1][n + LIST - 1 - 2 * place] =
+            key < 0 ? n / LIST : key; /* backwards, one of them 17 times */
+    }
+    fixture_open(&f);
+    for (int n = 0; n < 2; n++) {
+        const clattn_host_backward_tensors tensors = {.struct_size = sizeof tensors,
+                                                      .q = q,
+                                                      .k = k,
+                                                      .v = k,
+                                                      .o = q,
+                                                      .lse = lse,
+                                                      .d_o = q,
+                                                      .dq = got[n],
+                                                      .dk = got[n] + PAIRS * DIM,
+                                                      .dv = got[n] + (PAIRS + FAR_KEYS) * DIM,
+                                                      .topk_indices = list[n]};
+        cr_assert(clattn_attention_backward_host(f.context, &p, NULL, &tensors) == CLATTN_SUCCESS,
+                  "%s", f.log.last);
+    }
+    cr_expect(zero(int, memcmp(got[0], got[1], sizeof got[0])));
+    cr_expect(got[0][PAIRS * DIM] != 0.0f);
     fixture_close(&f);
 }
 

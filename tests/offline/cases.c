@@ -6,6 +6,7 @@
  * the text before it in the program of a case. PROFILES is the folder of the devices' facts.
  * SAMPLES is the number of programs with random tunables for each family and target. */
 #include "families/candidate.h"
+#include "families/chosen_gradients/chosen_gradients.h"
 #include "families/chosen_keys/chosen_keys.h"
 #include "families/limits.h"
 #include "families/registry.h"
@@ -133,6 +134,7 @@ static const struct {
     {"chosen_keys", "fwd bf16 b4 h128/1 q1 k131072 d576/512 page=64 pages=9999 klen topk=2048"},
     {"chosen_keys",
      "fwd f16 b4 h32/8 q512 k4096 d128 causal=br totalq=900 totalkv=9000 topk=512 topkheads"},
+    {"chosen_gradients", "bwd bf16 b1 h128/1 q512 k32768 d576/512 causal=br topk=2048"},
 };
 
 /* Those of them, and the families, that targets with few problems get: what mma.sync multiplies. */
@@ -284,7 +286,8 @@ static int is_its_turn(const struct output *out, const struct device *d, size_t 
 /* The families of the registry, then the programs that are no choice of a plan; NULL behind them. */
 static const struct ca_family *family_at(size_t f)
 {
-    const struct ca_family *const others[] = {&ca_weight_sums, &ca_family_chosen_keys, NULL};
+    const struct ca_family *const others[] = {&ca_weight_sums, &ca_family_chosen_keys,
+                                              &ca_family_chosen_gradients, NULL};
     size_t count = 0;
 
     while (ca_family_at(count))
@@ -293,15 +296,20 @@ static const struct ca_family *family_at(size_t f)
 }
 
 /* Returns whether the family is there for the problem without being forced. What computes sums of weights, or reads lists of
- * chosen keys, does nothing else. */
+ * chosen keys and copies what they name, does nothing else. */
 static int is_for(const struct ca_family *family, const struct ca_problem *p,
                   const clattn_device_info *dev)
 {
+    const int copies = family == &ca_family_chosen_gradients;
+    struct ca_chosen_keys chosen;
+
     if (ca_has_weight_sums(&p->normal) || family == &ca_weight_sums)
         return ca_has_weight_sums(&p->normal) && family == &ca_weight_sums;
+    if (ca_has_chosen_keys(&p->normal) && copies)
+        return ca_chosen_keys(&p->normal, &chosen) && chosen.way == CA_BY_COPIES;
     if (ca_has_chosen_keys(&p->normal) || family == &ca_family_chosen_keys)
         return ca_has_chosen_keys(&p->normal) && family == &ca_family_chosen_keys;
-    return family->preference(p, dev) != CA_ONLY_IF_FORCED;
+    return !copies && family->preference(p, dev) != CA_ONLY_IF_FORCED;
 }
 
 static int is_of_few(const char *text, const char *family)

@@ -3,6 +3,7 @@
  * the host's definitions as macros, then the lists of parameters. With it a compiler reads a kernel's file by itself
  * (tests/kernels_alone.sh). FAMILY may name tunables: "fused_gpu UNIT=mma STAGES=2". */
 #include "families/candidate.h"
+#include "families/chosen_gradients/chosen_gradients.h"
 #include "families/chosen_keys/chosen_keys.h"
 #include "families/registry.h"
 #include "families/weight_sums/weight_sums.h"
@@ -42,13 +43,20 @@ static clattn_device_info device_of_groups(const clattn_device_info *at_hand)
 }
 
 /* The family that the text names, with its tunables; or a program that is no choice of a plan: "weight_sums", or
- * "weight_sums plain" with a key for each work-item; "chosen_keys", or "chosen_keys group" with several work-items. */
+ * "weight_sums plain" with a key for each work-item; "chosen_keys" and "chosen_gradients", and with "group" behind them with
+ * several work-items. */
 static int parse_family(const char *text, const struct ca_problem *p, const clattn_device_info *dev,
                         struct ca_candidate *candidate, char *reason, size_t reason_bytes)
 {
+    clattn_device_info other = *dev;
+
+    other.vector_width_float = strstr(text, " group") ? 1 : 16; /* where lanes are work-items */
+    if (strncmp(text, "chosen_gradients", strlen("chosen_gradients")) == 0) {
+        *candidate = (struct ca_candidate){.family = &ca_family_chosen_gradients};
+        ca_chosen_gradients_suggest(&other, candidate->values);
+        return 1;
+    }
     if (strncmp(text, "chosen_keys", strlen("chosen_keys")) == 0) {
-        clattn_device_info other = *dev;
-        other.vector_width_float = strstr(text, " group") ? 1 : 16; /* where lanes are work-items */
         *candidate = (struct ca_candidate){.family = &ca_family_chosen_keys};
         ca_chosen_keys_suggest(p, &other, candidate->values);
         return 1;

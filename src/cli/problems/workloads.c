@@ -318,7 +318,7 @@ const struct workload workloads[] = {
       CHOSEN("1", "131072"), "fwd bf16 b1 h128/1 q64 k2048 d576/512", CHOSEN("64", "8192"),
       CHOSEN("64", "32768"), CHOSEN("64", "131072"), INDEXER("1", "8192"), INDEXER("1", "32768"),
       INDEXER("1", "131072"), INDEXER("64", "8192"), INDEXER("64", "32768"),
-      INDEXER("64", "131072")}},
+      INDEXER("64", "131072"), "bwd bf16 b1 h128/1 q64 k32768 d576/512 topk=2048"}},
     {"training",
      "attention with lse, its gradients, projections, layers, as training has them",
      NULL,

@@ -20,7 +20,7 @@ static size_t bits_of_group(const struct ca_problem *p)
 static struct ca_ndrange list_ndrange(const struct ca_problem *p, const size_t *values)
 {
     struct ca_chosen_keys chosen;
-    const int reads = ca_chosen_keys(&p->normal, &chosen) && chosen.by_rows;
+    const int reads = ca_chosen_keys(&p->normal, &chosen) && chosen.way != CA_BY_MASK;
 
     return ca_groups(reads ? ca_smaller(values[GROUPS_INDEX], chosen.lists) : 0,
                      values[ITEMS_INDEX]);
@@ -30,7 +30,7 @@ static struct ca_ndrange list_ndrange(const struct ca_problem *p, const size_t *
 static struct ca_ndrange mark_ndrange(const struct ca_problem *p, const size_t *values)
 {
     struct ca_chosen_keys chosen;
-    const int reads = ca_chosen_keys(&p->normal, &chosen) && !chosen.by_rows;
+    const int reads = ca_chosen_keys(&p->normal, &chosen) && chosen.way == CA_BY_MASK;
     const size_t rows = reads ? chosen.mask_bytes / p->normal.seq_kv : 0;
 
     return ca_groups(rows, values[ITEMS_INDEX]);

@@ -18,13 +18,9 @@
 #include "common/common.h"
 #include "common/key_rows.h"
 #include "common/sequence.h"
+#include "common/chosen_lists.h"
 
 /* ---- page tables ----------------------------------------------------------------------------- */
-
-/* The query of a list: query i of batch b, and the kv head whose keys the list names, 0 where heads share lists. */
-struct query {
-    long b, kv_head, i;
-};
 
 INLINE long greatest_divisor(long a, long b)
 {
@@ -49,35 +45,6 @@ INLINE struct row_steps row_steps_of(const struct arguments *args)
     const long unit = max(greatest_divisor(key, greatest_divisor(head, block)), 1L);
 
     return (struct row_steps){block / unit, head / unit, key / unit};
-}
-
-/* The queries of a kv head whose lists follow each other. */
-INLINE long queries_together(const struct arguments *args)
-{
-    return HAS_TOTAL_Q ? args->shape->total_q : args->shape->seq_q;
-}
-
-/* Finds the query of list number `list`. Returns false for a row of no sequence. */
-INLINE bool find_query(const struct arguments *args, const long list, struct query *to)
-{
-    const long own = HAS_TOPK_HEADS ? args->shape->kv_heads : 1;
-
-    to->i = list % queries_together(args);
-    to->kv_head = list / queries_together(args) % own;
-    to->b = list / queries_together(args) / own;
-#if HAS_TOTAL_Q
-    for (long b = 0, first, rows; b < args->shape->batch; b++) {
-        find_rows_of(args->q_starts, b, args->shape->total_q, args->shape->seq_q, &first, &rows);
-        if (to->i < first || to->i >= first + rows)
-            continue;
-        to->i -= first;
-        to->b = b;
-        return true;
-    }
-    return false;
-#else
-    return true;
-#endif
 }
 
 /* The queries and keys of batch b, as extent_of() has them for a sequence. *first: its first key in a packed batch. */
@@ -158,23 +125,15 @@ INLINE void write_start(__global int *starts, const long query, const long queri
         starts[queries] = (int)queries;
 }
 
-INLINE long rounded(const long ints)
-{
-    return (ints + 31) / 32 * 32;
-}
-
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void list_rows(PARAMETERS_list_rows)
 {
     const struct arguments arguments = ARGUMENTS_list_rows, *const args = &arguments;
-    const long lists = (HAS_TOPK_HEADS ? args->shape->kv_heads : 1) * queries_together(args) *
-                       (HAS_TOTAL_Q ? 1 : args->shape->batch);
     const long words = (args->shape->seq_kv + 31) / 32;
-    const long width = min(args->shape->topk, args->shape->seq_kv);
+    const struct made_lists made = made_lists_of(args);
+    const long lists = made.lists, width = made.width;
     __global int *const counts = (__global int *)args->workspace;
-    __global int *const starts = counts + rounded(lists);
-    __global int *const table = starts + rounded(lists + 1);
-    __global uint *const bits =
-        (__global uint *)(table + rounded(lists * width)) + get_group_id(0) * words;
+    __global int *const starts = counts + made.starts, *const table = counts + made.table;
+    __global uint *const bits = (__global uint *)counts + made.end + get_group_id(0) * words;
     const struct row_steps steps = row_steps_of(args);
     const int item = get_local_id(0);
     const long from = words * item / ITEMS, end = words * (item + 1) / ITEMS;

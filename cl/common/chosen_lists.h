@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of chosen keys by number: their queries, and what families/chosen_keys makes of them in the workspace. */
+#pragma once
+#include "common/common.h"
+#include "common/sequence.h"
+
+/* The query of a list: query i of batch b, and the kv head whose keys the list names, 0 where heads share lists. */
+struct query {
+    long b, kv_head, i;
+};
+
+/* The queries of a kv head whose lists follow each other. */
+INLINE long queries_together(const struct arguments *args)
+{
+    return HAS_TOTAL_Q ? args->shape->total_q : args->shape->seq_q;
+}
+
+/* Finds the query of list number `list`. Returns false for a row of no sequence. */
+INLINE bool find_query(const struct arguments *args, const long list, struct query *to)
+{
+    const long own = HAS_TOPK_HEADS ? args->shape->kv_heads : 1;
+
+    to->i = list % queries_together(args);
+    to->kv_head = list / queries_together(args) % own;
+    to->b = list / queries_together(args) / own;
+#if HAS_TOTAL_Q
+    for (long b = 0, first, rows; b < args->shape->batch; b++) {
+        find_rows_of(args->q_starts, b, args->shape->total_q, args->shape->seq_q, &first, &rows);
+        if (to->i < first || to->i >= first + rows)
+            continue;
+        to->i -= first;
+        to->b = b;
+        return true;
+    }
+    return false;
+#else
+    return true;
+#endif
+}
+
+/* The workspace of lists: the number of each list's keys, starts of sequences, and a table with `width` rows of keys for each
+ * list, in ascending order. All places are in ints from its begin. */
+struct made_lists {
+    long lists, width, starts, table, end;
+};
+
+INLINE long rounded(const long ints)
+{
+    return (ints + 31) / 32 * 32;
+}
+
+INLINE struct made_lists made_lists_of(const struct arguments *args)
+{
+    struct made_lists made;
+
+    made.lists = (HAS_TOPK_HEADS ? args->shape->kv_heads : 1) * queries_together(args) *
+                 (HAS_TOTAL_Q ? 1 : args->shape->batch);
+    made.width = min(args->shape->topk, args->shape->seq_kv);
+    made.starts = rounded(made.lists);
+    made.table = made.starts + rounded(made.lists + 1);
+    made.end = made.table + rounded(made.lists * made.width);
+    return made;
+}
