@@ -374,6 +374,7 @@ def serving_sentences():
     lists = dict((shape, float(ratio)) for ratio, shape in re.findall(r"^(\d\.\d+) .*bwd (\S+ \S+ \S+ k\d+)", text("paired-topk-gradients-xeon-2026-11-29.txt"), re.M))
     yield f"Gradients for 2048 of 32768 keys take {lists['bf16 h128/1 q64 k32768']:.2f} of the time of dense gradients with a mask in bf16."
     yield f"For 2048 of 8192 keys they take {lists['bf16 h128/1 q64 k8192']:.2f}, in f32 {lists['f32 h128/1 q16 k8192']:.2f}"
+    yield f"128 of 8192 keys take {lists['f32 h32/8 q256 k8192']:.2f} of the time in f32"
 
 
 # scaling.md ------------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@
 # Exits with 1 if something failed, with 77 if a package is missing.
 set -eu
 cd "$(dirname "$0")/.."
+LC_ALL=C.UTF-8 # Wine takes names of files as the locale writes them, and finds no letter beyond ASCII in that of POSIX
+export LC_ALL
 root=$(pwd)
 work=${CLATTN_WINDOWS:-$root/build/windows}
 target=x86_64-w64-mingw32
