@@ -32,16 +32,16 @@ _NO_BLOCKS = 1 << 29  # blocks from this size on stand for no lists
 _LEAST_Q, _LEAST_K = 32, 128  # queries and keys with which kernels find tiles (clattn/function.h)
 
 
-class _Call(NamedTuple):
+class Call(NamedTuple):
     """The options of clattn's functions, and the operands of score_mod whose gradients are wanted."""
 
     options: Dict[str, Any]
     learned: Dict[str, Tensor]
 
 
-class _Attention(torch.autograd.Function):
+class Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, call: _Call, *learned: Tensor) -> Tuple[Tensor, Tensor]:
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, call: Call, *learned: Tensor) -> Tuple[Tensor, Tensor]:
         o, lse = attention(query, key, value, return_lse=True, **call.options)
         ctx.call = call
         ctx.save_for_backward(query, key, value, o, lse)
@@ -88,7 +88,7 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Any = N
             call = _call_of(query, key, score_mod, block_mask, scale)
             if key.shape[0] != query.shape[0]:
                 key, value = (x.expand(query.shape[0], *x.shape[1:]) for x in (key, value))
-            o, lse = _Attention.apply(query, key, value, call, *call.learned.values())
+            o, lse = Attention.apply(query, key, value, call, *call.learned.values())
             tally.computed()
             return (o, _theirs().AuxOutput(lse=lse if return_aux.lse else None, max_scores=None)) if aux else (
                 (o, lse) if return_lse else o)
@@ -122,7 +122,7 @@ def _why_theirs(query: Any, key: Any, value: Any, enable_gqa: bool, return_aux: 
     return None
 
 
-def _call_of(query: Tensor, key: Tensor, score_mod: Any, block_mask: Any, scale: Optional[float]) -> _Call:
+def _call_of(query: Tensor, key: Tensor, score_mod: Any, block_mask: Any, scale: Optional[float]) -> Call:
     sizes = dict(b=query.shape[0], h=query.shape[1], q=query.shape[2], k=key.shape[2])
     budget, options = Budget(), {} if scale is None else {"scale": scale}  # type: Budget, Dict[str, Any]
     module = _theirs()
@@ -141,7 +141,7 @@ def _call_of(query: Tensor, key: Tensor, score_mod: Any, block_mask: Any, scale:
         _need_gradients(options["score_mod"])
     if block_mask is not None:
         _skip_blocks(options, block_mask, sizes)
-    return _Call(options, learned)
+    return Call(options, learned)
 
 
 def _need_gradients(function: Function) -> None:

@@ -4,6 +4,7 @@
     from clattn.torch import scaled_dot_product_attention      # PyTorch's signature and semantics
     with clattn.torch.patch() as patched: ...                  # every model that calls PyTorch's function
     from clattn.torch import flex_attention                    # PyTorch's, for scores and masks of one's own
+    from clattn.torch import topk_attention, indexer           # token-sparse attention, and what chooses its keys
     clattn.torch.register()                                    # Hugging Face: attn_implementation="clattn"
 
 The operators clattn::attention and clattn::attention_backward are custom ones of torch.library: torch.compile
@@ -26,6 +27,7 @@ from torch._C import _has_torch_function_variadic as _has_torch_function
 
 from . import errors
 from ._torch_choice import choice
+from ._torch_chosen import indexer, topk_attention
 from ._torch_flex import create_block_mask, flex_attention
 from ._torch_function import PLAIN, attend, causal_of, form_of
 from ._torch_operators import Refused
@@ -34,7 +36,8 @@ from ._torch_weights import attend_with_weights, by_products
 from ._transformers import register
 from .context import default_context
 
-__all__ = ["Refused", "create_block_mask", "flex_attention", "patch", "register", "scaled_dot_product_attention"]
+__all__ = ["Refused", "create_block_mask", "flex_attention", "indexer", "patch", "register", "scaled_dot_product_attention",
+           "topk_attention"]
 
 _signature_of = functools.lru_cache(inspect.signature)
 
