@@ -71,8 +71,8 @@ indexer_gradients/indexer_gradients|indexer_gradients|indexer bf16 h4 q64 k512 d
 indexer/indexer_item|indexer UNIT=item|indexer f16 h4 q64 k512 d64 causal=br klen topk=16 scores
 chosen_keys/chosen_keys|chosen_keys|fwd f16 b2 h8/2 q1 k640 d64 page=16 pages=99 klen topk=20 topkheads
 chosen_keys/chosen_keys|chosen_keys group|bwd f32 b2 h4/2 q9 k64 d16 causal=br mask=qk totalq=12 totalkv=99 topk=20
-chosen_gradients/chosen_gradients|chosen_gradients|bwd bf16 h16/1 q9 k640 d64/32 klen dlse topk=20
-chosen_gradients/chosen_gradients|chosen_gradients group|bwd f32 b2 h8/2 q9 k640 d16 totalq=12 totalkv=999 topk=9 topkheads
+chosen_gradients/chosen_gradients|chosen_gradients|bwd bf16 h16/1 q9 k640 d64/32 klen sinks dlse dsinks topk=20
+chosen_gradients/chosen_gradients|chosen_gradients group|bwd f32 b2 h8/2 q9 k640 d16 sinks dsinks totalq=12 totalkv=999 topk=9 topkheads
 append_tokens/append_tokens|append_tokens|append f16 h4/2 q1 k64 d64 klen kcache=q8_0 rope=halves:64:10000
 END
 [ "$bad" -ne 0 ] || echo "clang reads each of $count examples of a kernel's file alone"

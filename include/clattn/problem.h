@@ -77,9 +77,8 @@
  * k and v that some lists name are copied, dense gradients of these copies are computed in f32, and those of keys are
  * added up, list by list: the same inputs give the same bits. That needs besides about 128 MiB, or what one list needs,
  * and 4 (dim_qk + dim_v) bytes for each key of each kv head. By a mask of bytes (batch, 1 or heads, seq_q, seq_kv): dense
- * attention, for options that look at a pair's place (bias, mask, ALiBi, functions, dropout), for gradients beside sinks,
- * and where it is faster, since queries share keys. A mask that the device cannot hold at once is refused with
- * CLATTN_UNSUPPORTED.
+ * attention, for options that look at a pair's place (bias, mask, ALiBi, functions, dropout), and where it is faster,
+ * since queries share keys. A mask that the device cannot hold at once is refused with CLATTN_UNSUPPORTED.
  *
  * Scales. Formats of bytes alone (e4m3, e5m2 and int8) may have scales of f32: with k_scales the key that is multiplied is
  * k[j] times k_scales[b, g, j], for kv head g, and with v_scales the value is v[j] times v_scales[b, g, j]. Strides of 0

@@ -119,6 +119,13 @@ static cl_int enqueue_bare_stages(const clattn_plan *plan, size_t first, size_t 
     return err;
 }
 
+/* The end of the stages that follow execution n by copies. */
+static size_t end_of_copies(const clattn_plan *plan, size_t n)
+{
+    return n == plan->chosen.executions - 1 ? plan->copies->candidate.family->num_stages
+                                            : CA_CHOSEN_SINKS;
+}
+
 cl_int ca_enqueue_bare(const clattn_plan *plan, cl_command_queue queue)
 {
     const size_t count = plan->lists ? plan->chosen.executions : 1;
@@ -131,8 +138,7 @@ cl_int ca_enqueue_bare(const clattn_plan *plan, cl_command_queue queue)
         if (err == CL_SUCCESS)
             err = enqueue_bare_stages(plan, 0, plan->candidate.family->num_stages, queue);
         if (err == CL_SUCCESS && copies)
-            err = enqueue_bare_stages(copies, CA_CHOSEN_COPIES,
-                                      copies->candidate.family->num_stages, queue);
+            err = enqueue_bare_stages(copies, CA_CHOSEN_COPIES, end_of_copies(plan, n), queue);
     }
     return err == CL_SUCCESS && plan->then ? ca_enqueue_bare(plan->then, queue) : err;
 }
@@ -359,8 +365,8 @@ static clattn_status enqueue_parts(const clattn_plan *plan, cl_command_queue que
         if (status == CLATTN_SUCCESS)
             status = add_plan(&works, plan, &part, copies ? NULL : end);
         if (status == CLATTN_SUCCESS && copies)
-            status = add_work(&works, copies, CA_CHOSEN_COPIES,
-                              copies->candidate.family->num_stages, &around, end);
+            status =
+                add_work(&works, copies, CA_CHOSEN_COPIES, end_of_copies(plan, n), &around, end);
     }
     if (works.previous)
         clReleaseEvent(works.previous);

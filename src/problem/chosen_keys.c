@@ -150,7 +150,7 @@ static int derive_rows(const clattn_problem *p, struct ca_chosen_keys *chosen)
 /* What an execution has at most, unless a single list has more: bytes of arrays, and lists, which occupy every device. */
 enum { PART_BYTES = 128 << 20, PART_LISTS = 64 };
 
-/* Sinks are the heads', which become queries. */
+/* lse has the sinks in it; heads become queries. */
 static int derive_copies(const clattn_problem *p, struct ca_chosen_keys *chosen)
 {
     clattn_problem *to = &chosen->problem;
@@ -158,8 +158,8 @@ static int derive_copies(const clattn_problem *p, struct ca_chosen_keys *chosen)
     const size_t keys = ca_cache_batch(p) * p->kv_heads * ca_cache_rows(p);
     struct chosen_part *part = &chosen->copies;
 
-    if (p->operation != CLATTN_BACKWARD || needs_places(p) || p->sinks ||
-        ca_cache_rows(p) > INT32_MAX || chosen->lists > INT32_MAX)
+    if (p->operation != CLATTN_BACKWARD || needs_places(p) || ca_cache_rows(p) > INT32_MAX ||
+        chosen->lists > INT32_MAX)
         return 0;
     *part = (struct chosen_part){.lists = 1,
                                  .kv_heads = (ca_long)kv_heads,
@@ -178,6 +178,7 @@ static int derive_copies(const clattn_problem *p, struct ca_chosen_keys *chosen)
     to->seq_q = (size_t)part->group;
     to->total_q = 0;
     to->o_f32 = 1; /* gradients are added up in f32 */
+    to->sinks = to->dsinks = 0;
     to->q = to->k = to->v = to->o = to->d_o = to->dq = to->dk = to->dv = (clattn_layout){{0}};
     leave_out_places(chosen);
     if (clattn_problem_check(to, NULL, 0) != CLATTN_SUCCESS)

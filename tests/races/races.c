@@ -316,7 +316,7 @@ static const struct item items[] = {
      "append f32 b2 h4/2 q3 k9 d40 cache=f16 page=4 pages=7 klen"},
     {"naive", NULL, "fwd f32 b2 h4/2 q3 k70 d8 causal=br lse topk=9"},
     {"backward_gpu UNIT=item", SMALL_BLOCKS " OWNED_RESIDENT=0",
-     "bwd f32 b2 h4/2 q9 k170 d8 causal=br klen topk=3 topkheads"},
+     "bwd f32 b2 h4/2 q9 k170 d8 causal=br sinks klen dsinks topk=3 topkheads"},
 };
 
 enum { NUM_ITEMS = sizeof items / sizeof *items };

@@ -41,6 +41,14 @@ static struct ca_ndrange add_ndrange(const struct ca_problem *p, const size_t *v
     return ndrange(p, values, values[RANGES_INDEX], 0);
 }
 
+static struct ca_ndrange sink_ndrange(const struct ca_problem *p, const size_t *values)
+{
+    struct ca_ndrange range = ndrange(p, values, p->normal.dsinks ? p->normal.heads : 0, 0);
+
+    range.global[1] = range.global[2] = 1;
+    return range;
+}
+
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)p;
@@ -75,7 +83,11 @@ const struct ca_family ca_family_chosen_gradients = {
                store_ndrange},
               {"add_keys",
                CA_BIT(CA_DK) | CA_BIT(CA_DV) | CA_BIT(CA_KV_STARTS) | CA_BIT(CA_WORKSPACE),
-               add_ndrange}),
+               add_ndrange},
+              {"sink_gradients",
+               CA_BIT(CA_O) | CA_BIT(CA_DO) | CA_BIT(CA_LSE) | CA_BIT(CA_DLSE) | CA_BIT(CA_SINKS) |
+                   CA_BIT(CA_Q_STARTS) | CA_BIT(CA_DSINKS),
+               sink_ndrange}),
     .local_bytes = local_bytes,
     .preference = ca_forced_preference,
 };

@@ -7,9 +7,11 @@
  *   (gradients of these copies, in f32)
  *   store_queries  dq of the lists' queries
  *   add_keys       adds dk and dv of the copies to sums, which the last execution stores
+ *   sink_gradients dsinks, after the last execution; lse has the sinks in it, so that all else is as without them
  *
  * NDRange    local (ITEMS, 1, 1). copy_lists: groups along (PARTS of a list's keys, kv heads of a list, lists of the
  *            execution). store_queries: (1, kv heads, lists). add_keys: (RANGES of keys, kv heads, batches of keys).
+ *            sink_gradients: (heads).
  * Order      A group of add_keys owns a range of keys and goes through the lists by number: the same inputs give the same bits
  *            whatever the device does at a time, and lists in any order.
  * Lists      families/chosen_keys has written the rows of each list, none of them twice. The last execution may have fewer lists
@@ -270,3 +272,53 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void add_keys(PARAME
     store_keys(args, sums_k, sums_v, b, g, begin, end);
 #endif
 }
+
+#if HAS_DSINKS
+/* The sum of a value of each work-item, in the order of the items, for the first one. */
+INLINE float sum_of_items(const float x, __local float *all)
+{
+    float sum = x;
+
+#if ITEMS > 1
+    all[get_local_id(0)] = x;
+    barrier(CLK_LOCAL_MEM_FENCE); /* all have stored theirs */
+    for (int n = 1; n < ITEMS; n++)
+        sum = n == 1 ? all[0] + all[1] : sum + all[n];
+#endif
+    return sum;
+}
+
+/* What query i of head h has in dsinks; row: its row among those that follow each other. */
+INLINE float sink_share(const struct arguments *args, const long b, const long h, const long row)
+{
+    const long place = lse_head(args, b * args->shape->heads + h, h) + row;
+    const float lse = args->lse[place];
+    float delta = row_delta(args, HAS_TOTAL_Q ? 0 : b, h, row);
+
+#if HAS_DLSE
+    delta -= args->dlse[place];
+#endif
+    return lse == -INFINITY ? 0.0f : -exp(args->sinks[h] - lse) * delta;
+}
+
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+sink_gradients(PARAMETERS_sink_gradients)
+{
+    const struct arguments arguments = ARGUMENTS_sink_gradients, *const args = &arguments;
+    const long h = get_group_id(0);
+    __local float all[ITEMS];
+    float sum = 0.0f;
+
+    for (long b = 0; b < args->shape->batch; b++) {
+        long first = 0, queries = args->shape->seq_q;
+#if HAS_TOTAL_Q
+        find_rows_of(args->q_starts, b, args->shape->total_q, args->shape->seq_q, &first, &queries);
+#endif
+        for (long i = get_local_id(0); i < queries; i += ITEMS)
+            sum += sink_share(args, b, h, first + i);
+    }
+    sum = sum_of_items(sum, all);
+    if (get_local_id(0) == 0)
+        args->dsinks[h] = sum;
+}
+#endif

@@ -8,8 +8,8 @@
 
 extern const struct ca_family ca_family_chosen_gradients;
 
-/* Its first stages run before an execution, the others after it. */
-enum { CA_CHOSEN_COPIES = 1 };
+/* Its first stages run before an execution, others after it, and those from CA_CHOSEN_SINKS on after the last one. */
+enum { CA_CHOSEN_COPIES = 1, CA_CHOSEN_SINKS = 3 };
 
 /* Its values for a device. */
 void ca_chosen_gradients_suggest(const clattn_device_info *dev, size_t *values);

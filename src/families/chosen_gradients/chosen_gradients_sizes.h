@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes of the arrays of chosen_gradients, for the host. */
-#define LOCAL_BYTES 0 /* work-items share no memory */
+/* Sizes of the arrays of chosen_gradients, for the kernels and the host. */
+#define LOCAL_BYTES (ITEMS * 4) /* a sum of each work-item */
