@@ -84,7 +84,7 @@ const struct ca_family ca_family_chosen_gradients = {
               {"add_keys",
                CA_BIT(CA_DK) | CA_BIT(CA_DV) | CA_BIT(CA_KV_STARTS) | CA_BIT(CA_WORKSPACE),
                add_ndrange},
-              {"sink_gradients",
+              {"add_sinks",
                CA_BIT(CA_O) | CA_BIT(CA_DO) | CA_BIT(CA_LSE) | CA_BIT(CA_DLSE) | CA_BIT(CA_SINKS) |
                    CA_BIT(CA_Q_STARTS) | CA_BIT(CA_DSINKS),
                sink_ndrange}),

@@ -7,11 +7,11 @@
  *   (gradients of these copies, in f32)
  *   store_queries  dq of the lists' queries
  *   add_keys       adds dk and dv of the copies to sums, which the last execution stores
- *   sink_gradients dsinks, after the last execution; lse has the sinks in it, so that all else is as without them
+ *   add_sinks      dsinks, after the last execution; lse has the sinks in it, so that all else is as without them
  *
  * NDRange    local (ITEMS, 1, 1). copy_lists: groups along (PARTS of a list's keys, kv heads of a list, lists of the
  *            execution). store_queries: (1, kv heads, lists). add_keys: (RANGES of keys, kv heads, batches of keys).
- *            sink_gradients: (heads).
+ *            add_sinks: (heads).
  * Order      A group of add_keys owns a range of keys and goes through the lists by number: the same inputs give the same bits
  *            whatever the device does at a time, and lists in any order.
  * Lists      families/chosen_keys has written the rows of each list, none of them twice. The last execution may have fewer lists
@@ -181,7 +181,7 @@ store_queries(PARAMETERS_store_queries)
 }
 
 /* The work-items of a group add a row together, each always the same elements. */
-INLINE void add_row(const int dim, const __global float *from, __global float *to)
+INLINE void add_to_sums(const int dim, const __global float *from, __global float *to)
 {
     const int whole = ITEMS == 1 ? dim / 16 * 16 : 0;
 
@@ -198,7 +198,7 @@ INLINE void clear_row(const int dim, __global float *to)
 }
 
 /* The first of `count` ascending rows that is not before `row`. */
-INLINE long place_of_row(const __global int *rows, const long count, const long row)
+INLINE long search_row(const __global int *rows, const long count, const long row)
 {
     long begin = 0, end = count;
 
@@ -255,10 +255,11 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void add_keys(PARAME
         const __global int *const table = part.table + list * part.made.width;
         const long count = part.counts[list],
                    copies = (n * kv_heads_of_list(args) + head) * part.made.width;
-        for (long m = place_of_row(table, count, begin); m < count && table[m] < end; m++) {
-            add_row(DIM_QK, part.at + part.to.dk + (copies + m) * DIM_QK,
-                    sums_k + table[m] * DIM_QK);
-            add_row(DIM_V, part.at + part.to.dv + (copies + m) * DIM_V, sums_v + table[m] * DIM_V);
+        for (long m = search_row(table, count, begin); m < count && table[m] < end; m++) {
+            add_to_sums(DIM_QK, part.at + part.to.dk + (copies + m) * DIM_QK,
+                        sums_k + table[m] * DIM_QK);
+            add_to_sums(DIM_V, part.at + part.to.dv + (copies + m) * DIM_V,
+                        sums_v + table[m] * DIM_V);
         }
     }
     if (part.first + part.lists < part.made.lists)
@@ -301,10 +302,9 @@ INLINE float sink_share(const struct arguments *args, const long b, const long h
     return lse == -INFINITY ? 0.0f : -exp(args->sinks[h] - lse) * delta;
 }
 
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-sink_gradients(PARAMETERS_sink_gradients)
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void add_sinks(PARAMETERS_add_sinks)
 {
-    const struct arguments arguments = ARGUMENTS_sink_gradients, *const args = &arguments;
+    const struct arguments arguments = ARGUMENTS_add_sinks, *const args = &arguments;
     const long h = get_group_id(0);
     __local float all[ITEMS];
     float sum = 0.0f;
