@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "bindings/python/clattn"
 PARTS = (("Attention", ("attention", "double_backward", "indexer")), ("Plans and layers", ("plan", "multihead")),
          ("Functions of scores and masks", ("function",)), ("Block lists", ("blocks", "_types")), ("Caches", ("quantize",)),
          ("Dropout", ("dropout",)), ("Devices and tuning", ("context", "tuning", "__init__")), ("Exceptions", ("errors",)))
-TORCH = ("torch", "_torch_flex", "_transformers", "_torch_operators")
+TORCH = ("torch", *sorted(file.stem for file in PACKAGE.glob("_torch_*.py")), "_transformers")
 ROW = re.compile(r"(\w+(?:, \w+)*)  +(\S.*)$")
 
 

@@ -41,7 +41,8 @@ def test_help_has_every_argument_and_what_is_raised(name, one, text):
 def _public_of_torch():
     """Likewise of clattn.torch, from its sources: what runs this need not have PyTorch."""
     folder = Path(clattn.__file__).parent
-    trees = [ast.parse((folder / f"{name}.py").read_text()) for name in ("torch", "_torch_flex", "_transformers", "_torch_operators")]
+    files = [folder / "torch.py", *sorted(folder.glob("_torch_*.py")), folder / "_transformers.py"]
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
     wanted = next(ast.literal_eval(node.value) for node in trees[0].body
                   if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__")
     found = {node.name: node for tree in trees for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
