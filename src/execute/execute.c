@@ -308,8 +308,8 @@ static struct ca_tensors tensors_of_part(const clattn_plan *plan, const struct c
     return to;
 }
 
-/* Works that follow each other: by the queue's order, or by an event between two. */
-struct works {
+/* Commands that follow each other: by the queue's order, or by an event between two. */
+struct commands {
     cl_command_queue queue;
     int in_order;
     cl_uint num_wait;
@@ -317,30 +317,31 @@ struct works {
     cl_event previous;
 };
 
-/* Enqueues stages `first` to `end` of a plan behind the works. done: not NULL for the last one, whose event it is. */
-static clattn_status add_work(struct works *works, const clattn_plan *plan, size_t first,
-                              size_t end, const struct ca_tensors *tensors, cl_event *done)
+/* Enqueues stages `first` to `end` of a plan behind the commands. done: not NULL for the last one, whose event it is. */
+static clattn_status add_stages(struct commands *before, const clattn_plan *plan, size_t first,
+                                size_t end, const struct ca_tensors *tensors, cl_event *done)
 {
     cl_event event = NULL;
-    const clattn_status status = enqueue_some_stages(
-        plan, first, end, works->queue, works->in_order, tensors,
-        works->previous ? 1 : works->num_wait, works->previous ? &works->previous : works->wait,
-        done              ? done
-        : works->in_order ? NULL
-                          : &event);
+    const clattn_status status =
+        enqueue_some_stages(plan, first, end, before->queue, before->in_order, tensors,
+                            before->previous ? 1 : before->num_wait,
+                            before->previous ? &before->previous : before->wait,
+                            done               ? done
+                            : before->in_order ? NULL
+                                               : &event);
 
-    if (works->previous)
-        clReleaseEvent(works->previous);
-    works->previous = event;
-    works->num_wait = works->in_order ? 0 : works->num_wait;
-    works->wait = works->in_order ? NULL : works->wait;
+    if (before->previous)
+        clReleaseEvent(before->previous);
+    before->previous = event;
+    before->num_wait = before->in_order ? 0 : before->num_wait;
+    before->wait = before->in_order ? NULL : before->wait;
     return status;
 }
 
-static clattn_status add_plan(struct works *works, const clattn_plan *plan,
+static clattn_status add_plan(struct commands *before, const clattn_plan *plan,
                               const struct ca_tensors *tensors, cl_event *done)
 {
-    return add_work(works, plan, 0, plan->candidate.family->num_stages, tensors, done);
+    return add_stages(before, plan, 0, plan->candidate.family->num_stages, tensors, done);
 }
 
 /* Enqueues what reads the lists and then each execution of the derived problem: they share a workspace, and follow each other. */
@@ -348,28 +349,28 @@ static clattn_status enqueue_parts(const clattn_plan *plan, cl_command_queue que
                                    const struct ca_tensors *tensors, cl_uint num_wait,
                                    const cl_event *wait, cl_event *done)
 {
-    struct works works = {queue, in_order, num_wait, wait, NULL};
+    struct commands commands = {queue, in_order, num_wait, wait, NULL};
     const size_t count = plan->chosen.executions;
     const clattn_plan *copies = plan->copies;
     clattn_status status = CLATTN_SUCCESS;
 
     if (!plan->lists->empty)
-        status = add_plan(&works, plan->lists, tensors, NULL);
+        status = add_plan(&commands, plan->lists, tensors, NULL);
     for (size_t n = 0; n < count && status == CLATTN_SUCCESS; n++) {
         const struct ca_tensors part = tensors_of_part(plan, tensors, n);
         struct ca_tensors around = *tensors;
         cl_event *const end = n == count - 1 ? done : NULL;
         around.place.query = (cl_uint)(n * (size_t)plan->chosen.copies.lists);
         if (copies)
-            status = add_work(&works, copies, 0, CA_CHOSEN_COPIES, &around, NULL);
+            status = add_stages(&commands, copies, 0, CA_CHOSEN_COPIES, &around, NULL);
         if (status == CLATTN_SUCCESS)
-            status = add_plan(&works, plan, &part, copies ? NULL : end);
+            status = add_plan(&commands, plan, &part, copies ? NULL : end);
         if (status == CLATTN_SUCCESS && copies)
-            status =
-                add_work(&works, copies, CA_CHOSEN_COPIES, end_of_copies(plan, n), &around, end);
+            status = add_stages(&commands, copies, CA_CHOSEN_COPIES, end_of_copies(plan, n),
+                                &around, end);
     }
-    if (works.previous)
-        clReleaseEvent(works.previous);
+    if (commands.previous)
+        clReleaseEvent(commands.previous);
     return status;
 }
 

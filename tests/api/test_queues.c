@@ -73,11 +73,31 @@ static int untouched(struct fixture *f, const struct job *job)
 }
 
 /* The work waits for a user event, and the stages wait for each other, in whichever order the
- * queue likes; the event that comes back stands for the end of all. */
+ * queue likes; the event that comes back stands for the end of all. Returns how often a kernel waited for an event. */
+static long run_one(struct fixture *f, cl_command_queue queue, const clattn_plan *plan,
+                    const char *problem, const uint64_t seed)
+{
+    struct job job;
+    cl_int err;
+    cl_event done = NULL, gate = clCreateUserEvent(f->opencl, &err);
+
+    open_job(f, &job, problem, seed);
+    const long waits = faults_waits();
+    cr_assert(execute_job(plan, queue, &job, 1, &gate, &done) == CLATTN_SUCCESS, "%s", f->log.last);
+    const long waited = faults_waits() - waits;
+    fixture_expect_waiting(queue, done);
+    cr_expect(untouched(f, &job), "%s ran before what it waits for", problem);
+    clSetUserEventStatus(gate, CL_COMPLETE);
+    cr_assert(clWaitForEvents(1, &done) == CL_SUCCESS);
+    clReleaseEvent(gate);
+    clReleaseEvent(done);
+    close_job(f, &job);
+    return waited;
+}
+
 static void run_behind_event(const cl_command_queue_properties properties)
 {
     struct fixture f;
-    cl_int err;
 
     fixture_open(&f);
     cl_command_queue queue = fixture_queue(&f, properties);
@@ -87,20 +107,38 @@ static void run_behind_event(const cl_command_queue_properties properties)
             continue;
         const char *problem = problem_texts[family->operation];
         clattn_plan *plan = fixture_plan(&f, problem, family->full_name);
-        struct job job;
-        cl_event done = NULL, gate = clCreateUserEvent(f.opencl, &err);
-        open_job(&f, &job, problem, 3 + n);
-        cr_assert(execute_job(plan, queue, &job, 1, &gate, &done) == CLATTN_SUCCESS, "%s",
-                  f.log.last);
-        fixture_expect_waiting(queue, done);
-        cr_expect(untouched(&f, &job), "%s ran before what it waits for", family->full_name);
-        clSetUserEventStatus(gate, CL_COMPLETE);
-        cr_assert(clWaitForEvents(1, &done) == CL_SUCCESS);
-        clReleaseEvent(gate);
-        clReleaseEvent(done);
-        close_job(&f, &job);
+        run_one(&f, queue, plan, problem, 3 + n);
         clattn_plan_release(plan);
     }
+    clReleaseCommandQueue(queue);
+    fixture_close(&f);
+}
+
+static long count_stages(const clattn_plan *plan)
+{
+    long stages = 0; /* that this problem has something to do for */
+
+    for (size_t s = 0; s < plan->candidate.family->num_stages; s++)
+        stages += plan->runs[s] != 0;
+    return stages;
+}
+
+/* Lists of chosen keys in several executions, of which only the last has gradients of sinks. */
+Test(queues, out_of_order_in_several_executions) {
+    const char *problem = "bwd f32 b2 h4/2 q70 k700 d16 causal=br sinks dsinks topk=5";
+    struct fixture f;
+
+    fixture_open(&f);
+    cl_command_queue queue = fixture_queue(&f, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    clattn_plan *plan = fixture_plan(&f, problem, NULL);
+    const long executions = (long)plan->chosen.executions;
+    cr_assert(executions > 1);
+    cr_assert(plan->copies != NULL);
+    const long waited = run_one(&f, queue, plan, problem, 5);
+    /* What reads the lists waits for the gate, all others for the kernel before. */
+    cr_expect(waited == 1 + executions * (count_stages(plan) + count_stages(plan->copies) - 1) + 1,
+              "%ld kernels waited", waited);
+    clattn_plan_release(plan);
     clReleaseCommandQueue(queue);
     fixture_close(&f);
 }
@@ -132,10 +170,7 @@ static void run_many(const struct ca_family *family)
                   f.log.last);
     }
     /* An implementation may order kernels by their buffers, so ask for the events themselves. */
-    long stages = 0; /* that this problem has something to do for */
-    for (size_t s = 0; s < family->num_stages; s++)
-        stages += plan->runs[s] != 0;
-    stages += plan->then != NULL; /* of the one kernel behind them */
+    const long stages = count_stages(plan) + (plan->then != NULL); /* the one kernel behind them */
     cr_expect(faults_waits() - waits == JOBS * (stages - 1));
     clattn_plan_release(plan); /* what was enqueued finishes undisturbed */
     cr_assert(clWaitForEvents(JOBS, done) == CL_SUCCESS);
