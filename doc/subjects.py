@@ -371,6 +371,12 @@ def serving_sentences():
     prompts, latent, heads = of["h8/2 q512"], of["h128/1 q1"], of["h32/2 q1"]
     yield f"On a Xeon with AMX prompts of 512 take {max(prompts):.2f} of the time that they took by floats."
     yield f"Latent attention of 128 heads takes {latent[0]:.2f}, decoding with 16 heads to a kv head {min(heads):.2f} to {max(heads):.2f}"
+    parts = dict((shape, float(ratio)) for ratio, shape in re.findall(r"^(\d\.\d+) .*fwd (.*?)  ", text("paired-parts-xeon-2026-11-30.txt"), re.M))
+    prompt, head = "h8/2 q512 k2048 d128 causal=br", "h128/1 q1 k4096 d576/512"
+    plain = [ratio for shape, ratio in parts.items() if re.fullmatch(r"f16 h\S+ q\d{3,} k\d+ d(?!40)\d+( causal=tl)?", shape)]
+    yield f"prompts took {parts[f'f16 {prompt} kcache=e4m3 vcache=e4m3']:.2f} of the time with e4m3 beside f16, and {parts[f'bf16 {prompt} kcache=q8_0 vcache=q8_0']:.2f} with q8_0 beside bf16"
+    yield f"f16 alone took {min(plain):.2f} to {max(plain):.1f}"
+    yield f"took {parts[f'f16 {head}']:.2f} in f16, and {parts[f'bf16 {head} kcache=q8_0 vcache=q8_0']:.2f} with q8_0 beside bf16"
     lists = dict((shape, float(ratio)) for ratio, shape in re.findall(r"^(\d\.\d+) .*bwd (\S+ \S+ \S+ k\d+)", text("paired-topk-gradients-xeon-2026-11-29.txt"), re.M))
     yield f"Gradients for 2048 of 32768 keys take {lists['bf16 h128/1 q64 k32768']:.2f} of the time of dense gradients with a mask in bf16."
     yield f"For 2048 of 8192 keys they take {lists['bf16 h128/1 q64 k8192']:.2f}, in f32 {lists['f32 h128/1 q16 k8192']:.2f}"

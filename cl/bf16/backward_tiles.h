@@ -134,11 +134,11 @@ NOINLINE void compute_pairs(const float scale, const struct key_block *block,
     for (int step = begin; step <= end; step++) {
         const int n = step / columns * STEP_ROWS, m = step % columns * STEP_VECTORS;
         if (step < end) {
-            multiply_operand_tiles(2, STEP_VECTORS, true, TILES(OPERANDS(DIM_QK)),
+            multiply_operand_tiles(2, STEP_VECTORS, true, TILES(OPERANDS(DIM_QK)), one_part(),
                                    (const uint *)tile->q + n * OPERANDS(ROW_QK),
                                    ROW_BYTES_OF(OPERANDS(ROW_QK)), block->k + m, BLOCK_ROW_BYTES,
                                    scores[step % 2], ROW_BYTES_OF(STEP_VECTORS * SIMD_WIDTH));
-            multiply_operand_tiles(2, STEP_VECTORS, true, TILES(OPERANDS(DIM_V)),
+            multiply_operand_tiles(2, STEP_VECTORS, true, TILES(OPERANDS(DIM_V)), one_part(),
                                    (const uint *)tile->d_o + n * OPERANDS(ROW_V),
                                    ROW_BYTES_OF(OPERANDS(ROW_V)), block->v + m, BLOCK_ROW_BYTES,
                                    gradients[step % 2], ROW_BYTES_OF(STEP_VECTORS * SIMD_WIDTH));

@@ -4,7 +4,9 @@
  * vectors of queries as in fused_cpu: Q K^T has keys as rows, and its tiles are stored as scores; O has
  * columns of v as rows, and is kept in memory between tiles of keys.
  *
- * While tiles are multiplied the scores of the tiles before them are finished. */
+ * While tiles are multiplied the scores of the tiles before them are finished.
+ *
+ * Where an operand in parts may be infinite, products are computed value by value (by_values). */
 #pragma once
 
 #define BLOCK_ROW_BYTES ROW_BYTES_OF(BLOCK_M)
@@ -74,6 +76,8 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
                           const long k_column, const int count, struct prefetch_streams *streams,
                           lanes *s, lanes *row_max)
 {
+    const struct parts parts = {K_PARTS, Q_PARTS, QK_ORDERS, ROW_BYTES_OF(KEY_PART),
+                                QUERY_OPERANDS * BLOCK_ROW_BYTES};
     lanes most[BLOCK_VECTORS];
 #if HAS_BIAS /* the biases share the memory of the scores */
     lanes products[2][STEP_PRODUCTS / 2];
@@ -86,8 +90,10 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
     for (int m = 0; m < BLOCK_VECTORS; m++)
         most[m] = -INFINITY;
     for (int n0 = 0; n0 < count + STEP_KEYS; n0 += STEP_KEYS) {
-        if (n0 < count)
-            multiply_all_tiles(STEP_KEYS / TILE, BLOCK_VECTORS, true, TILES(KEY_OPERANDS),
+        if (IN_PARTS && tile->by_values && n0 < count)
+            multiply_values(BLOCK_VECTORS, q, k + n0 * k_row, PRODUCTS_OF(n0));
+        else if (n0 < count)
+            multiply_all_parts(STEP_KEYS / TILE, BLOCK_VECTORS, true, TILES(KEY_PART), parts,
                                k + n0 * k_row, ROW_BYTES_OF(k_row), q, BLOCK_ROW_BYTES,
                                PRODUCTS_OF(n0), BLOCK_ROW_BYTES);
         if (n0 > 0)
@@ -104,11 +110,14 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
 NOINLINE void multiply_pv(const struct score_tile *tile, const lanes *rescale, lanes *p, source v,
                           const long v_row, const long v_column, const int count, lanes *o)
 {
+    const struct parts parts = {V_PARTS, Q_PARTS, PV_ORDERS, ROW_BYTES_OF(VALUE_PART),
+                                SECOND_WEIGHTS * (long)sizeof(lanes)};
     const int pairs = PAIRS_OF(count), steps = TILES(pairs);
     ints rescales = 0;
 
-    for (int n = pairs * BLOCK_VECTORS; n < steps * TILE * BLOCK_VECTORS; n++)
-        p[n] = 0.0f;
+    for (int part = 0; part < Q_PARTS; part++)
+        for (int n = pairs * BLOCK_VECTORS; n < steps * TILE * BLOCK_VECTORS; n++)
+            p[part * SECOND_WEIGHTS + n] = 0.0f;
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++)
         rescales |= rescale[m] != 1.0f;
@@ -119,6 +128,6 @@ NOINLINE void multiply_pv(const struct score_tile *tile, const lanes *rescale, l
                 o[d * BLOCK_VECTORS + m] *= rescale[m];
         }
     }
-    multiply_all_tiles(TILES(DIM_V), BLOCK_VECTORS, false, steps, v, ROW_BYTES_OF(v_column), p,
-                       BLOCK_ROW_BYTES, o, BLOCK_ROW_BYTES);
+    multiply_all_parts(TILES(DIM_V), BLOCK_VECTORS, false, steps, parts, v, ROW_BYTES_OF(v_column),
+                       p, BLOCK_ROW_BYTES, o, BLOCK_ROW_BYTES);
 }

@@ -15,3 +15,16 @@
 #include "families/operand_sizes.h"
 #define PAIRS_OF(n) (((n) + 1) / 2)
 #define ROW_BYTES_OF(words) ((long)(words) * (long)sizeof(uint))
+
+/* Matrices that are sums of matrices in bf16, their parts, each of which is at most about 2^-8 of the part before. Their product
+ * is the sum of the products of parts i and j with i + j < orders. */
+struct parts {
+    int of_a, of_b; /* their numbers */
+    int orders;     /* at most of_a + of_b - 1 */
+    long a, b;      /* from a part to the next, in bytes */
+};
+
+INLINE struct parts one_part(void)
+{
+    return (struct parts){1, 1, 1, 0, 0};
+}

@@ -3,7 +3,8 @@
  * as bf16/pair_tiles.h says.
  *
  *   configure_tiles(), release_tiles()   before the first product of a work-item, and after its last
- *   multiply_operand_tiles()                     a product of up to 2 x 2 tiles
+ *   multiply_operand_tiles()             a product of up to 2 x 2 tiles
+ *   multiply_all_tiles(), multiply_all_parts()   one of any number of tiles; of matrices in parts (struct parts)
  *   STORE_SUMS(x, p)                     rounds a row of c, in which no subnormals are, to bf16, nearest even
  *   STORE_SUMS_PAIR(x, y, p)             the same for two rows; the second continues the first
  *   TILES_FROM_BUFFERS, IN_BUFFER(p)     1: tiles can be loaded from a buffer; its address for that
@@ -153,12 +154,12 @@ INLINE void store_sums_pair(const lanes x, const lanes y, __global ushort *p)
  * of the depth. a_row, b_row and c_row are steps between rows in bytes; b_next and c_next lead to
  * the second tile of columns. */
 INLINE void multiply_tiles_of(const int rows, const int columns, const bool zero, const int steps,
-                              const uint *a, const long a_row, const lanes *b, const long b_row,
-                              const long b_next, lanes *c, const long c_row, const long c_next)
+                              const struct parts parts, const uint *a, const long a_row,
+                              const lanes *b, const long b_row, const long b_next, lanes *c,
+                              const long c_row, const long c_next)
 {
     const uchar *a_tile = (const uchar *)a, *b_tile = (const uchar *)b;
     uchar *c_tile = (uchar *)c;
-    const long step = TILE * sizeof(uint);
     TILE_REGISTERS
 
     if (zero) {
@@ -179,20 +180,36 @@ INLINE void multiply_tiles_of(const int rows, const int columns, const bool zero
             LOAD_TILE(3, c_tile + TILE * c_row + c_next, c_row);
     }
     for (int n = 0; n < steps; n++) {
-        LOAD_TILE(6, b_tile, b_row);
-        LOAD_TILE(4, a_tile, a_row);
-        MULTIPLY_TILE(0, 4, 6);
-        if (columns > 1) {
-            LOAD_TILE(7, b_tile + b_next, b_row);
-            MULTIPLY_TILE(1, 4, 7);
+        int loaded = -1; /* the part of b in registers, which parts of a take turns with */
+        UNROLL
+        for (int i = parts.of_a - 1; i >= 0; i--) {
+            const uchar *a_part = a_tile + i * parts.a;
+            const int parts_of_b = parts.orders - i < parts.of_b ? parts.orders - i : parts.of_b;
+            UNROLL
+            for (int turn = 0; turn < parts_of_b; turn++) {
+                const int j = (parts.of_a - 1 - i) % 2 ? turn : parts_of_b - 1 - turn;
+                const uchar *b_part = b_tile + j * parts.b;
+                if (loaded != j)
+                    LOAD_TILE(6, b_part, b_row);
+                if (turn == 0)
+                    LOAD_TILE(4, a_part, a_row);
+                MULTIPLY_TILE(0, 4, 6);
+                if (columns > 1) {
+                    if (loaded != j)
+                        LOAD_TILE(7, b_part + b_next, b_row);
+                    MULTIPLY_TILE(1, 4, 7);
+                }
+                if (rows > 1) {
+                    if (turn == 0)
+                        LOAD_TILE(5, a_part + TILE * a_row, a_row);
+                    MULTIPLY_TILE(2, 5, 6);
+                    if (columns > 1)
+                        MULTIPLY_TILE(3, 5, 7);
+                }
+                loaded = j;
+            }
         }
-        if (rows > 1) {
-            LOAD_TILE(5, a_tile + TILE * a_row, a_row);
-            MULTIPLY_TILE(2, 5, 6);
-            if (columns > 1)
-                MULTIPLY_TILE(3, 5, 7);
-        }
-        a_tile += step;
+        a_tile += TILE * sizeof(uint);
         b_tile += TILE * b_row;
     }
     STORE_TILE(0, c_tile, c_row);
@@ -206,38 +223,46 @@ INLINE void multiply_tiles_of(const int rows, const int columns, const bool zero
 
 /* Does so with adjacent tiles of b and of c. */
 INLINE void multiply_operand_tiles(const int rows, const int columns, const bool zero,
-                                   const int steps, const uint *a, const long a_row, const lanes *b,
-                                   const long b_row, lanes *c, const long c_row)
+                                   const int steps, const struct parts parts, const uint *a,
+                                   const long a_row, const lanes *b, const long b_row, lanes *c,
+                                   const long c_row)
 {
     const long next = TILE * sizeof(float);
 
-    multiply_tiles_of(rows, columns, zero, steps, a, a_row, b, b_row, next, c, c_row, next);
+    multiply_tiles_of(rows, columns, zero, steps, parts, a, a_row, b, b_row, next, c, c_row, next);
 }
 
-/* Does so for any number of tiles; columns counts vectors. */
-INLINE void multiply_all_tiles(const int rows, const int columns, const bool zero, const int steps,
-                               const uint *a, const long a_row, const lanes *b, const long b_row,
-                               lanes *c, const long c_row)
+/* Does so for any number of tiles; columns counts vectors. Where a number is even, compilers see that no single tile is left. */
+INLINE void multiply_all_parts(const int rows, const int columns, const bool zero, const int steps,
+                               const struct parts parts, const uint *a, const long a_row,
+                               const lanes *b, const long b_row, lanes *c, const long c_row)
 {
     for (int r = 0; r < rows; r += 2) {
         const uint *a_tile = a + r * TILE * (a_row / (long)sizeof(uint));
         lanes *c_tile = c + r * TILE * (c_row / (long)sizeof(lanes));
         int v = 0;
         for (; v + 2 <= columns; v += 2) {
-            if (r + 2 <= rows)
-                multiply_operand_tiles(2, 2, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v,
-                                       c_row);
+            if (rows % 2 == 0 || r + 2 <= rows)
+                multiply_operand_tiles(2, 2, zero, steps, parts, a_tile, a_row, b + v, b_row,
+                                       c_tile + v, c_row);
             else
-                multiply_operand_tiles(1, 2, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v,
-                                       c_row);
+                multiply_operand_tiles(1, 2, zero, steps, parts, a_tile, a_row, b + v, b_row,
+                                       c_tile + v, c_row);
         }
-        if (v < columns) {
-            if (r + 2 <= rows)
-                multiply_operand_tiles(2, 1, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v,
-                                       c_row);
+        if (columns % 2 && v < columns) {
+            if (rows % 2 == 0 || r + 2 <= rows)
+                multiply_operand_tiles(2, 1, zero, steps, parts, a_tile, a_row, b + v, b_row,
+                                       c_tile + v, c_row);
             else
-                multiply_operand_tiles(1, 1, zero, steps, a_tile, a_row, b + v, b_row, c_tile + v,
-                                       c_row);
+                multiply_operand_tiles(1, 1, zero, steps, parts, a_tile, a_row, b + v, b_row,
+                                       c_tile + v, c_row);
         }
     }
+}
+
+INLINE void multiply_all_tiles(const int rows, const int columns, const bool zero, const int steps,
+                               const uint *a, const long a_row, const lanes *b, const long b_row,
+                               lanes *c, const long c_row)
+{
+    multiply_all_parts(rows, columns, zero, steps, one_part(), a, a_row, b, b_row, c, c_row);
 }

@@ -19,6 +19,9 @@
 #if OPERAND_PAIRS
 #include "bf16/stage_pairs.h"
 #endif
+#if OPERAND_TILES
+#include "bf16/parts.h"
+#endif
 
 /* Keys and values are read where they are, or from copies. */
 #if STAGED
@@ -57,9 +60,14 @@ enum {
 /* Value d of key n. */
 INLINE float value_of(source v, const int n, const int d, const long v_row, const long v_column)
 {
+#if OPERAND_TILES
+    return sum_of_parts(V_PARTS, v + n / VALUES_IN_OPERAND * v_row + d * v_column, VALUE_PART,
+                        n % VALUES_IN_OPERAND);
+#else
     const operand values = v[n / VALUES_IN_OPERAND * v_row + d * v_column];
 
     return n % VALUES_IN_OPERAND ? second_value(values) : first_value(values);
+#endif
 }
 
 /* stage_tile() stages keys and values j .. j + count - 1 of a batch and kv head, whose rows begin at k and v. */
@@ -70,13 +78,18 @@ INLINE void stage_tile(const struct arguments *args, const long b, const long kv
                        const int count, const __global k_storage *k, const __global v_storage *v,
                        operand *k_staged, operand *v_staged)
 {
-    for (int n = 0; n < WHOLE_STEPS(count); n++)
-        stage_whole_pairs(k_staged + n * KEY_OPERANDS, K_CACHE,
-                          n < count ? k_place(k, key_row(args, b, j + n, args->shape->k_stride))
-                                    : 0,
-                          k_step(args), DIM_QK);
+    for (int n = 0; n < WHOLE_STEPS(count); n++) {
+        const __global k_storage *const row =
+            n < count ? k_place(k, key_row(args, b, j + n, args->shape->k_stride)) : 0;
+        if (K_PARTS > 1)
+            stage_parts(k_staged + n * KEY_OPERANDS, K_PARTS, K_CACHE, K_DTYPE, row, k_step(args),
+                        DIM_QK);
+        else
+            stage_whole_pairs(k_staged + n * KEY_OPERANDS, K_CACHE, row, k_step(args), DIM_QK);
+    }
     for (int n0 = 0; n0 < count; n0 += KEYS_TOGETHER)
-        stage_transposed_values(args, b, j, n0, count, v, v_staged);
+        for (int part = 0; part < V_PARTS; part++)
+            stage_transposed_values(part, args, b, j, n0, count, v, v_staged + part * VALUE_PART);
 }
 #elif OPERAND_PAIRS
 /* Stages the values of two keys as pairs; the second key may be 0. */

@@ -8,7 +8,40 @@
 #include "cpu/fused_operands.h"
 #include "score/query_lanes.h"
 
-#if OPERAND_PAIRS
+/* Loads columns d to d + SIMD_WIDTH - 1 of vector m of the block's queries, with queries in SIMD lanes. */
+INLINE void load_query_columns(const struct arguments *args, const struct query_block block,
+                               const __global storage *q, const int m, const int d, lanes *x)
+{
+    UNROLL
+    for (int r = 0; r < SIMD_WIDTH; r++) {
+        const long row = min(m * SIMD_WIDTH + r, block.queries - 1);
+        x[r] = load_row(q + row * args->shape->q_stride[2] + d * q_step(args), q_step(args),
+                        DIM_QK - d);
+    }
+    transpose(x);
+}
+
+#if OPERAND_TILES && Q_PARTS > 1
+/* packed[n] = pair n of the block's queries, with queries in SIMD lanes, part by part. */
+NOINLINE void pack_block_queries(const struct arguments *restrict args,
+                                 const struct query_block block, const __global storage *q,
+                                 lanes *packed)
+{
+    for (int n = 0; n < Q_PARTS * QUERY_OPERANDS * BLOCK_VECTORS; n++)
+        packed[n] = 0.0f;
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        for (int d = 0; d < DIM_QK; d += SIMD_WIDTH) {
+            lanes x[SIMD_WIDTH], *to = packed + d / 2 * BLOCK_VECTORS + m;
+            load_query_columns(args, block, q, m, d, x);
+            for (int part = 0; part < Q_PARTS; part++, to += QUERY_OPERANDS * BLOCK_VECTORS)
+                for (int c = 0; c < SIMD_WIDTH; c += 2) {
+                    const lanes first = next_part(x + c), second = next_part(x + c + 1);
+                    to[c / 2 * BLOCK_VECTORS] = pack_exact_pairs(first, second);
+                }
+        }
+    }
+}
+#elif OPERAND_PAIRS
 /* packed[n] = pair n of the block's queries, with queries in SIMD lanes. */
 NOINLINE void pack_block_queries(const struct arguments *restrict args,
                                  const struct query_block block, const __global storage *q,
@@ -31,19 +64,6 @@ NOINLINE void pack_block_queries(const struct arguments *restrict args,
     }
 }
 #else
-/* Loads columns d to d + SIMD_WIDTH - 1 of vector m of the block's queries, with queries in SIMD lanes. */
-INLINE void load_query_columns(const struct arguments *args, const struct query_block block,
-                               const __global storage *q, const int m, const int d, lanes *x)
-{
-    UNROLL
-    for (int r = 0; r < SIMD_WIDTH; r++) {
-        const long row = min(m * SIMD_WIDTH + r, block.queries - 1);
-        x[r] = load_row(q + row * args->shape->q_stride[2] + d * q_step(args), q_step(args),
-                        DIM_QK - d);
-    }
-    transpose(x);
-}
-
 #if OPERAND_BYTES
 /* packed[n] = bytes 4 n to 4 n + 3 of the block's queries, with queries in SIMD lanes; then their scales, and their
  * products with the mean of keys. */

@@ -170,6 +170,16 @@ INLINE void weights_of_keys(const int first, const int end, const int mark_hidde
  * NaN: its product with a weight of 0 would be NaN. The value after the last of an odd number may be tested too, as
  * half of a pair. */
 #if OPERAND_PAIRS
+/* Rounds two weights to a pair, and what that leaves of them to their second part. */
+INLINE void store_pair_of_weights(const lanes p, const lanes r, lanes *to)
+{
+    const lanes pair = pack_pairs(p, r);
+
+    *to = pair;
+    if (Q_PARTS > 1)
+        to[SECOND_WEIGHTS] = pack_pairs(p - first_of(pair), r - second_of(pair));
+}
+
 /* Like weights_of_keys(), but without marks and from an even n on; weights are rounded to pairs. */
 INLINE void pairs_of_keys(const int first, const int end, const float scale, const lanes *base,
                           const float *v_scales, int n, const int last, lanes *s, lanes *sum)
@@ -180,8 +190,9 @@ INLINE void pairs_of_keys(const int first, const int end, const float scale, con
             if (m >= first && m < end) {
                 const lanes p = weight_of_scores(scale, s[n * BLOCK_VECTORS + m], base[m]);
                 const lanes r = weight_of_scores(scale, s[(n + 1) * BLOCK_VECTORS + m], base[m]);
-                s[n / 2 * BLOCK_VECTORS + m] =
-                    pack_pairs(scaled_weights(v_scales, n, p), scaled_weights(v_scales, n + 1, r));
+                store_pair_of_weights(scaled_weights(v_scales, n, p),
+                                      scaled_weights(v_scales, n + 1, r),
+                                      s + n / 2 * BLOCK_VECTORS + m);
                 sum[m] += p + r;
             }
         }
@@ -191,8 +202,8 @@ INLINE void pairs_of_keys(const int first, const int end, const float scale, con
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             if (m >= first && m < end) {
                 const lanes p = weight_of_scores(scale, s[n * BLOCK_VECTORS + m], base[m]);
-                s[n / 2 * BLOCK_VECTORS + m] =
-                    pack_pairs(scaled_weights(v_scales, n, p), (lanes)(0.0f));
+                store_pair_of_weights(scaled_weights(v_scales, n, p), (lanes)(0.0f),
+                                      s + n / 2 * BLOCK_VECTORS + m);
                 sum[m] += p;
             }
         }
@@ -203,10 +214,11 @@ NOINLINE void pair_block_weights(const int count, const float *v_scales, lanes *
 {
     for (int n = 0; n < count; n += 2)
         for (int m = 0; m < BLOCK_VECTORS; m++)
-            p[n / 2 * BLOCK_VECTORS + m] = pack_pairs(
+            store_pair_of_weights(
                 scaled_weights(v_scales, n, p[n * BLOCK_VECTORS + m]),
                 n + 1 < count ? scaled_weights(v_scales, n + 1, p[(n + 1) * BLOCK_VECTORS + m])
-                              : (lanes)(0.0f));
+                              : (lanes)(0.0f),
+                p + n / 2 * BLOCK_VECTORS + m);
 }
 
 /* Like add_value_row(), but for the first value of each pair alone. */
@@ -307,7 +319,7 @@ NOINLINE void weigh_keys_of_block(const struct score_tile *tile, const int mark_
         from[m] = base[m];
         row_sum[m] = 0.0f;
     }
-    if (HIDES && mark_hidden) {
+    if ((HIDES | IN_PARTS) && mark_hidden) {
         weights_of_keys(0, BLOCK_VECTORS, 1, scale, from, 0, count, s, row_sum);
     } else if (HAS_HALVES) {
         const int both = both_begin(tile, count), upper = both_end(tile, count);

@@ -57,18 +57,24 @@ INLINE lanes scaled_lanes(const int cache, const lanes numbers, const float scal
     return layout_of(cache).scale < 0 ? numbers : numbers * scale;
 }
 
+/* Values d .. d + SIMD_WIDTH - 1 of a row, for d a multiple of SIMD_WIDTH. */
+INLINE lanes quantized_columns(const int cache, const __global uchar *row, const int d)
+{
+    const __global uchar *block = row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
+
+    return scaled_lanes(cache, quantized_lanes(cache, row, d) * unit_of_lanes(cache),
+                        block_scale(cache, block), block_offset(cache, block));
+}
+
 /* row_scale: of all values of the row, where row_scaled (constant). */
 INLINE void stage_quantized(const int cache, float *to, const __global uchar *row, const int dim,
                             const bool row_scaled, const float row_scale)
 {
     for (int d = 0; d < dim; d += BLOCK_VALUES) {
-        const __global uchar *block = row + d / BLOCK_VALUES * BLOCK_BYTES(cache);
-        const float scale = block_scale(cache, block), offset = block_offset(cache, block);
         UNROLL
-        for (int c = 0; c < BLOCK_VALUES; c += SIMD_WIDTH) {
-            const lanes numbers = quantized_lanes(cache, row, d + c) * unit_of_lanes(cache);
-            const lanes x = scaled_lanes(cache, numbers, scale, offset);
-            VECTOR(vstore)(row_scaled ? x * row_scale : x, 0, to + d + c);
+        for (int c = d; c < d + BLOCK_VALUES; c += SIMD_WIDTH) {
+            const lanes x = quantized_columns(cache, row, c);
+            VECTOR(vstore)(row_scaled ? x * row_scale : x, 0, to + c);
         }
     }
 }

@@ -6,6 +6,45 @@
 #include "cpu/split_rows.h"
 #include "score/key_lanes.h"
 
+/* Returns whether a value is infinite or NaN: its product with a weight of 0 would be NaN. */
+NOINLINE int holds_nonfinite(const struct arguments *restrict args, const struct key_range keys,
+                             const int count)
+{
+    ints most = 0;
+
+    NO_UNROLL
+    for (int n = 0; n < count; n++) {
+        NO_UNROLL
+        for (int c = 0; c < VECTORS(DIM_V); c++) {
+            const ints x = VECTOR(as_int)(value_columns(args, keys, n, c)) & 0x7fffffff;
+            most = x > most ? x : most;
+        }
+    }
+    return any_lane(most >= 0x7f800000);
+}
+
+/* Like multiply_pv(), but leaves out pairs that a weight of -0 masks. Partially visible tiles with
+ * non-finite values need it. */
+NOINLINE void add_visible_values(const struct arguments *restrict args, const struct key_range keys,
+                                 const int count, const int rows, const float *rescale,
+                                 const float *p, lanes *o)
+{
+    NO_UNROLL
+    for (int r = 0; r < rows; r++) {
+        NO_UNROLL
+        for (int c = 0; c < VECTORS(DIM_V); c++) {
+            lanes sum = o[r * VECTORS(DIM_V) + c] * rescale[r];
+            NO_UNROLL
+            for (int n = 0; n < count; n++) {
+                const lanes y = value_columns(args, keys, n, c);
+                if (as_int(p[r * BLOCK_N + n]) >= 0)
+                    sum = fma((lanes)(p[r * BLOCK_N + n]), y, sum);
+            }
+            o[r * VECTORS(DIM_V) + c] = sum;
+        }
+    }
+}
+
 #if OPERAND_PAIRS
 #include "bf16/split_pairs.h"
 #else
@@ -147,42 +186,3 @@ NOINLINE void multiply_pv(const struct arguments *restrict args, const struct ke
         add_columns_of_rows(rest, args, keys, count, rows, whole, rescale, p, o);
 }
 #endif
-
-/* Returns whether a value is infinite or NaN: its product with a weight of 0 would be NaN. */
-NOINLINE int holds_nonfinite(const struct arguments *restrict args, const struct key_range keys,
-                             const int count)
-{
-    ints most = 0;
-
-    NO_UNROLL
-    for (int n = 0; n < count; n++) {
-        NO_UNROLL
-        for (int c = 0; c < VECTORS(DIM_V); c++) {
-            const ints x = VECTOR(as_int)(value_columns(args, keys, n, c)) & 0x7fffffff;
-            most = x > most ? x : most;
-        }
-    }
-    return any_lane(most >= 0x7f800000);
-}
-
-/* Like multiply_pv(), but leaves out pairs that a weight of -0 masks. Partially visible tiles with
- * non-finite values need it. */
-NOINLINE void add_visible_values(const struct arguments *restrict args, const struct key_range keys,
-                                 const int count, const int rows, const float *rescale,
-                                 const float *p, lanes *o)
-{
-    NO_UNROLL
-    for (int r = 0; r < rows; r++) {
-        NO_UNROLL
-        for (int c = 0; c < VECTORS(DIM_V); c++) {
-            lanes sum = o[r * VECTORS(DIM_V) + c] * rescale[r];
-            NO_UNROLL
-            for (int n = 0; n < count; n++) {
-                const lanes y = value_columns(args, keys, n, c);
-                if (as_int(p[r * BLOCK_N + n]) >= 0)
-                    sum = fma((lanes)(p[r * BLOCK_N + n]), y, sum);
-            }
-            o[r * VECTORS(DIM_V) + c] = sum;
-        }
-    }
-}

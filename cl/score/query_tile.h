@@ -70,7 +70,8 @@ struct score_tile {
     int all_begin, all_end;                         /* keys in the window of every query */
     /* the lower half of the block sees keys before lower_end, the upper from upper_begin on */
     int lower_end, upper_begin;
-    int hides; /* whether bias, mask or block lists may hide a pair */
+    int hides;     /* whether bias, mask or block lists may hide a pair */
+    int by_values; /* see bf16/fused_products.h (IN_PARTS) */
     /* Key 0's distance from the diagonal at each query; valid with HAS_ALIBI. */
     lanes distance[BLOCK_VECTORS];
     float slope;

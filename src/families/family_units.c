@@ -32,6 +32,28 @@ const char *ca_bf16_pairs_or_bytes_refusal(const struct ca_problem *p)
     return NULL;
 }
 
+static int is_dtype_of_its_own(clattn_cache cache)
+{
+    return cache != CLATTN_CACHE_PLAIN && !ca_format_of(cache)->is_blocks;
+}
+
+const char *ca_bf16_parts_refusal(const struct ca_problem *p)
+{
+    const char *why = ca_bf16_pairs_or_bytes_refusal(p);
+
+    if (!why)
+        return NULL;
+    if (ca_problem_own_dtype(&p->normal) == CLATTN_F32)
+        return "the instruction multiplies bf16, and two parts in bf16 do not hold an f32";
+    if (p->normal.strict)
+        return "weights lose their last bits on their way, which a strict problem does not allow";
+    if (is_dtype_of_its_own(p->normal.k_cache) || is_dtype_of_its_own(p->normal.v_cache))
+        return "k or v has a dtype that is not that of q";
+    if (p->normal.invariant)
+        return "with parts in bf16 a query that is not finite changes the bits of others";
+    return NULL;
+}
+
 static const char *emulate(int has_unit)
 {
     return has_unit ? " -DEMULATE=0" : " -DEMULATE=1";

@@ -385,6 +385,48 @@ Test(units, weights_far_apart) {
     fixture_close(&f);
 }
 
+/* An infinity reaches what it is multiplied with and nothing else, also where its product with a part of 0 would be NaN. */
+Test(units, infinities_beside_parts) {
+    enum { ROWS = 40 };
+    static const char *const families[] = {"fused_cpu UNIT=amx", "split_cpu UNIT=amx"};
+    static const char *const problems[] = {"fwd f16 q40 k70 d40/24 causal=br lse",
+                                           "fwd f16 q40 k70 d64/32 lse",
+                                           "fwd f16 q40 k70 d64 kcache=q8_0 vcache=q5_1"};
+    enum { PROBLEMS = sizeof problems / sizeof *problems };
+    struct fixture f;
+
+    fixture_open(&f);
+    fixture_need_cpu(&f);
+    for (size_t c = 0; c < 2 * PROBLEMS; c++) {
+        const size_t n = c % PROBLEMS;
+        struct trial t = trial_of(families[c / PROBLEMS], problems[n], "", 5 + n);
+        const int plain = t.problem.v_cache == CLATTN_CACHE_PLAIN;
+        trial_fill(&t);
+        for (int id = TENSOR_Q; id <= (plain ? TENSOR_V : TENSOR_Q); id++)
+            trial_set_ordinary(&t, id, t.seed + (uint64_t)id);
+        for (size_t i = 0; i < ROWS; i++) /* the first queries' scores of the key are -Inf */
+            trial_set(&t, TENSOR_Q, 0, 0, i, 4, i < 35 ? -0.5 : 0.25);
+        if (plain) {
+            trial_set(&t, TENSOR_K, 0, 0, 33, 4, INFINITY);
+            trial_set(&t, TENSOR_V, 0, 0, 10, 3, -INFINITY);
+        }
+        trial_set(&t, TENSOR_Q, 0, 0, 38, 7, NAN);
+        trial_run(&f, &t);
+        for (size_t i = 0; i < ROWS; i++)
+            for (size_t d = 0; d < t.problem.dim_v; d++) {
+                const double o = trial_value(&t, TENSOR_O, 0, 0, i, d);
+                if (i == 38 || (plain && i >= 35))
+                    cr_expect(isnan(o), "%s, %s: o[%zu, %zu] is %g", t.family, problems[n], i, d,
+                              o);
+                else
+                    cr_expect(plain && d == 3 ? o == -INFINITY : isfinite(o),
+                              "%s, %s: o[%zu, %zu] is %g", t.family, problems[n], i, d, o);
+            }
+        trial_free(&t);
+    }
+    fixture_close(&f);
+}
+
 /* A query that sees no key may hold anything, also where a tile has fewer keys than its products are made for. */
 Test(units, hidden_infinite_queries) {
     static const char *const families[] = {"split_cpu UNIT=amx", "split_cpu UNIT=pairs",
@@ -537,7 +579,8 @@ Test(units, emulated_bytes_have_the_instructions_bits) {
 
 Test(units, emulated_tiles_have_the_instructions_bits) {
     unit_need_tiles();
-    expect_the_same_bits("fused_cpu UNIT=amx", 0, "h2 q97 k140");
+    for (size_t n = 0; n < 3; n++)
+        expect_the_same_bits("fused_cpu UNIT=amx", n == 0 ? 0 : 11 + 2 * n, "h2 q97 k140");
     expect_the_same_bits("split_cpu UNIT=amx", 0, "h2 q97 k140");
     expect_the_same_bits("backward_cpu UNIT=amx", 7, "b2 h4/2 q70 k91");
     for (size_t n = 0; n < 2; n++) {
@@ -592,6 +635,8 @@ Test(units, the_self_check_allows_what_standard_rounds) {
     static const char *const cases[][2] = {
         {"fused_cpu UNIT=pairs", "fwd bf16 h2 q65 k130 d64 odtype=f32"},
         {"split_cpu UNIT=pairs", "fwd bf16 h8/1 q4 k230 d64 odtype=f32"},
+        {"fused_cpu UNIT=amx", "fwd f16 h2 q65 k130 d64 odtype=f32"},
+        {"split_cpu UNIT=amx", "fwd f16 h8/1 q4 k230 d64 odtype=f32 kcache=q8_0 vcache=q4_1"},
         {"backward_cpu UNIT=amx", "bwd bf16 h2 q130 k200 d64"}};
 
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {

@@ -197,6 +197,31 @@ static const struct unit_program fused_amx[] = {
      "BLOCK_VECTORS=2 BLOCK_N=64 BLOCKS_PER_TILE=4"},
     {"bf16 d32 kcache=e4m3 kscales=h page=5 pages=90 klen softcap=4",
      "BLOCK_VECTORS=1 BLOCK_N=64 BLOCKS_PER_TILE=1"},
+    /* Sums of parts (cl/bf16/parts.h): those of f16 first. */
+    {"f16 d33/20 causal=br klen qlen lse odtype=f32",
+     "BLOCK_VECTORS=2 BLOCK_N=64 BLOCKS_PER_TILE=2"},
+    {"f16 d40/33 mask=bqk bias=f16:hqk dropout=0.3 lse q=0.0.0.1",
+     "BLOCK_VECTORS=4 BLOCK_N=64 BLOCKS_PER_TILE=2"},
+    {"f16 d64/32 kcache=q8_0 vcache=q4_0 page=5 pages=90 klen causal=br sinks",
+     "BLOCK_VECTORS=2 BLOCK_N=96 BLOCKS_PER_TILE=2"},
+    {"f16 d32/64 kcache=e4m3 vcache=int8 vscales=bhk window=30,* softcap=4",
+     "BLOCK_VECTORS=1 BLOCK_N=64 BLOCKS_PER_TILE=4"},
+    {"bf16 d96/64 kcache=iq4_nl vcache=q5_1 blocks=16x7:60:h lse",
+     "BLOCK_VECTORS=3 BLOCK_N=128 BLOCKS_PER_TILE=1"},
+};
+
+/* Sums of parts in bf16 (cl/bf16/parts.h): of f16, and of blocks with scales. */
+static const struct unit_program split_parts[] = {
+    {"f16 d33/20 causal=br klen qlen lse odtype=f32",
+     "BLOCK_M=16 BLOCK_N=32 PREFETCH_TILES=1 SPLIT_K=2"},
+    {"f16 d40/33 mask=bqk bias=f16:hqk dropout=0.3 lse q=0.0.0.1",
+     "BLOCK_M=64 BLOCK_N=32 PREFETCH_TILES=2 SPLIT_K=1"},
+    {"f16 d64/32 kcache=q5_0 vcache=q4_1 page=5 pages=90 klen causal=br sinks",
+     "BLOCK_M=16 BLOCK_N=32 PREFETCH_TILES=1 SPLIT_K=2"},
+    {"f16 d32/64 kcache=e4m3 vcache=int8 vscales=bhk window=30,* softcap=4",
+     "BLOCK_M=32 BLOCK_N=64 PREFETCH_TILES=0 SPLIT_K=1"},
+    {"bf16 d96/64 kcache=q8_0 vcache=iq4_nl lse",
+     "BLOCK_M=128 BLOCK_N=64 PREFETCH_TILES=1 SPLIT_K=1"},
 };
 
 /* Odd dims, ranges and tiles that end within a step of 32 keys, and blocks of rows that are not full. */
@@ -474,6 +499,7 @@ const struct unit units[] = {
     {"fused_cpu UNIT=bytes", PROGRAMS(fused_bytes), .shapes = FUSED_SHAPES},
     {"split_cpu UNIT=pairs", PROGRAMS(split_bf16), .shapes = FUSED_SHAPES},
     {"split_cpu UNIT=amx", PROGRAMS(split_bf16), .shapes = FUSED_SHAPES},
+    {"split_cpu UNIT=amx", PROGRAMS(split_parts), .shapes = FUSED_SHAPES},
     {"backward_gpu UNIT=mma", PROGRAMS(backward_mma),
      .shapes = {"b2 h4/2 q70 k90", "h1 q1 k1", "b3 h2/1 q33 k16", "h2 q17 k140", "q40 k3"}},
     {"backward_gpu UNIT=warpgroup", PROGRAMS(backward_warpgroup),

@@ -20,7 +20,8 @@ static size_t block(const size_t *values)
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     /* The least private memory that any choice of tunables needs. */
-    static const size_t least[NUM_TUNABLES] = {[BLOCK_VECTORS_INDEX] = 2,
+    static const size_t least[NUM_TUNABLES] = {[UNIT_INDEX] = UNIT_AMX,
+                                               [BLOCK_VECTORS_INDEX] = 2,
                                                [BLOCK_M_INDEX] = 32,
                                                [BLOCKS_PER_TILE_INDEX] = 1,
                                                [SPLIT_K_INDEX] = 1};

@@ -18,7 +18,8 @@
  * Dropout    comes after row_sum. Four keys at a time share a counter's words.
  * Masked     The product of a weight of 0 and a value that is not finite is NaN. So a chunk with
  *            sums that are not finite is computed again. This time the values of each tile of partial
- *            visibility are tested, and masked pairs are skipped where one is not finite.
+ *            visibility are tested, and masked pairs are skipped where one is not finite. With parts all products of
+ *            the chunk are then computed value by value.
  * Invariant  With HAS_INVARIANT tiles end at multiples of BLOCK_N, which the host fixes, and blocks divide none.
  *            A key that a query does not see changes none of its sums: each adds its keys in turn.
  * Ragged     Nothing outside the tensors is read: lanes beyond the last query repeat it, scores
@@ -29,17 +30,19 @@
  * Units      vector: floats. pairs: products of bf16 pairs (cl/bf16/pairs.h), two multiply-adds in each lane of an
  *            instruction. amx: products by tiles of a matrix unit (cl/bf16/tiles.h). Both take q and k as they are
  *            stored, and weights rounded to bf16, which a problem of standard precision allows. Numbers in a format of
- *            bytes are exact in bf16; their scales multiply scores and weights. bytes: q and k are
+ *            bytes are exact in bf16; their scales multiply scores and weights. Tiles of f16, and of blocks with scales, are
+ *            multiplied as sums of parts in bf16 (cl/bf16/parts.h); then weights have two parts too. bytes: q and k are
  *            rounded to bytes for precision=int8 (cl/cpu/key_bytes.h), and four of their products are added in each
  *            lane of an instruction; values are multiplied as floats. For these three the host also defines EMULATE.
  * Tunables   src/families/fused_cpu/fused_cpu.def or fused_cpu_amx.def, all defined by the host; no fallbacks here. */
 #include "common/common.h"
 #include "families/units.h"
 #if OPERAND_PAIRS &&                                                                               \
-    (!defined(EMULATE) || DTYPE != DTYPE_BF16 || (!K_CACHE && K_DTYPE != DTYPE_BF16) ||            \
-     (!V_CACHE && V_DTYPE != DTYPE_BF16) || HAS_STRICT || HAS_MASK_KEYS)
+    (!defined(EMULATE) || (DTYPE != DTYPE_BF16 && !(OPERAND_TILES && DTYPE == DTYPE_F16)) ||       \
+     (!K_CACHE && K_DTYPE != DTYPE) || (!V_CACHE && V_DTYPE != DTYPE) || HAS_STRICT ||             \
+     HAS_MASK_KEYS)
 #error                                                                                             \
-    "pairs are of q in bf16, of k and v in bf16 or in formats of bytes, of standard precision, without mask_keys, and need EMULATE defined"
+    "pairs are of q in bf16, tiles in f16 too, of k and v of its dtype or in blocks, of standard precision, without mask_keys, and need EMULATE defined"
 #endif
 #if OPERAND_BYTES && (!defined(EMULATE) || !HAS_INT8)
 #error "bytes are of problems with precision=int8, and need EMULATE defined"
@@ -89,6 +92,7 @@ INLINE void add_tile(const int partial, const struct arguments *args,
     /* scores */
     struct score_tile tile;
     find_score_tile(args, block, j, &tile);
+    tile.by_values = check_values;
     ints masks[MASK_VECTORS];
     if (HIDES_ANYWHERE && !load_biases_and_masks(args, block, j, count, &tile, streams, s, masks))
         return;
@@ -109,8 +113,10 @@ INLINE void add_tile(const int partial, const struct arguments *args,
         rescale[m] = exponential(old_max[m] - base[m]);
         row_max[m] = new_max[m];
     }
-    if (HIDES && partial &&
-        check_values) { /* keys that round count up to whole steps are masked too */
+    if (IN_PARTS) {
+        mark_hidden = check_values;
+    } else if (HIDES && partial &&
+               check_values) { /* keys that round count up to whole steps are masked too */
         if (*nonfinite < 0)
             *nonfinite = has_nonfinite(v, v_row, v_column(args), WHOLE_STEPS(count)) ||
                          has_nonfinite_scale(&tile, count);
@@ -415,7 +421,7 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
             }
         }
     }
-    if (HIDES && !check_values && !are_finite(packed_o))
+    if ((HIDES || IN_PARTS) && !check_values && !are_finite(packed_o))
         return 0;
     for (int n = 0; n < BLOCKS_PER_TILE; n++)
         finish_block(args, block_of(chunk, n), packed_o[n], row_max[n], row_sum[n]);

@@ -33,9 +33,11 @@ static size_t least_keys(const struct ca_problem *p)
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     /* The least private memory that any choice of tunables needs. */
-    const size_t least[NUM_TUNABLES] = {
-        [BLOCK_VECTORS_INDEX] = 1, [BLOCK_N_INDEX] = least_keys(p), [BLOCKS_PER_TILE_INDEX] = 1};
-    const char *why = ca_bf16_pairs_or_bytes_refusal(p);
+    const size_t least[NUM_TUNABLES] = {[UNIT_INDEX] = UNIT_AMX,
+                                        [BLOCK_VECTORS_INDEX] = 1,
+                                        [BLOCK_N_INDEX] = least_keys(p),
+                                        [BLOCKS_PER_TILE_INDEX] = 1};
+    const char *why = ca_bf16_parts_refusal(p);
 
     if (why)
         return why;
@@ -79,6 +81,38 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     }
 }
 
+/* The products of parts in a product of sums of a and b parts. */
+static size_t products_of_parts(size_t a, size_t b, size_t orders)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < a && i < orders; i++)
+        count += orders - i < b ? orders - i : b;
+    return count;
+}
+
+/* The time of sums of parts over that of UNIT=vector. A Xeon's pair of threads that others used too took 0.17 for each product of
+ * tiles, and for weights as long as for 20 dims of UNIT=vector; alone they took less (bench/results/paired-parts-xeon-2026-11-30.txt). */
+static double time_of_parts(const struct ca_problem *p)
+{
+    const size_t values[NUM_TUNABLES] = {[UNIT_INDEX] = UNIT_AMX};
+#include "families/names.h"
+    const size_t of_qk = products_of_parts(K_PARTS, Q_PARTS, QK_ORDERS) * 2 * TILE *
+                         TILES(OPERANDS(DIM_QK)),
+                 of_pv = products_of_parts(V_PARTS, Q_PARTS, PV_ORDERS) * ROUNDED(DIM_V);
+    const double dims = (double)(DIM_QK + DIM_V);
+
+    return 0.17 * (double)(of_qk + of_pv) / dims + 2.0 * 20.0 / dims;
+}
+
+static int preference(const struct ca_problem *p, const clattn_device_info *dev)
+{
+    const int in_parts = ca_bf16_pairs_or_bytes_refusal(p) != NULL;
+
+    return in_parts && time_of_parts(p) > 0.95 ? ca_amx_preference_with(dev, 89)
+                                               : ca_amx_preference(p, dev);
+}
+
 #define QUERIES_PER_ITEM chunk
 #include "families/fused_stages.h"
 
@@ -92,6 +126,6 @@ const struct ca_family ca_fused_cpu_amx = {
     .private_bytes = private_bytes,
     .options = ca_amx_options,
     .refused_by_system = ca_amx_refused_by_system,
-    .preference = ca_amx_preference,
+    .preference = preference,
     .keeps_invariant = 1,
 };

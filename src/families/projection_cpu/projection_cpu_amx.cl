@@ -59,15 +59,17 @@ NOINLINE void multiply_panels(const int rows, const int columns, const bool zero
     const long next_panel = PANEL_VECTORS * row, next_tile = REGISTER_ROWS * row;
 
     if (rows > TILE && columns > TILE)
-        multiply_tiles_of(2, 2, zero, steps, strip, strip_row, panels, row, next_panel, tiles, row,
-                          next_tile);
+        multiply_tiles_of(2, 2, zero, steps, one_part(), strip, strip_row, panels, row, next_panel,
+                          tiles, row, next_tile);
     else if (columns > TILE)
-        multiply_tiles_of(1, 2, zero, steps, strip, strip_row, panels, row, next_panel, tiles, row,
-                          next_tile);
+        multiply_tiles_of(1, 2, zero, steps, one_part(), strip, strip_row, panels, row, next_panel,
+                          tiles, row, next_tile);
     else if (rows > TILE)
-        multiply_tiles_of(2, 1, zero, steps, strip, strip_row, panels, row, 0, tiles, row, 0);
+        multiply_tiles_of(2, 1, zero, steps, one_part(), strip, strip_row, panels, row, 0, tiles,
+                          row, 0);
     else
-        multiply_tiles_of(1, 1, zero, steps, strip, strip_row, panels, row, 0, tiles, row, 0);
+        multiply_tiles_of(1, 1, zero, steps, one_part(), strip, strip_row, panels, row, 0, tiles,
+                          row, 0);
 }
 
 /* Returns whether tiles can be loaded from the strip in x, `count` of its depth: whole, with evenly

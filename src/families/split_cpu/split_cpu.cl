@@ -38,9 +38,10 @@
 #if !defined(EMULATE)
 #error "a kernel that multiplies pairs must be built with EMULATE defined"
 #endif
-#if DTYPE != DTYPE_BF16 || (!K_CACHE && K_DTYPE != DTYPE_BF16) ||                                  \
-    (!V_CACHE && V_DTYPE != DTYPE_BF16) || HAS_STRICT
-#error "pairs are of q, k and v in bf16 or in formats of bytes, of standard precision"
+#if (DTYPE != DTYPE_BF16 && !(UNIT == UNIT_AMX && DTYPE == DTYPE_F16)) ||                          \
+    (!K_CACHE && K_DTYPE != DTYPE) || (!V_CACHE && V_DTYPE != DTYPE) || HAS_STRICT
+#error                                                                                             \
+    "pairs are of q, k and v in bf16, with AMX in f16 too, or of k and v in blocks, of standard precision"
 #endif
 #define SIMD_WIDTH 16
 #define KV_HEADS 1

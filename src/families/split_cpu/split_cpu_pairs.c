@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The forward for few queries and many keys by pairs of bf16: the keys of a kv head are split over
- * groups. UNIT=amx multiplies them by tiles of AMX, UNIT=pairs by the instruction for pairs.
+ * groups. UNIT=amx multiplies them by tiles of AMX, also as sums of parts; UNIT=pairs by the instruction for pairs.
  * src/families/split_cpu/split_cpu.cl says how. */
 #include "base/sizes.h"
 #include "families/family.h"
@@ -22,20 +22,27 @@ enum { SIMD_WIDTH = 16, KV_HEADS = 1, STAGES_K = 1 };
 
 #include "families/split_cpu/split_cpu_stages.h"
 
-static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
+/* Why a unit does not take p, whose operands it can multiply. */
+static const char *unsupported_by_unit(size_t unit, const struct ca_problem *p,
+                                       const clattn_device_info *dev)
 {
     /* The least memory that any choice of tunables needs. */
-    static const size_t least[NUM_TUNABLES] = {[BLOCK_M_INDEX] = 16,
-                                               [BLOCK_N_INDEX] = 32,
-                                               [PREFETCH_TILES_INDEX] = 0,
-                                               [SPLIT_K_INDEX] = 1};
-    const char *why = ca_bf16_pairs_or_bytes_refusal(p);
+    const size_t least[NUM_TUNABLES] = {[UNIT_INDEX] = unit,
+                                        [BLOCK_M_INDEX] = 16,
+                                        [BLOCK_N_INDEX] = 32,
+                                        [PREFETCH_TILES_INDEX] = 0,
+                                        [SPLIT_K_INDEX] = 1};
 
-    if (why)
-        return why;
     if (p->normal.scores != CLATTN_SCORES_NONE)
         return "the score matrix is wanted, which this family never forms";
     return reject(p, dev, least);
+}
+
+static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
+{
+    const char *why = ca_bf16_parts_refusal(p);
+
+    return why ? why : unsupported_by_unit(UNIT_AMX, p, dev);
 }
 
 static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
@@ -67,9 +74,13 @@ static int preference_where_fast(const struct ca_problem *p)
 
 /* ---- split_cpu UNIT=amx ------------------------------------------------------------------------------- */
 
+/* Sums of parts take several products: UNIT=vector was as fast with 16 rows, a third as fast with 128. */
 static int preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
-    return ca_amx_preference_with(dev, preference_where_fast(p));
+    const int in_parts = ca_bf16_pairs_or_bytes_refusal(p) != NULL;
+
+    return ca_amx_preference_with(
+        dev, in_parts && ca_split_rows_per_kv_head(p) <= 32 ? 29 : preference_where_fast(p));
 }
 
 const struct ca_family ca_split_cpu_amx = {
@@ -87,6 +98,13 @@ const struct ca_family ca_split_cpu_amx = {
 
 /* ---- split_cpu UNIT=pairs ------------------------------------------------------------------------------- */
 
+static const char *unsupported_by_pairs(const struct ca_problem *p, const clattn_device_info *dev)
+{
+    const char *why = ca_bf16_pairs_or_bytes_refusal(p);
+
+    return why ? why : unsupported_by_unit(UNIT_PAIRS, p, dev);
+}
+
 static int preference_of_pairs(const struct ca_problem *p, const clattn_device_info *dev)
 {
     return ca_bf16_pairs_preference_with(dev, preference_where_fast(p));
@@ -98,7 +116,7 @@ const struct ca_family ca_split_cpu_pairs = {
     .source = ca_source_split_cpu,
     CA_TUNABLES(tunables_of_pairs),
     CA_STAGES(SPLIT_STAGES),
-    .unsupported = unsupported,
+    .unsupported = unsupported_by_pairs,
     .adapt = adapt,
     .reject = reject,
     .workspace_bytes = workspace_bytes,
