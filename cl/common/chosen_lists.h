@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of chosen keys by number: their queries, and what families/chosen_keys makes of them in the workspace. */
 #pragma once
+#include "common/chosen_part.h"
 #include "common/common.h"
 #include "common/sequence.h"
 
@@ -38,26 +39,9 @@ INLINE bool find_query(const struct arguments *args, const long list, struct que
 #endif
 }
 
-/* The workspace of lists: the number of each list's keys, starts of sequences, and a table with `width` rows of keys for each
- * list, in ascending order. All places are in ints from its begin. */
-struct made_lists {
-    long lists, width, starts, table, end;
-};
-
-INLINE long rounded(const long ints)
+INLINE struct made_lists made_lists(const struct arguments *args)
 {
-    return (ints + 31) / 32 * 32;
-}
-
-INLINE struct made_lists made_lists_of(const struct arguments *args)
-{
-    struct made_lists made;
-
-    made.lists = (HAS_TOPK_HEADS ? args->shape->kv_heads : 1) * queries_together(args) *
-                 (HAS_TOTAL_Q ? 1 : args->shape->batch);
-    made.width = min(args->shape->topk, args->shape->seq_kv);
-    made.starts = rounded(made.lists);
-    made.table = made.starts + rounded(made.lists + 1);
-    made.end = made.table + rounded(made.lists * made.width);
-    return made;
+    return made_lists_of((HAS_TOPK_HEADS ? args->shape->kv_heads : 1) * queries_together(args) *
+                             (HAS_TOTAL_Q ? 1 : args->shape->batch),
+                         min(args->shape->topk, args->shape->seq_kv));
 }

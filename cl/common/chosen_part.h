@@ -1,8 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gradients by lists of chosen keys, some lists at a time (src/problem/chosen_keys.h): the memory of one execution, compiled
- * by the host and by the device. It is of floats, and each array begins at a multiple of 32. */
+/* The memory of lists of chosen keys (src/problem/chosen_keys.h), compiled by the host and by the device. It is of ints and floats,
+ * and each array begins at a multiple of 32: what is made of all lists, and for gradients an execution of some lists. */
 #pragma once
 #include "common/argument_types.h"
+
+/* The workspace of lists: the number of each list's keys, starts of sequences, and a table with `width` rows of keys for each
+ * list, in ascending order. */
+struct made_lists {
+    ca_long lists, width, starts, table, end;
+};
+
+static inline ca_long whole_lines(const ca_long ints)
+{
+    return (ints + 31) / 32 * 32;
+}
+
+static inline struct made_lists made_lists_of(const ca_long lists, const ca_long width)
+{
+    struct made_lists made = {lists, width, 0, 0, 0};
+
+    made.starts = whole_lines(lists);
+    made.table = made.starts + whole_lines(lists + 1);
+    made.end = made.table + whole_lines(lists * width);
+    return made;
+}
 
 enum {
     CHOSEN_PART_HEAD = 32
@@ -25,7 +46,7 @@ struct chosen_places {
 
 static inline ca_long chosen_floats(const ca_long count, const ca_long bytes)
 {
-    return (count * bytes + 127) / 128 * 32;
+    return whole_lines((count * bytes + 3) / 4);
 }
 
 static inline struct chosen_places chosen_places_of(const struct chosen_part p)

@@ -232,7 +232,7 @@ static void enter_rows(const clattn_plan *plan, size_t n, const clattn_buffer *m
 {
     const clattn_problem *p = &plan->lists->problem.normal;
     const struct ca_chosen_keys *chosen = &plan->chosen;
-    const struct ca_chosen_places places = ca_chosen_keys_places(chosen);
+    const struct made_lists places = ca_chosen_keys_made(chosen);
     const size_t b = n / chosen->kv_heads, g = n % chosen->kv_heads;
     const size_t head = g * (p->heads / p->kv_heads), list = n * chosen->problem.batch;
     /* Lists number the rows of pages and of packed keys for all batches. */
@@ -249,15 +249,15 @@ static void enter_rows(const clattn_plan *plan, size_t n, const clattn_buffer *m
     at[CA_LSE].offset += (b * p->heads + head) * ca_query_rows(p);
     at[CA_SINKS].offset += head;
     at[CA_KV_LENGTHS] = at[CA_PAGE_TABLE] = at[CA_Q_STARTS] = *made;
-    at[CA_KV_LENGTHS].offset += places.counts + list;
-    at[CA_PAGE_TABLE].offset += places.table + list * chosen->width;
-    at[CA_Q_STARTS].offset += places.starts;
+    at[CA_KV_LENGTHS].offset += list;
+    at[CA_PAGE_TABLE].offset += (size_t)places.table + list * chosen->width;
+    at[CA_Q_STARTS].offset += (size_t)places.starts;
 }
 
 /* The copies of an execution. */
 static void enter_copies(const clattn_plan *plan, const clattn_buffer *made, clattn_buffer *at)
 {
-    const size_t begin = ca_chosen_keys_places(&plan->chosen).bits;
+    const size_t begin = (size_t)ca_chosen_keys_made(&plan->chosen).end;
     const struct chosen_places places = chosen_places_of(plan->chosen.copies);
     const struct {
         unsigned argument;

@@ -268,21 +268,9 @@ int ca_has_chosen_keys(const clattn_problem *p)
     return ca_is_attention(p) && p->topk > 0;
 }
 
-static size_t rounded(size_t ints)
+struct made_lists ca_chosen_keys_made(const struct ca_chosen_keys *chosen)
 {
-    return ca_round_up(ints, 32);
-}
-
-struct ca_chosen_places ca_chosen_keys_places(const struct ca_chosen_keys *chosen)
-{
-    const size_t starts = rounded(chosen->lists);
-    const size_t table = starts + rounded(chosen->lists + 1);
-
-    return (struct ca_chosen_places){
-        .starts = starts,
-        .table = table,
-        .bits = table + rounded(chosen->lists * chosen->width),
-    };
+    return made_lists_of((ca_long)chosen->lists, (ca_long)chosen->width);
 }
 
 size_t ca_chosen_keys_bytes(const struct ca_chosen_keys *chosen, size_t bits)
@@ -290,7 +278,7 @@ size_t ca_chosen_keys_bytes(const struct ca_chosen_keys *chosen, size_t bits)
     if (chosen->way != CA_BY_MASK) {
         const size_t part =
             chosen->way == CA_BY_COPIES ? 4 * (size_t)chosen_places_of(chosen->copies).end : 0;
-        return ca_round_up(4 * ca_chosen_keys_places(chosen).bits + (bits > part ? bits : part),
+        return ca_round_up(4 * (size_t)ca_chosen_keys_made(chosen).end + (bits > part ? bits : part),
                            128);
     }
     return chosen->mask_bytes > CA_MAX_ELEMENTS ? SIZE_MAX : ca_round_up(chosen->mask_bytes, 128);

@@ -43,12 +43,9 @@ int ca_chosen_keys(const clattn_problem *normal, struct ca_chosen_keys *chosen);
  * count. bits: bytes that the first program needs besides. */
 size_t ca_chosen_keys_bytes(const struct ca_chosen_keys *chosen, size_t bits);
 
-/* Where the parts of that memory begin, in ints. By copies what an execution takes begins where the bits do, which
- * nobody needs then. */
-struct ca_chosen_places {
-    size_t counts, starts, table, bits;
-};
-struct ca_chosen_places ca_chosen_keys_places(const struct ca_chosen_keys *chosen);
+/* What the first program makes of lists by rows and by copies. Behind it are its bits, and by copies then, when nobody needs
+ * these, what an execution takes. */
+struct made_lists ca_chosen_keys_made(const struct ca_chosen_keys *chosen);
 
 /* The problem of the program that is chosen and tuned: without lists, and without what a second program computes. */
 struct ca_problem ca_problem_chosen(const struct ca_problem *p);

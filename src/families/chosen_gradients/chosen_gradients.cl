@@ -53,7 +53,7 @@ INLINE struct part part_at(const struct arguments *args, const long first, const
 
     part.first = first;
     part.lists = lists;
-    part.made = made_lists_of(args);
+    part.made = made_lists(args);
     part.counts = (const __global int *)args->workspace;
     part.table = part.counts + part.made.table;
     part.at = args->workspace + part.made.end;
@@ -68,7 +68,7 @@ INLINE struct part part_at(const struct arguments *args, const long first, const
 /* The part that copy_lists has made. */
 INLINE struct part part_of(const struct arguments *args)
 {
-    const struct made_lists made = made_lists_of(args);
+    const struct made_lists made = made_lists(args);
     const __global int *head = (const __global int *)(args->workspace + made.end);
 
     return part_at(args, head[0], head[1]);

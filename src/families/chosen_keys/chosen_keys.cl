@@ -129,7 +129,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void list_rows(PARAM
 {
     const struct arguments arguments = ARGUMENTS_list_rows, *const args = &arguments;
     const long words = (args->shape->seq_kv + 31) / 32;
-    const struct made_lists made = made_lists_of(args);
+    const struct made_lists made = made_lists(args);
     const long lists = made.lists, width = made.width;
     __global int *const counts = (__global int *)args->workspace;
     __global int *const starts = counts + made.starts, *const table = counts + made.table;

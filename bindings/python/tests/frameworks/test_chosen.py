@@ -85,6 +85,8 @@ def test_mistakes_are_named():
     q, k, v = inputs(1)
     with pytest.raises(clattn.Error, match="topk_indices is of shape"):
         topk_attention(q, k, v, lists(B, Q + 1, 6))
+    with pytest.raises(clattn.Error, match="topk_indices .*int64.*int32"):
+        topk_attention(q, k, v, lists(B, Q, 6).long())
     with pytest.raises(clattn.torch.Refused, match="key is a Tensor of torch.strided on meta"):
         topk_attention(q, k.to("meta"), v, lists(B, Q, 6))
     with pytest.raises(clattn.Error, match="causal"):
