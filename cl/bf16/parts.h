@@ -4,6 +4,7 @@
  *
  * Needs K_PARTS and the like, KEY_PART and KEY_OPERANDS. */
 #pragma once
+#include "bf16/pairs.h"
 #include "cpu/quantized_simd.h"
 #include "bf16/pair_tiles.h"
 

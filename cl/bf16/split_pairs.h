@@ -6,10 +6,10 @@
  *
  * Needs BLOCK_M, a multiple of 16, BLOCK_N, a multiple of 32, and PREFETCH_TILES. */
 #pragma once
+#include "bf16/parts.h"
 #include "bf16/stage_pairs.h"
 #include "score/key_lanes.h"
 #if OPERAND_TILES
-#include "bf16/parts.h"
 #define MULTIPLY_PAIR_TILES multiply_all_parts
 #else /* there are no parts */
 #include "bf16/dot_tiles.h"
@@ -19,28 +19,23 @@
 
 #define WHOLE_STEPS(n) (((n) + STEP_KEYS - 1) / STEP_KEYS * STEP_KEYS)
 
-#if IN_PARTS
-/* Loads pairs n .. n + TILE - 1 of a query; x has their values in the order of the dims, then part after part. */
+/* Loads pairs n .. n + TILE - 1 of a part of a query. */
 INLINE lanes query_pairs(const int part, const struct arguments *args, const __global storage *row,
                          const int n)
 {
     uint words[Q_PARTS][TILE];
+
+    if (DTYPE == DTYPE_BF16)
+        return load_pairs_of_row((const __global ushort *)row + 2 * n * q_step(args), q_step(args),
+                                 DIM_QK - 2 * n);
     lanes x = values_of_row(0, DTYPE, row, q_step(args), 2 * n, DIM_QK);
     lanes y = values_of_row(0, DTYPE, row, q_step(args), 2 * n + SIMD_WIDTH, DIM_QK);
-
     for (int c = 0; c < Q_PARTS; c++) {
         const lanes x_part = next_part(&x), y_part = next_part(&y);
         store_exact(x_part, y_part, words[c]);
     }
     return VECTOR(as_float)(VECTOR(vload)(0, words[part]));
 }
-#else
-INLINE lanes query_pairs(const int part, const struct arguments *args, const __global storage *row,
-                         const int n)
-{
-    return load_pairs_of_row(row + 2 * n * q_step(args), q_step(args), DIM_QK - 2 * n);
-}
-#endif
 
 /* Packs the block's queries with rows in SIMD lanes (packed[n] has pair n of each row), part by part, and sets
  * their scales; rows beyond the last become zeros. */
@@ -75,15 +70,13 @@ NOINLINE void stage_keys(const struct arguments *restrict args, const struct key
     for (int n = 0; n < WHOLE_STEPS(count); n++) {
         const __global k_storage *const row = n < count ? k_of_tile(keys, n) : 0;
         uint *to = (uint *)staged + n * KEY_OPERANDS;
-#if K_PARTS > 1
-        stage_parts(to, K_PARTS, K_CACHE, K_DTYPE, row, k_step(args), DIM_QK);
-#else
-        stage_whole_pairs(to, K_CACHE, row, k_step(args), DIM_QK);
-#endif
+        if (K_PARTS > 1)
+            stage_parts(to, K_PARTS, K_CACHE, K_DTYPE, row, k_step(args), DIM_QK);
+        else
+            stage_whole_pairs(to, K_CACHE, row, k_step(args), DIM_QK);
     }
 }
 
-#if IN_PARTS
 /* Computes the products of a step anew, value by value, where one is not finite. */
 INLINE void check_products(const uint *k, const lanes *q, lanes *products)
 {
@@ -94,11 +87,6 @@ INLINE void check_products(const uint *k, const lanes *q, lanes *products)
     if (any_lane(zero != 0.0f))
         multiply_values(TILES(BLOCK_M), q, k, products);
 }
-#else
-INLINE void check_products(const uint *k, const lanes *q, lanes *products)
-{
-}
-#endif
 
 /* Computes s[r * BLOCK_N + n] = q[r] . k[n], scaled, for count keys; the scores after them are of
  * zeros. */
@@ -115,7 +103,8 @@ NOINLINE void multiply_qk(const struct arguments *restrict args, const struct ke
         lanes products[STEP_PRODUCTS];
         MULTIPLY_PAIR_TILES(STEP_KEYS / TILE, TILES(BLOCK_M), true, TILES(KEY_PART), parts, k,
                             ROW_BYTES_OF(KEY_OPERANDS), q, row, products, row);
-        check_products(k, q, products);
+        if (IN_PARTS)
+            check_products(k, q, products);
         for (int r0 = 0; r0 < block->rows; r0 += TILE) {
             const lanes scale = VECTOR(vload)(0, block->scale + r0);
             for (int n1 = 0; n1 < STEP_KEYS; n1 += TILE) {
@@ -141,17 +130,16 @@ NOINLINE void multiply_qk(const struct arguments *restrict args, const struct ke
 INLINE void stage_pair_of_vectors(const __global v_storage *first, const __global v_storage *second,
                                   const long step, const int d, lanes *to)
 {
-#if V_PARTS > 1
+    if (V_PARTS == 1) {
+        *to = pairs_of_rows(V_CACHE, first, second, step, d, DIM_V);
+        return;
+    }
     lanes x = values_of_row(V_CACHE, V_DTYPE, first, step, d, DIM_V);
     lanes y = values_of_row(V_CACHE, V_DTYPE, second, step, d, DIM_V);
-
     for (int part = 0; part < V_PARTS; part++) {
         const lanes x_part = next_part(&x), y_part = next_part(&y);
         to[part * VALUE_PART] = pack_exact_pairs(x_part, y_part);
     }
-#else
-    *to = pairs_of_rows(V_CACHE, first, second, step, d, DIM_V);
-#endif
 }
 
 /* Packs the values of two neighbouring keys as pairs, with columns in SIMD lanes. */
@@ -180,9 +168,9 @@ INLINE bool holds_nonfinite_parts(const int count, const lanes *staged)
 {
     lanes zero = 0.0f;
 
-    for (int n = 0; IN_PARTS && n < (count + 1) / 2 * VECTORS(DIM_V); n++)
+    for (int n = 0; n < (count + 1) / 2 * VECTORS(DIM_V); n++)
         zero += first_of(staged[n]) * 0.0f + second_of(staged[n]) * 0.0f;
-    return IN_PARTS && any_lane(zero != 0.0f);
+    return any_lane(zero != 0.0f);
 }
 
 /* Rounds weights, times the values' scales, to their parts; each of the block's rows becomes a row of pairs of keys. After the
@@ -214,7 +202,7 @@ NOINLINE void multiply_pv(const struct arguments *restrict args, const struct ke
                                 VALUE_PART * vector};
 
     stage_value_pairs_of_range(args, keys, count, values);
-    if (holds_nonfinite_parts(count, values)) {
+    if (IN_PARTS && holds_nonfinite_parts(count, values)) {
         add_visible_values(args, keys, count, rows, rescale, p, o);
         return;
     }

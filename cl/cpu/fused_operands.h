@@ -17,10 +17,8 @@
 #include "cpu/key_bytes.h"
 #include "cpu/quantized_simd.h"
 #if OPERAND_PAIRS
-#include "bf16/stage_pairs.h"
-#endif
-#if OPERAND_TILES
 #include "bf16/parts.h"
+#include "bf16/stage_pairs.h"
 #endif
 
 /* Keys and values are read where they are, or from copies. */
@@ -60,13 +58,10 @@ enum {
 /* Value d of key n. */
 INLINE float value_of(source v, const int n, const int d, const long v_row, const long v_column)
 {
-#if OPERAND_TILES
-    return sum_of_parts(V_PARTS, v + n / VALUES_IN_OPERAND * v_row + d * v_column, VALUE_PART,
-                        n % VALUES_IN_OPERAND);
+#if OPERAND_PAIRS
+    return sum_of_parts(V_PARTS, v + n / 2 * v_row + d * v_column, VALUE_PART, n % 2);
 #else
-    const operand values = v[n / VALUES_IN_OPERAND * v_row + d * v_column];
-
-    return n % VALUES_IN_OPERAND ? second_value(values) : first_value(values);
+    return v[n * v_row + d * v_column];
 #endif
 }
 

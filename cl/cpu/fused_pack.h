@@ -21,7 +21,7 @@ INLINE void load_query_columns(const struct arguments *args, const struct query_
     transpose(x);
 }
 
-#if OPERAND_TILES && Q_PARTS > 1
+#if OPERAND_TILES && DTYPE != DTYPE_BF16
 /* packed[n] = pair n of the block's queries, with queries in SIMD lanes, part by part. */
 NOINLINE void pack_block_queries(const struct arguments *restrict args,
                                  const struct query_block block, const __global storage *q,

@@ -20,25 +20,3 @@
 #define ROUNDED_TO_TILES(n) (TILES(n) * TILE)
 /* The keys that form the rows of a register tile of Q K^T, and the depth of a tile of P V. */
 #define STEP_KEYS (2 * TILE)
-
-/* Where the scale and the offset of a format begin; of other numbers -1 and 0. */
-#define CA_BLOCK_SCALE(ID, number, name, bits, scale, offset, fifth, codes, bytes, fits, largest,  \
-                       error, format)                                                              \
-    (format) == number ? scale:
-#define CA_SCALE_AT(format) (CA_BLOCK_FORMATS(CA_BLOCK_SCALE, format) - 1)
-#define CA_BLOCK_OFFSET(ID, number, name, bits, scale, offset, fifth, codes, bytes, fits, largest, \
-                        error, format)                                                             \
-    (format) == number ? offset:
-#define CA_OFFSET_AT(format) (CA_BLOCK_FORMATS(CA_BLOCK_OFFSET, format) 0)
-
-/* Operands of tiles that are no bf16 are the sum of their parts in bf16 (cl/bf16/parts.h). Two are exact for f16; three for blocks
- * with scales, of which values take two: these are off by up to 2^-16. Numbers in a format of bytes are bf16. Weights have as many
- * parts as queries. A product leaves out what is below 2^-24 of it, of weights 2^-15. */
-#define Q_PARTS (OPERAND_TILES && DTYPE == DTYPE_F16 ? 2 : 1)
-#define PARTS_OF_CACHE(cache, of_blocks)                                                           \
-    (!OPERAND_TILES || !(cache) ? Q_PARTS : CA_SCALE_AT(cache) < 0 ? 1 : (of_blocks))
-#define K_PARTS PARTS_OF_CACHE(K_CACHE, 3)
-#define V_PARTS PARTS_OF_CACHE(V_CACHE, 2)
-#define IN_PARTS (Q_PARTS * K_PARTS * V_PARTS > 1)
-#define QK_ORDERS MIN(Q_PARTS + K_PARTS - 1, 3)
-#define PV_ORDERS MIN(Q_PARTS + V_PARTS - 1, 2)

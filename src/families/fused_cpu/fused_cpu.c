@@ -5,7 +5,8 @@
 #include "families/block_bits.h"
 #include "families/family.h"
 #include "families/family_units.h"
-#include "families/fused_cpu/fused_cpu_sizes.h"
+#include "families/key_mean_sizes.h"
+#include "families/operand_sizes.h"
 #include "families/pair_marks.h"
 #include "families/registry.h"
 
@@ -14,6 +15,7 @@ enum { INVARIANT_KEYS = 96 }; /* keys in a tile of any invariant problem: each Q
 static int reads_in_place(const struct ca_problem *p);
 static int has_rows_apart(const struct ca_problem *p);
 
+#define PRIVATE_SIZES_FILE "families/fused_cpu/fused_cpu_sizes.h"
 #define TUNABLES_DEF "families/fused_cpu/fused_cpu.def"
 #define TUNABLES_UNIT UNIT_VECTOR
 #include "families/expand.h"

@@ -60,6 +60,8 @@
 #endif
 
 #include "common/sequence.h"
+#include "families/key_mean_sizes.h"
+#include "families/operand_sizes.h"
 #include "families/fused_cpu/fused_cpu_sizes.h"
 #define ON_CACHE_LINE __attribute__((aligned(64)))
 #define STAGE_PAGES
@@ -421,7 +423,7 @@ NOINLINE int compute_chunk(const struct arguments *restrict args, const struct q
             }
         }
     }
-    if ((HIDES || IN_PARTS) && !check_values && !are_finite(packed_o))
+    if ((HIDES | IN_PARTS) && !check_values && !are_finite(packed_o))
         return 0;
     for (int n = 0; n < BLOCKS_PER_TILE; n++)
         finish_block(args, block_of(chunk, n), packed_o[n], row_max[n], row_sum[n]);

@@ -4,13 +4,15 @@
 #include "families/block_bits.h"
 #include "families/family.h"
 #include "families/family_units.h"
-#include "families/fused_cpu/fused_cpu_sizes.h"
+#include "families/key_mean_sizes.h"
+#include "families/operand_sizes.h"
 #include "families/pair_marks.h"
 #include "families/registry.h"
 
 enum { SIMD_WIDTH = 16, L2_BYTES = 1 << 20 };
 enum { INVARIANT_KEYS = 192 }; /* keys in a tile of any invariant problem */
 
+#define PRIVATE_SIZES_FILE "families/fused_cpu/fused_cpu_sizes.h"
 #define TUNABLES_DEF "families/fused_cpu/fused_cpu_amx.def"
 #define TUNABLES_UNIT UNIT_AMX
 #include "families/expand.h"
@@ -97,6 +99,7 @@ static double time_of_parts(const struct ca_problem *p)
 {
     const size_t values[NUM_TUNABLES] = {[UNIT_INDEX] = UNIT_AMX};
 #include "families/names.h"
+#include "families/part_sizes.h"
     const size_t of_qk = products_of_parts(K_PARTS, Q_PARTS, QK_ORDERS) * 2 * TILE *
                          TILES(OPERANDS(DIM_QK)),
                  of_pv = products_of_parts(V_PARTS, Q_PARTS, PV_ORDERS) * ROUNDED(DIM_V);

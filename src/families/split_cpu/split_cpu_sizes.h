@@ -2,6 +2,8 @@
 /* Sizes of split_cpu's arrays, for the kernels and, with the names of families/names.h, for the host. STAGES_K: 1 if keys
  * of a tile may be converted. */
 
+#include "families/part_sizes.h"
+
 /* Whether a block's values are its scale times their numbers alone: sums of products may then be scaled instead. */
 #define CA_ONLY_SCALED(format) (CA_SCALE_AT(format) >= 0 && CA_OFFSET_AT(format) == 0)
 
