@@ -278,8 +278,8 @@ size_t ca_chosen_keys_bytes(const struct ca_chosen_keys *chosen, size_t bits)
     if (chosen->way != CA_BY_MASK) {
         const size_t part =
             chosen->way == CA_BY_COPIES ? 4 * (size_t)chosen_places_of(chosen->copies).end : 0;
-        return ca_round_up(4 * (size_t)ca_chosen_keys_made(chosen).end + (bits > part ? bits : part),
-                           128);
+        return ca_round_up(
+            4 * (size_t)ca_chosen_keys_made(chosen).end + (bits > part ? bits : part), 128);
     }
     return chosen->mask_bytes > CA_MAX_ELEMENTS ? SIZE_MAX : ca_round_up(chosen->mask_bytes, 128);
 }
