@@ -526,6 +526,13 @@ def numerics_sentences():
                                                                                "fwd f16 h8 q2048 k2048 d128")]
     yield (f"the option took {parts[0]:.2f} of the time with dim 64 in f32, {parts[1]:.2f} with dim 128, and {parts[2]:.2f} with dim 128 in f16. "
            f"A time is known to ±{100 * run.device['noise']:.0f} % there")
+    by_amx = {}
+    for problem, *times in re.findall(r"^fwd (\S+) \S+ q2048 k2048 (\S+) precision=int8" + r"\s+([\d. ]{24})" * 3, text("int8-amx-xeon-2026-11-30.txt"), re.M):
+        dim, *columns = times
+        option, _, plain = (sorted(map(float, column.split()))[2] for column in columns)
+        by_amx[problem, dim] = option / plain
+    yield f"the option took {by_amx['f16', 'd128']:.2f} of the time in f16 with dim 128 and {by_amx['f16', 'd64']:.2f} with dim 64"
+    assert abs(by_amx["bf16", "d128"] - 1.0) < 0.05
 
 
 # first-call.md and README.md ---------------------------------------------------------------------------------------------------

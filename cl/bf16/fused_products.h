@@ -45,27 +45,46 @@ INLINE void take_maximum(const lanes *s, lanes *most)
     }
 }
 
+#if OPERAND_BYTES
+INLINE lanes product_of_tiles(const struct score_tile *tile, const lanes *q, const int m, source k,
+                              const int n, const lanes product)
+{
+    const operand *const key = k + n * KEY_OPERANDS;
+
+    return product_of_bytes(
+        q, m, key,
+        VECTOR(as_float)(VECTOR(as_int)(product) + ((const int *)key)[KEY_OPERANDS - 1]));
+}
+#else
+INLINE lanes product_of_tiles(const struct score_tile *tile, const lanes *q, const int m, source k,
+                              const int n, const lanes product)
+{
+    return product * scale_of_products(tile, n);
+}
+#endif
+
 /* Turns the products of QK_KEYS keys from n0 on into scores. */
-NOINLINE void change_scores(const struct score_tile *tile, const lanes *products, const int n0,
-                            const int count, lanes *s)
+NOINLINE void change_scores(const struct score_tile *tile, const lanes *q, source k,
+                            const lanes *products, const int n0, const int count, lanes *s)
 {
     lanes x[QK_KEYS][BLOCK_VECTORS];
 
-    EACH_SCORE(x[n][m] = products[n * BLOCK_VECTORS + m] * scale_of_products(tile, n0 + n))
+    EACH_SCORE(x[n][m] = product_of_tiles(tile, q, m, k, n0 + n, products[n * BLOCK_VECTORS + m]))
     finish_scores(tile, n0, count, x);
     EACH_SCORE(s[n * BLOCK_VECTORS + m] = x[n][m])
 }
 
 /* Turns the products of STEP_KEYS keys from n0 on into scores, and raises `most` to their maximum.
  * */
-INLINE void finish_step(const struct score_tile *tile, const lanes *products, const int n0,
-                        const int count, struct prefetch_streams *streams, lanes *s, lanes *most)
+INLINE void finish_step(const struct score_tile *tile, const lanes *q, source k,
+                        const lanes *products, const int n0, const int count,
+                        struct prefetch_streams *streams, lanes *s, lanes *most)
 {
     for (int n1 = n0; n1 < min(n0 + STEP_KEYS, count); n1 += QK_KEYS) {
         lanes *to = s + n1 * BLOCK_VECTORS;
         prefetch_step(streams);
         if (changes_scores(tile, n1, count))
-            change_scores(tile, products + (n1 - n0) * BLOCK_VECTORS, n1, count, to);
+            change_scores(tile, q, k, products + (n1 - n0) * BLOCK_VECTORS, n1, count, to);
         take_maximum(to, most);
     }
 }
@@ -76,8 +95,12 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
                           const long k_column, const int count, struct prefetch_streams *streams,
                           lanes *s, lanes *row_max)
 {
-    const struct parts parts = {K_PARTS, Q_PARTS, QK_ORDERS, ROW_BYTES_OF(KEY_PART),
-                                QUERY_OPERANDS * BLOCK_ROW_BYTES};
+    const struct parts parts = {K_PARTS,
+                                OPERAND_BYTES ? 1 : Q_PARTS,
+                                QK_ORDERS,
+                                ROW_BYTES_OF(KEY_PART),
+                                QUERY_OPERANDS * BLOCK_ROW_BYTES,
+                                OPERAND_BYTES};
     lanes most[BLOCK_VECTORS];
 #if HAS_BIAS /* the biases share the memory of the scores */
     lanes products[2][STEP_PRODUCTS / 2];
@@ -90,14 +113,15 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
     for (int m = 0; m < BLOCK_VECTORS; m++)
         most[m] = -INFINITY;
     for (int n0 = 0; n0 < count + STEP_KEYS; n0 += STEP_KEYS) {
-        if (IN_PARTS && tile->by_values && n0 < count)
+        if ((IN_PARTS & !OPERAND_BYTES) && tile->by_values && n0 < count)
             multiply_values(BLOCK_VECTORS, q, k + n0 * k_row, PRODUCTS_OF(n0));
         else if (n0 < count)
             multiply_all_parts(STEP_KEYS / TILE, BLOCK_VECTORS, true, TILES(KEY_PART), parts,
                                k + n0 * k_row, ROW_BYTES_OF(k_row), q, BLOCK_ROW_BYTES,
                                PRODUCTS_OF(n0), BLOCK_ROW_BYTES);
         if (n0 > 0)
-            finish_step(tile, PRODUCTS_OF(n0 - STEP_KEYS), n0 - STEP_KEYS, count, streams, s, most);
+            finish_step(tile, q, k, PRODUCTS_OF(n0 - STEP_KEYS), n0 - STEP_KEYS, count, streams, s,
+                        most);
     }
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++) {

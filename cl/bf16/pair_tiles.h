@@ -22,9 +22,10 @@ struct parts {
     int of_a, of_b; /* their numbers */
     int orders;     /* at most of_a + of_b - 1 */
     long a, b;      /* from a part to the next, in bytes */
+    bool bytes;     /* the products are of bytes, four in a word instead of a pair */
 };
 
 INLINE struct parts one_part(void)
 {
-    return (struct parts){1, 1, 1, 0, 0};
+    return (struct parts){1, 1, 1, 0, 0, false};
 }

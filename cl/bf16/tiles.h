@@ -9,7 +9,10 @@
  *   STORE_SUMS_PAIR(x, y, p)             the same for two rows; the second continues the first
  *   TILES_FROM_BUFFERS, IN_BUFFER(p)     1: tiles can be loaded from a buffer; its address for that
  *
- * The instruction is TDPBF16PS (Intel, Software Developer's Manual, volume 2): the products of first and of
+ * With precision=int8 tiles of a have signed bytes and those of b unsigned ones, four in a word that are neighbours along the depth
+ * (cpu/key_bytes.h). Sums are integers in the registers of floats; the instruction is TDPBSUD.
+ *
+ * The instruction for bf16 is TDPBF16PS (Intel, Software Developer's Manual, volume 2): the products of first and of
  * second values are summed up apart, each by fused multiply-adds, then both sums are added, and that to c;
  * all are rounded to nearest even, subnormal operands and results are 0. It is written as assembler, since
  * clang's builtins need a function that is compiled for a processor with it, and PoCL may take the
@@ -35,8 +38,8 @@
 #define ZERO_TILE(t) zero_emulated(tile_registers[t])
 #define LOAD_TILE(t, p, row) load_emulated(tile_registers[t], (p), (row))
 #define STORE_TILE(t, p, row) store_emulated(tile_registers[t], (p), (row))
-#define MULTIPLY_TILE(c, a, b)                                                                     \
-    multiply_emulated(tile_registers[c], tile_registers[a], tile_registers[b])
+#define MULTIPLY_TILE(bytes, c, a, b)                                                              \
+    multiply_emulated((bytes), tile_registers[c], tile_registers[a], tile_registers[b])
 
 NOINLINE void zero_emulated(lanes *t)
 {
@@ -56,7 +59,7 @@ NOINLINE void store_emulated(const lanes *t, void *p, const long row)
         VECTOR(vstore)(t[r], 0, (float *)((uchar *)p + r * row));
 }
 
-NOINLINE void multiply_emulated(lanes *c, const lanes *a, const lanes *b)
+NOINLINE void multiply_pairs_emulated(lanes *c, const lanes *a, const lanes *b)
 {
     for (int r = 0; r < TILE; r++) {
         const float *words = (const float *)(a + r);
@@ -70,6 +73,27 @@ NOINLINE void multiply_emulated(lanes *c, const lanes *a, const lanes *b)
         }
         c[r] = without_subnormals(without_subnormals(c[r]) + without_subnormals(first + second));
     }
+}
+
+NOINLINE void multiply_bytes_emulated(lanes *c, const lanes *a, const lanes *b)
+{
+    for (int r = 0; r < TILE; r++) {
+        const int *words = (const int *)(a + r);
+        ints sum = VECTOR(as_int)(c[r]);
+        for (int k = 0; k < TILE; k++) {
+            for (int n = 0; n < 4; n++)
+                sum += (words[k] << (24 - 8 * n) >> 24) * (VECTOR(as_int)(b[k]) >> 8 * n & 255);
+        }
+        c[r] = VECTOR(as_float)(sum);
+    }
+}
+
+INLINE void multiply_emulated(const bool bytes, lanes *c, const lanes *a, const lanes *b)
+{
+    if (bytes)
+        multiply_bytes_emulated(c, a, b);
+    else
+        multiply_pairs_emulated(c, a, b);
 }
 #else
 /* With POCL_WORK_GROUP_METHOD set to loops, PoCL 6.0 reads the first three operands of each call,
@@ -88,8 +112,16 @@ NOINLINE void multiply_emulated(lanes *c, const lanes *a, const lanes *b)
                      :                                                                             \
                      : "r"(p), "r"((long)(row)), UNUSED                                            \
                      : "memory")
-#define MULTIPLY_TILE(c, a, b)                                                                     \
-    __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c : : UNUSED : "memory")
+#define MULTIPLY_TILE(bytes, c, a, b)                                                              \
+    {                                                                                              \
+        if (bytes)                                                                                 \
+            __asm__ volatile("tdpbsud %%tmm" #b ", %%tmm" #a ", %%tmm" #c : : UNUSED : "memory");  \
+        else                                                                                       \
+            __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c                        \
+                             :                                                                     \
+                             : UNUSED                                                              \
+                             : "memory");                                                          \
+    }
 
 /* The operand of LDTILECFG: 8 tiles of 16 rows of 64 bytes. */
 struct tile_configuration {
@@ -193,18 +225,18 @@ INLINE void multiply_tiles_of(const int rows, const int columns, const bool zero
                     LOAD_TILE(6, b_part, b_row);
                 if (turn == 0)
                     LOAD_TILE(4, a_part, a_row);
-                MULTIPLY_TILE(0, 4, 6);
+                MULTIPLY_TILE(parts.bytes, 0, 4, 6);
                 if (columns > 1) {
                     if (loaded != j)
                         LOAD_TILE(7, b_part + b_next, b_row);
-                    MULTIPLY_TILE(1, 4, 7);
+                    MULTIPLY_TILE(parts.bytes, 1, 4, 7);
                 }
                 if (rows > 1) {
                     if (turn == 0)
                         LOAD_TILE(5, a_part + TILE * a_row, a_row);
-                    MULTIPLY_TILE(2, 5, 6);
+                    MULTIPLY_TILE(parts.bytes, 2, 5, 6);
                     if (columns > 1)
-                        MULTIPLY_TILE(3, 5, 7);
+                        MULTIPLY_TILE(parts.bytes, 3, 5, 7);
                 }
                 loaded = j;
             }

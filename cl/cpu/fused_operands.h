@@ -76,6 +76,12 @@ INLINE void stage_tile(const struct arguments *args, const long b, const long kv
     for (int n = 0; n < WHOLE_STEPS(count); n++) {
         const __global k_storage *const row =
             n < count ? k_place(k, key_row(args, b, j + n, args->shape->k_stride)) : 0;
+#if OPERAND_BYTES
+        stage_tile_bytes(k_staged + n * KEY_OPERANDS, row, k_step(args),
+                         n < count ? scale_of_row(k_scales_from(args, b, kv_head, j), n) : 0.0f,
+                         key_mean(args, b, kv_head));
+        continue;
+#endif
         if (K_PARTS > 1)
             stage_parts(k_staged + n * KEY_OPERANDS, K_PARTS, K_CACHE, K_DTYPE, row, k_step(args),
                         DIM_QK);

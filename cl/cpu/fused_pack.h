@@ -21,7 +21,42 @@ INLINE void load_query_columns(const struct arguments *args, const struct query_
     transpose(x);
 }
 
-#if OPERAND_TILES && DTYPE != DTYPE_BF16
+#if OPERAND_BYTES
+/* packed[n] = bytes 4 n to 4 n + 3 of the block's queries, with queries in SIMD lanes; then their scales, and their
+ * products with the mean of keys. */
+NOINLINE void pack_block_queries(const struct arguments *restrict args,
+                                 const struct query_block block, const __global storage *q,
+                                 lanes *packed)
+{
+    const float scale = score_scale(args, block.h) * SCALE_UNIT;
+    const __global float *const mean = key_mean(args, block.b, block.h / args->shape->group);
+
+    for (int m = 0; m < BLOCK_VECTORS; m++) {
+        lanes row[ROUNDED(DIM_QK)], shift = 0.0f;
+        ints most = 0;
+        for (int d = 0; d < DIM_QK; d += SIMD_WIDTH)
+            load_query_columns(args, block, q, m, d, row + d);
+        for (int d = 0; d < DIM_QK; d++) {
+            most = larger_magnitude(most, row[d]);
+            if (HAS_KEY_MEANS)
+                shift = fma(row[d], (lanes)(mean[d]), shift);
+        }
+        /* As largest_magnitude() has it. */
+        most = most < VECTOR(as_int)((lanes)(0x1p-100f)) ? 0 : most;
+        const lanes largest = most >= 0x7f800000 ? (lanes)(NAN) : VECTOR(as_float)(most);
+        const lanes inverse = most == 0 ? (lanes)(0.0f) : 127.0f / largest;
+        for (int n = 0; n < QUERY_OPERANDS; n++) {
+            ints word = 0;
+            UNROLL
+            for (int c = 0; c < 4 && 4 * n < ROUNDED(DIM_QK); c++)
+                word |= (rounded_to_bytes(row[4 * n + c] * inverse) + 128 & 255) << 8 * c;
+            packed[n * BLOCK_VECTORS + m] = VECTOR(as_float)(word);
+        }
+        packed[QUERY_OPERANDS * BLOCK_VECTORS + m] = largest / 127.0f * scale;
+        packed[(QUERY_OPERANDS + 1) * BLOCK_VECTORS + m] = shift * scale;
+    }
+}
+#elif OPERAND_TILES && DTYPE != DTYPE_BF16
 /* packed[n] = pair n of the block's queries, with queries in SIMD lanes, part by part. */
 NOINLINE void pack_block_queries(const struct arguments *restrict args,
                                  const struct query_block block, const __global storage *q,
@@ -64,42 +99,6 @@ NOINLINE void pack_block_queries(const struct arguments *restrict args,
     }
 }
 #else
-#if OPERAND_BYTES
-/* packed[n] = bytes 4 n to 4 n + 3 of the block's queries, with queries in SIMD lanes; then their scales, and their
- * products with the mean of keys. */
-NOINLINE void pack_block_queries(const struct arguments *restrict args,
-                                 const struct query_block block, const __global storage *q,
-                                 lanes *packed)
-{
-    const float scale = score_scale(args, block.h) * SCALE_UNIT;
-    const __global float *const mean = key_mean(args, block.b, block.h / args->shape->group);
-
-    for (int m = 0; m < BLOCK_VECTORS; m++) {
-        lanes row[ROUNDED(DIM_QK)], shift = 0.0f;
-        ints most = 0;
-        for (int d = 0; d < DIM_QK; d += SIMD_WIDTH)
-            load_query_columns(args, block, q, m, d, row + d);
-        for (int d = 0; d < DIM_QK; d++) {
-            most = larger_magnitude(most, row[d]);
-            if (HAS_KEY_MEANS)
-                shift = fma(row[d], (lanes)(mean[d]), shift);
-        }
-        /* As largest_magnitude() has it. */
-        most = most < VECTOR(as_int)((lanes)(0x1p-100f)) ? 0 : most;
-        const lanes largest = most >= 0x7f800000 ? (lanes)(NAN) : VECTOR(as_float)(most);
-        const lanes inverse = most == 0 ? (lanes)(0.0f) : 127.0f / largest;
-        for (int n = 0; n < QK_OPERANDS(DIM_QK); n++) {
-            ints word = 0;
-            UNROLL
-            for (int c = 0; c < 4; c++)
-                word |= (rounded_to_bytes(row[4 * n + c] * inverse) + 128 & 255) << 8 * c;
-            packed[n * BLOCK_VECTORS + m] = VECTOR(as_float)(word);
-        }
-        packed[QUERY_OPERANDS * BLOCK_VECTORS + m] = largest / 127.0f * scale;
-        packed[(QUERY_OPERANDS + 1) * BLOCK_VECTORS + m] = shift * scale;
-    }
-}
-#else
 /* packed[d] = the block's queries, scaled, with queries in SIMD lanes. */
 NOINLINE void pack_block_queries(const struct arguments *restrict args,
                                  const struct query_block block, const __global storage *q,
@@ -117,7 +116,6 @@ NOINLINE void pack_block_queries(const struct arguments *restrict args,
         }
     }
 }
-#endif
 #endif
 
 /* Stores rows block.i .. of o, at most BLOCK_M and not beyond QUERIES_END: packed times factor, or zeros

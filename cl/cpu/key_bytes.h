@@ -4,13 +4,15 @@
  * Keys     The first stage, key_means, writes a mean of each kv head's keys to the workspace. It weighs a key by the
  *          inverse square of its largest magnitude, so that huge ones behind a mask hardly move it. A staged key has its
  *          distance from the mean as words of four signed bytes, then its scale, and -128 times the sum of its bytes, at
- *          which its products begin. A cache of int8 has its bytes and scales already, and no mean.
+ *          which its products begin. A cache of int8 has its bytes and scales already, and no mean. With AMX zeros fill
+ *          up whole tiles.
  * Queries  A packed query has words of four bytes that are larger by 128; behind the block's words lie its
  *          scales and its products with the mean, both times the scale of scores.
  *
  * The instruction is AVX512-VNNI's or AVX-VNNI's VPDPBUSD (Intel, Software Developer's Manual, volume 2): it adds the four
  * products of bytes without and bytes with a sign to each sum of 32 bits. It is written as assembler for the reason that
- * bf16/pairs.h gives. With EMULATE it is computed in plain C, to the bit.
+ * bf16/pairs.h gives. With EMULATE it is computed in plain C, to the bit. UNIT=amx multiplies tiles of the same words
+ * (bf16/tiles.h), and adds -128 times the sum of a key's bytes to their sums.
  *
  * Tunables   EMULATE; SIMD_WIDTH, which is that of the instruction's registers unless emulated. */
 #pragma once
@@ -41,7 +43,8 @@ INLINE __global float *key_mean(const struct arguments *args, const long b, cons
 #if OPERAND_BYTES
 /* ---- the instruction ------------------------------------------------------------------------ */
 
-#if EMULATE
+#if OPERAND_TILES /* bf16/tiles.h has it */
+#elif EMULATE
 INLINE lanes dot_bytes(const lanes x, const lanes y, const lanes sum)
 {
     ints total = VECTOR(as_int)(sum);
@@ -172,8 +175,18 @@ INLINE void stage_key_bytes(operand *to, const __global k_storage *row, const lo
             total += VECTOR(convert_int)(x);
         }
     }
-    to[KEY_OPERANDS - 2] = scale;
-    to[KEY_OPERANDS - 1] = as_float(-128 * (int)sum_lanes(VECTOR(convert_float)(total)));
+    ((float *)to)[KEY_OPERANDS - 2] = scale;
+    ((int *)to)[KEY_OPERANDS - 1] = -128 * (int)sum_lanes(VECTOR(convert_float)(total));
+}
+
+/* The same with zeros up to whole tiles; a null row is all zeros. */
+INLINE void stage_tile_bytes(operand *to, const __global k_storage *row, const long step,
+                             const float row_scale, const __global float *mean)
+{
+    for (int n = row ? MEAN_FLOATS / 4 : 0; n < KEY_OPERANDS; n++)
+        to[n] = 0;
+    if (row)
+        stage_key_bytes(to, row, step, row_scale, mean);
 }
 
 /* ---- products ------------------------------------------------------------------------------- */
@@ -192,7 +205,7 @@ INLINE lanes query_shift(const lanes *packed, const int m)
 /* The product of queries and a key from the sum of integers. */
 INLINE lanes product_of_bytes(const lanes *packed, const int m, const operand *key, const lanes sum)
 {
-    return fma(VECTOR(convert_float)(VECTOR(as_int)(sum)) * key[KEY_OPERANDS - 2],
+    return fma(VECTOR(convert_float)(VECTOR(as_int)(sum)) * ((const float *)key)[KEY_OPERANDS - 2],
                query_factor(packed, m), query_shift(packed, m));
 }
 #endif

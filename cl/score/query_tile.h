@@ -56,7 +56,7 @@ enum { SCALES_APART = OPERAND_PAIRS & (HAS_K_SCALES | HAS_V_SCALES) };
 /* 1 if scaling may be deferred: a positive scale changes neither the order of scores nor -inf. */
 #define DEFERS_SCALE                                                                               \
     (OPERAND_TILES && !HAS_SOFTCAP && !HAS_SCORE_FUNCTION && !HAS_BIAS && !HAS_ALIBI &&            \
-     !HAS_K_SCALES)
+     !HAS_K_SCALES && !OPERAND_BYTES)
 
 /* The pairs of some queries and keys. */
 struct function_pairs {

@@ -24,8 +24,8 @@ typedef struct clattn_device_info {
     /** What instructions it has, as its vendor's extensions state it: "sm_90", "gfx90a",
      *  "intel_12.55"; "" if they don't. Of a CPU whose name is that of the processor that the library
      *  runs on, as the processor itself states it, words with a space between: "avx512_bf16", with
-     *  AVX512-BF16; "amx_bf16", with AMX-BF16 and a Linux that keeps its tiles; "amx_bf16_off", with
-     *  AMX-BF16 and a system that keeps no tiles; "vnni", with AVX512-VNNI; "avx_vnni", with
+     *  AVX512-BF16; "amx_bf16", with AMX-BF16, AMX-INT8 and a Linux that keeps their tiles; "amx_bf16_off", with
+     *  both and a system that keeps no tiles; "vnni", with AVX512-VNNI; "avx_vnni", with
      *  AVX-VNNI alone; or "". */
     char architecture[32];
     char extensions[4096];       /**< Names with a space between; whole ones only if cut. */

@@ -171,9 +171,10 @@
  * more than e_j above, in which |q_d k_d| becomes |q_d mean_d| + |q_d (k_d - mean_d)|. These e_j give the bounds of o and lse.
  * The bound of a score is one of the worst case; what random data are off by: doc/guide/numerics.md.
  * The option is for forward, without topk, scores, key_sums and invariant. On CPUs products are those of VPDPBUSD, with
- * AVX512-VNNI or AVX-VNNI (fused_cpu UNIT=bytes). On GPUs (fused_gpu UNIT=bytes) they are those of NVIDIA's dp4a (from sm_61
+ * AVX512-VNNI or AVX-VNNI (fused_cpu UNIT=bytes); in bf16 and f16 of standard precision also those of AMX-INT8's tiles
+ * (fused_cpu UNIT=amx). On GPUs (fused_gpu UNIT=bytes) they are those of NVIDIA's dp4a (from sm_61
  * on), AMD's v_dot4_i32 or cl_khr_integer_dot_product. A device without any refuses a problem, unless plan options name the
- * family, which then computes the same bits slowly. Matrix units (AMX-INT8, mma.s8) are not used: where they multiply f16 or
+ * family, which then computes the same bits slowly. Matrix units of GPUs (mma.s8) are not used: where they multiply f16 or
  * bf16, the option is slower than to leave it.
  *
  * What gradients cannot promise. The figures are the largest distance from gradients that double

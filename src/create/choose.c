@@ -217,7 +217,7 @@ static void explain_family(const struct search *s, const struct ca_family *famil
     if (ban)
         ca_reason(reason, reason_bytes, "it was set aside: it %s",
                   ban->reason + (strncmp(ban->reason, "it ", 3) == 0 ? 3 : 0));
-    else if (!why && family->multiplies_bytes)
+    else if (!why && s->p->normal.int8)
         ca_reason(reason, reason_bytes,
                   "the device has no instruction for products of bytes that "
                   "is known here, and without one it is only used if forced");

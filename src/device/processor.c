@@ -37,12 +37,18 @@ static void read_name(char name[49])
     name[end - begin] = '\0';
 }
 
+/* Returns whether it has AMX-BF16, and AMX-INT8, without which none was made. */
 static int has_amx_bf16(void)
 {
-    enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24 }; /* CPUID.(EAX=7, ECX=0):EDX */
+    enum {
+        AMX_BF16 = 1 << 22,
+        AMX_TILE = 1 << 24,
+        AMX_INT8 = 1 << 25
+    }; /* CPUID.(EAX=7, ECX=0):EDX */
+    const unsigned all = AMX_BF16 | AMX_TILE | AMX_INT8;
     unsigned a, b, c, d = 0;
 
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & AMX_BF16) && (d & AMX_TILE);
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & all) == all;
 }
 
 static int has_avx_vnni(void)

@@ -157,8 +157,8 @@ struct ca_family {
     size_t num_stages;
     /* Whether a query's bits depend on its own keys alone where the problem is invariant. */
     int keeps_invariant;
-    /* Whether it multiplies bytes, and so computes problems with precision=int8, and no others. */
-    int multiplies_bytes;
+    /* Whether it multiplies bytes, and so computes problems with precision=int8, and whether others too. */
+    enum { CA_NO_BYTES, CA_BYTES_ALONE, CA_BYTES_TOO } multiplies_bytes;
     /* NULL if the family can compute p on dev, else why not; an invariant p only where
      * keeps_invariant is set, likewise bytes (ca_family_unsupported()). */
     const char *(*unsupported)(const struct ca_problem *p, const clattn_device_info *dev);

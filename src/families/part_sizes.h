@@ -16,7 +16,10 @@
  * scales, of which values take two: these are off by up to 2^-16. Numbers in a format of bytes are bf16. Weights have as many
  * parts as queries. A product leaves out what is below 2^-24 of it, of weights 2^-15. */
 SIZE(Q_PARTS, (OPERAND_TILES && DTYPE == DTYPE_F16 ? 2 : 1))
-SIZE(K_PARTS, (!OPERAND_TILES || !K_CACHE ? Q_PARTS : CA_SCALE_AT(K_CACHE) < 0 ? 1 : 3))
+SIZE(K_PARTS, (OPERAND_BYTES                ? 1
+               : !OPERAND_TILES || !K_CACHE ? Q_PARTS
+               : CA_SCALE_AT(K_CACHE) < 0   ? 1
+                                            : 3))
 SIZE(V_PARTS, (!OPERAND_TILES || !V_CACHE ? Q_PARTS : CA_SCALE_AT(V_CACHE) < 0 ? 1 : 2))
 SIZE(IN_PARTS, (Q_PARTS * K_PARTS * V_PARTS > 1))
 SIZE(QK_ORDERS, MIN(Q_PARTS + K_PARTS - 1, 3))

@@ -68,7 +68,7 @@ const char *ca_family_unsupported(const struct ca_family *family, const struct c
                "queries and sizes than an invariant problem allows";
     if (ca_is_attention(&p->normal) && p->normal.int8 && !family->multiplies_bytes)
         return "precision=int8 is asked for, and this family multiplies q and k as they are stored";
-    if (family->multiplies_bytes && !p->normal.int8)
+    if (family->multiplies_bytes == CA_BYTES_ALONE && !p->normal.int8)
         return "the instruction multiplies bytes, for which the problem does not ask "
                "(precision=int8)";
     return family->unsupported(p, dev);

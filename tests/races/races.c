@@ -222,6 +222,8 @@ static const struct item items[] = {
      "fwd f16 q35 k70 d33/20 causal=br klen lse"},
     {"split_cpu UNIT=amx", "BLOCK_M=16 BLOCK_N=32 PREFETCH_TILES=1 SPLIT_K=2",
      "fwd f16 h3/1 q5 k70 d32/64 kcache=q8_0 vcache=q4_1 klen lse"},
+    {"fused_cpu UNIT=amx", "BLOCK_VECTORS=1 BLOCK_N=64 BLOCKS_PER_TILE=2 BALANCE_CAUSAL=0",
+     "fwd f16 q35 k70 d33/20 causal=br klen lse precision=int8"},
     {"split_cpu UNIT=pairs", "BLOCK_M=32 BLOCK_N=32 PREFETCH_TILES=1 SPLIT_K=2",
      "fwd bf16 h4/1 q5 k53 d11/13 klen sinks lse"},
     {NULL, NULL, "bwd f32 q7 k9 d5"},

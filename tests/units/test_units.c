@@ -579,9 +579,9 @@ Test(units, emulated_bytes_have_the_instructions_bits) {
 
 Test(units, emulated_tiles_have_the_instructions_bits) {
     unit_need_tiles();
-    const size_t programs[] = {0, 13, 15}; /* two are of sums of parts */
-    for (size_t n = 0; n < 3; n++)
-        if (run_takes_of(n, 3, 1)) /* the others in the next runs */
+    const size_t programs[] = {0, 13, 15, 18}; /* of pairs, of sums of parts, and of bytes */
+    for (size_t n = 0; n < 4; n++)
+        if (run_takes_of(n, 4, 1)) /* the others in the next runs */
             expect_the_same_bits("fused_cpu UNIT=amx", programs[n], "h2 q97 k140");
     expect_the_same_bits("split_cpu UNIT=amx", 0, "h2 q97 k140");
     expect_the_same_bits("backward_cpu UNIT=amx", 7, "b2 h4/2 q70 k91");

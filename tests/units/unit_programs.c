@@ -208,6 +208,13 @@ static const struct unit_program fused_amx[] = {
      "BLOCK_VECTORS=1 BLOCK_N=64 BLOCKS_PER_TILE=4"},
     {"bf16 d96/64 kcache=iq4_nl vcache=q5_1 blocks=16x7:60:h lse",
      "BLOCK_VECTORS=3 BLOCK_N=128 BLOCKS_PER_TILE=1"},
+    /* Tiles of bytes: dims that fill none, means of keys, and bytes that a cache has. */
+    {"bf16 d33/20 causal=br klen qlen lse precision=int8",
+     "BLOCK_VECTORS=2 BLOCK_N=64 BLOCKS_PER_TILE=2"},
+    {"f16 d72/40 mask=bqk bias=f16:hqk page=5 pages=90 klen lse precision=int8",
+     "BLOCK_VECTORS=3 BLOCK_N=96 BLOCKS_PER_TILE=1"},
+    {"bf16 d96/64 kcache=int8 kscales=bhk vcache=q4_0 softcap=4 sinks precision=int8",
+     "BLOCK_VECTORS=1 BLOCK_N=64 BLOCKS_PER_TILE=4"},
 };
 
 /* Sums of parts in bf16 (cl/bf16/parts.h): of f16, and of blocks with scales. */

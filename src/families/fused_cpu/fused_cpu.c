@@ -5,7 +5,7 @@
 #include "families/block_bits.h"
 #include "families/family.h"
 #include "families/family_units.h"
-#include "families/key_mean_sizes.h"
+#include "families/key_means.h"
 #include "families/operand_sizes.h"
 #include "families/pair_marks.h"
 #include "families/registry.h"
@@ -222,17 +222,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     }
 }
 
-/* The means of keys, which only UNIT=bytes has (cl/cpu/key_bytes.h). */
-static size_t key_means_bytes(const struct ca_problem *p)
-{
-    const size_t DIM_QK = p->normal.dim_qk;
-
-    return ca_has_key_means(p)
-               ? p->normal.batch * p->normal.kv_heads * MEAN_FLOATS * sizeof(cl_float)
-               : 0;
-}
-
-#define FIRST_IN_WORKSPACE key_means_bytes
+#define FIRST_IN_WORKSPACE ca_key_means_bytes
 #define QUERIES_PER_ITEM chunk
 #define MARKS_HALVES
 #include "families/fused_stages.h"
@@ -280,22 +270,12 @@ const struct ca_family ca_fused_cpu_pairs = {
 
 /* ---- fused_cpu UNIT=bytes ------------------------------------------------------------------------------- */
 
-static struct ca_ndrange key_means_ndrange(const struct ca_problem *p, const size_t *values)
-{
-    (void)values;
-    return ca_single_items(ca_has_key_means(p) ? p->normal.kv_heads : 0, p->normal.batch, 1);
-}
-
 const struct ca_family ca_fused_cpu_bytes = {
     CA_UNIT_OF("fused_cpu", "bytes"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_cpu,
     CA_TUNABLES(tunables_of_bytes),
-    CA_STAGES({"key_means",
-               CA_SCALED_K | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_PAGE_TABLE) |
-                   CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_OF_MEANS,
-               key_means_ndrange},
-              FUSED_STAGES("fused_cpu")),
+    CA_STAGES(CA_KEY_MEANS, FUSED_STAGES("fused_cpu")),
     .unsupported = unsupported,
     .adapt = adapt,
     .reject = reject,
@@ -303,7 +283,7 @@ const struct ca_family ca_fused_cpu_bytes = {
     .private_bytes = private_bytes,
     .options = ca_bytes_options,
     .preference = ca_bytes_preference,
-    .multiplies_bytes = 1,
+    .multiplies_bytes = CA_BYTES_ALONE,
 };
 
 const struct ca_family *const ca_fused_cpu[] = {&ca_fused_cpu_vector, &ca_fused_cpu_pairs,

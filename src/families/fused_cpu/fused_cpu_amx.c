@@ -4,7 +4,7 @@
 #include "families/block_bits.h"
 #include "families/family.h"
 #include "families/family_units.h"
-#include "families/key_mean_sizes.h"
+#include "families/key_means.h"
 #include "families/operand_sizes.h"
 #include "families/pair_marks.h"
 #include "families/registry.h"
@@ -100,8 +100,9 @@ static double time_of_parts(const struct ca_problem *p)
     const size_t values[NUM_TUNABLES] = {[UNIT_INDEX] = UNIT_AMX};
 #include "families/names.h"
 #include "families/part_sizes.h"
-    const size_t of_qk = products_of_parts(K_PARTS, Q_PARTS, QK_ORDERS) * 2 * TILE *
-                         TILES(OPERANDS(DIM_QK)),
+    /* A tile has twice as many bytes as pairs. */
+    const size_t of_qk = (OPERAND_BYTES ? 1 : products_of_parts(K_PARTS, Q_PARTS, QK_ORDERS)) * 2 *
+                         TILE * TILES(QK_OPERANDS(DIM_QK)),
                  of_pv = products_of_parts(V_PARTS, Q_PARTS, PV_ORDERS) * ROUNDED(DIM_V);
     const double dims = (double)(DIM_QK + DIM_V);
 
@@ -116,6 +117,7 @@ static int preference(const struct ca_problem *p, const clattn_device_info *dev)
                                                : ca_amx_preference(p, dev);
 }
 
+#define FIRST_IN_WORKSPACE ca_key_means_bytes
 #define QUERIES_PER_ITEM chunk
 #include "families/fused_stages.h"
 
@@ -124,11 +126,12 @@ const struct ca_family ca_fused_cpu_amx = {
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_cpu,
     OWN_MEMBERS,
-    CA_STAGES(FUSED_STAGES("fused_cpu")),
+    CA_STAGES(CA_KEY_MEANS, FUSED_STAGES("fused_cpu")),
     .workspace_bytes = workspace_bytes,
     .private_bytes = private_bytes,
     .options = ca_amx_options,
     .refused_by_system = ca_amx_refused_by_system,
     .preference = preference,
     .keeps_invariant = 1,
+    .multiplies_bytes = CA_BYTES_TOO,
 };

@@ -4,9 +4,10 @@
 #include "families/part_sizes.h"
 
 SIZE(BLOCK_M, (BLOCK_VECTORS * SIMD_WIDTH))
-/* The operands of a key: whole tiles with AMX, part by part; whole vectors of bytes and two words (cl/cpu/key_bytes.h). */
-SIZE(KEY_PART, ROUNDED_TO_TILES(OPERANDS(DIM_QK)))
-SIZE(KEY_OPERANDS, (OPERAND_TILES   ? K_PARTS * KEY_PART
+/* The operands of a key: whole tiles with AMX, part by part; else whole vectors of bytes. Behind bytes are two words
+ * (cl/cpu/key_bytes.h), the last of a line of a cache with AMX. */
+SIZE(KEY_PART, ROUNDED_TO_TILES(QK_OPERANDS(DIM_QK)))
+SIZE(KEY_OPERANDS, (OPERAND_TILES   ? K_PARTS * KEY_PART + (OPERAND_BYTES ? TILE : 0)
                     : OPERAND_BYTES ? MEAN_FLOATS / 4 + 2
                                     : OPERANDS(DIM_QK)))
 #define OPERANDS_BEFORE(n) ((n) / VALUES_IN_OPERAND)
@@ -14,7 +15,7 @@ SIZE(KEY_OPERANDS, (OPERAND_TILES   ? K_PARTS * KEY_PART
 /* The vectors of a block: its packed queries, part by part, and outputs; and of a tile: its scores, whose place weights take, and
  * behind them the second parts of weights. */
 SIZE(QUERY_OPERANDS, ROUNDED(QK_OPERANDS(DIM_QK)))
-SIZE(PACKED_Q, ((Q_PARTS * QUERY_OPERANDS + (OPERAND_BYTES ? 2 : 0)) * BLOCK_VECTORS))
+SIZE(PACKED_Q, ((OPERAND_BYTES ? QUERY_OPERANDS + 2 : Q_PARTS * QUERY_OPERANDS) * BLOCK_VECTORS))
 SIZE(PACKED_O, (ROUNDED(DIM_V) * BLOCK_VECTORS))
 SIZE(SECOND_WEIGHTS, (ROUNDED(BLOCK_N) * BLOCK_VECTORS))
 SIZE(TILE_SCORES, (SECOND_WEIGHTS + (Q_PARTS - 1) * (SECOND_WEIGHTS / 2)))
