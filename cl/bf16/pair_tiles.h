@@ -16,7 +16,7 @@
 #define PAIRS_OF(n) (((n) + 1) / 2)
 #define ROW_BYTES_OF(words) ((long)(words) * (long)sizeof(uint))
 
-/* Matrices that are sums of matrices in bf16, their parts, each of which is at most about 2^-8 of the part before. Their product
+/* Matrices that are sums of matrices in bf16, their parts, each of which is at most 2^-7 of the part before. Their product
  * is the sum of the products of parts i and j with i + j < orders. */
 struct parts {
     int of_a, of_b; /* their numbers */

@@ -13,8 +13,8 @@
 #define CA_OFFSET_AT(format) (CA_BLOCK_FORMATS(CA_BLOCK_OFFSET, format) 0)
 
 /* Operands of tiles that are no bf16 are the sum of their parts (cl/bf16/parts.h). Two are exact for f16; three for blocks with
- * scales, of which values take two: these are off by up to 2^-16. Numbers in a format of bytes are bf16. Weights have as many
- * parts as queries. A product leaves out what is below 2^-24 of it, of weights 2^-15. */
+ * scales, of which values take two: these are off by up to 2^-15. Numbers in a format of bytes are bf16. Weights have as many
+ * parts as queries. A product leaves out less than 2^-21 of it, of weights 2^-15. */
 SIZE(Q_PARTS, (OPERAND_TILES && DTYPE == DTYPE_F16 ? 2 : 1))
 SIZE(K_PARTS, (OPERAND_BYTES                ? 1
                : !OPERAND_TILES || !K_CACHE ? Q_PARTS
