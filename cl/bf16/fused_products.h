@@ -89,6 +89,23 @@ INLINE void finish_step(const struct score_tile *tile, const lanes *q, source k,
     }
 }
 
+/* Returns whether a first part of the block's queries or of count keys is infinite or NaN. */
+NOINLINE bool meet_nonfinite(const lanes *q, source k, const long k_row, const int count)
+{
+    const uint first = 0x7f80u, second = 0x7f800000u;
+    bool some = false;
+
+    for (int n = 0; n < count; n++)
+        for (int d = 0; d < KEY_PART; d++) {
+            const uint x = k[n * k_row + d];
+            some |= (x & first) == first || (x & second) == second;
+        }
+    for (int n = 0; n < KEY_PART * BLOCK_VECTORS; n++)
+        some |= any_lane((VECTOR(as_int)(first_of(q[n])) & 0x7f800000) == 0x7f800000 |
+                         (VECTOR(as_int)(second_of(q[n])) & 0x7f800000) == 0x7f800000);
+    return some;
+}
+
 /* s[n] = the score of key n, from k[n] . q, for count keys, without its deferred scale. row_max
  * becomes their maximum if that is larger. s may overlap the tile's biases. */
 NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source k, const long k_row,
@@ -113,7 +130,7 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
     for (int m = 0; m < BLOCK_VECTORS; m++)
         most[m] = -INFINITY;
     for (int n0 = 0; n0 < count + STEP_KEYS; n0 += STEP_KEYS) {
-        if ((IN_PARTS & !OPERAND_BYTES) && tile->by_values && n0 < count)
+        if (tile->by_values && n0 < count)
             multiply_values(BLOCK_VECTORS, q, k + n0 * k_row, PRODUCTS_OF(n0));
         else if (n0 < count)
             multiply_all_parts(STEP_KEYS / TILE, BLOCK_VECTORS, true, TILES(KEY_PART), parts,

@@ -18,8 +18,8 @@
  * Dropout    comes after row_sum. Four keys at a time share a counter's words.
  * Masked     The product of a weight of 0 and a value that is not finite is NaN. So a chunk with
  *            sums that are not finite is computed again. This time the values of each tile of partial
- *            visibility are tested, and masked pairs are skipped where one is not finite. With parts all products of
- *            the chunk are then computed value by value.
+ *            visibility are tested, and masked pairs are skipped where one is not finite. With parts tiles of full
+ *            visibility are tested, too, and products that meet an infinity are computed value by value.
  * Invariant  With HAS_INVARIANT tiles end at multiples of BLOCK_N, which the host fixes, and blocks divide none.
  *            A key that a query does not see changes none of its sums: each adds its keys in turn.
  * Ragged     Nothing outside the tensors is read: lanes beyond the last query repeat it, scores
@@ -94,7 +94,8 @@ INLINE void add_tile(const int partial, const struct arguments *args,
     /* scores */
     struct score_tile tile;
     find_score_tile(args, block, j, &tile);
-    tile.by_values = check_values;
+    tile.by_values =
+        (IN_PARTS & !OPERAND_BYTES) && check_values && meet_nonfinite(q, k, k_row, count);
     ints masks[MASK_VECTORS];
     if (HIDES_ANYWHERE && !load_biases_and_masks(args, block, j, count, &tile, streams, s, masks))
         return;
@@ -115,10 +116,8 @@ INLINE void add_tile(const int partial, const struct arguments *args,
         rescale[m] = exponential(old_max[m] - base[m]);
         row_max[m] = new_max[m];
     }
-    if (IN_PARTS) {
-        mark_hidden = check_values;
-    } else if (HIDES && partial &&
-               check_values) { /* keys that round count up to whole steps are masked too */
+    if (((HIDES & partial) | IN_PARTS) &&
+        check_values) { /* keys that round count up to whole steps are masked too */
         if (*nonfinite < 0)
             *nonfinite = has_nonfinite(v, v_row, v_column(args), WHOLE_STEPS(count)) ||
                          has_nonfinite_scale(&tile, count);
