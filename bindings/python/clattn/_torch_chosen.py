@@ -2,7 +2,9 @@
 """Attention to chosen keys (token-sparse attention), and the indexer that chooses them, with gradients."""
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple, Union
+import functools
+import sys
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar, Union
 
 import torch
 from torch import Tensor
@@ -13,6 +15,8 @@ from ._torch_operators import PLAIN, Refused, is_transformed
 from .indexer import indexer as _choose
 from .indexer import indexer_gradients
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 
 def _expect(**tensors: Tensor) -> None:
     for name, x in tensors.items():
@@ -21,6 +25,21 @@ def _expect(**tensors: Tensor) -> None:
             raise Refused(f"{name} is a {type(x).__name__}{where}; clattn takes dense tensors on the CPU")
     if is_transformed():
         raise Refused("transforms of torch.func are not taken")
+
+
+def _not_compiled(function: Function) -> Function:
+    """torch.compiler.disable(function), for which the compiler is imported no sooner than it compiles: that takes seconds."""
+    disabled: List[Function] = []
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        if "torch._dynamo" not in sys.modules:
+            return function(*args, **options)
+        if not disabled:
+            disabled.append(torch.compiler.disable(function))  # type: ignore[no-untyped-call,unused-ignore]
+        return disabled[0](*args, **options)
+
+    return call  # type: ignore[return-value]
 
 
 class _Indexer(torch.autograd.Function):
@@ -42,7 +61,7 @@ class _Indexer(torch.autograd.Function):
         return (*indexer_gradients(query, key, weights, chosen, dscores.contiguous(), causal=ctx.causal), None, None)
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator,unused-ignore]
+@_not_compiled
 def topk_attention(query: Tensor, key: Tensor, value: Tensor, topk_indices: Tensor, *, causal: Union[None, str, int] = None,
                    scale: Optional[float] = None, softcap: Optional[float] = None,
                    return_lse: bool = False) -> Union[Tensor, Tuple[Tensor, Tensor]]:
@@ -65,7 +84,7 @@ def topk_attention(query: Tensor, key: Tensor, value: Tensor, topk_indices: Tens
     return (o, lse) if return_lse else o
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator,unused-ignore]
+@_not_compiled
 def indexer(query: Tensor, key: Tensor, weights: Tensor, topk: int, *,
             causal: Union[None, str, int] = None) -> Tuple[Tensor, Tensor]:
     """(topk_indices, scores) of an indexer as in DeepSeek V3.2: of each query the keys with the largest scores, int32 of

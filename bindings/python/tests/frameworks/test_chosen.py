@@ -93,3 +93,15 @@ def test_mistakes_are_named():
         topk_attention(q, k, v, lists(B, Q, 6), causal="left")
     with pytest.raises(clattn.torch.Refused, match="torch.func"):
         torch.func.grad(lambda x: topk_attention(x, k, v, lists(B, Q, 6)).sum())(q)
+
+
+def test_compiled_programs_call_it():
+    q, k, v = inputs(1)
+    chosen = lists(B, Q, 6)
+
+    def loss(q):
+        return topk_attention(2 * q, k, v, chosen).sin().sum()
+
+    want, = torch.autograd.grad(loss(q), q)
+    got, = torch.autograd.grad(torch.compile(loss, backend="eager")(q), q)
+    torch.testing.assert_close(got, want)
