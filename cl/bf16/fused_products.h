@@ -10,6 +10,9 @@
 #pragma once
 
 #define BLOCK_ROW_BYTES ROW_BYTES_OF(BLOCK_M)
+enum {
+    CHECKS_PRODUCTS = IN_PARTS & !OPERAND_BYTES
+}; /* 1 if products may be computed value by value */
 
 /* Returns whether any of keys n0 .. n0 + QK_KEYS - 1 needs more than its product times the deferred
  * scale (DEFERS_SCALE). */
@@ -95,6 +98,8 @@ NOINLINE bool meet_nonfinite(const lanes *q, source k, const long k_row, const i
     const uint first = 0x7f80u, second = 0x7f800000u;
     bool some = false;
 
+    if (!CHECKS_PRODUCTS)
+        return false;
     for (int n = 0; n < count; n++)
         for (int d = 0; d < KEY_PART; d++) {
             const uint x = k[n * k_row + d];
@@ -130,7 +135,7 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
     for (int m = 0; m < BLOCK_VECTORS; m++)
         most[m] = -INFINITY;
     for (int n0 = 0; n0 < count + STEP_KEYS; n0 += STEP_KEYS) {
-        if (tile->by_values && n0 < count)
+        if (CHECKS_PRODUCTS && tile->by_values && n0 < count)
             multiply_values(BLOCK_VECTORS, q, k + n0 * k_row, PRODUCTS_OF(n0));
         else if (n0 < count)
             multiply_all_parts(STEP_KEYS / TILE, BLOCK_VECTORS, true, TILES(KEY_PART), parts,

@@ -227,6 +227,9 @@ INLINE lanes value_columns(const struct arguments *args, const struct key_range 
 
     if (HAS_V_SCALES)
         return numbers * keys.v_scales[n];
+    if (OPERAND_PAIRS) /* the scales of a tile's blocks are not loaded */
+        return quantized_columns(V_CACHE, (const __global uchar *)v_of_tile(keys, n),
+                                 c * SIMD_WIDTH);
     return columns_of_numbers(V_CACHE, DIM_V, numbers, keys.v_scales, n, c);
 #else
     return load_columns(V_DTYPE, v_of_tile(keys, n), v_step(args), DIM_V, c);
@@ -263,7 +266,7 @@ INLINE void load_value_scales(const struct arguments *args, const struct row_blo
 {
     if (HAS_V_SCALES)
         load_row_scales(v_scales_from(args, block->b, block->kv_head, j), count, keys.v_scales);
-#if V_CACHE
+#if V_CACHE && !OPERAND_PAIRS
     load_factors(V_CACHE, keys.v, keys.v_row, listed_v(keys), count, BLOCKS(DIM_V), BLOCK_N,
                  keys.v_scales);
 #endif
