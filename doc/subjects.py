@@ -360,6 +360,11 @@ def serving_sentences():
            f"The multiply-adds alone take {peak} ns at the peak")
     read = {row[1]: row[2] for row in re.finditer(r"^(\w+(?:\+s)?) +\S+ GB per second of processor time, (\S+) of read", text("formats-xeon-2026-11-29.txt"), re.M)}
     yield f"decode f16 at {read['f16']} of the rate of reading, q8_0 at {read['q8_0']} and iq4_nl at {read['iq4_nl']}"
+    now = dict((shape, float(ratio)) for ratio, shape in re.findall(r"^(\d\.\d+) .*fwd (.*?)  ", text("paired-formats-xeon-2026-11-30.txt"), re.M))
+    long, causal = "f16 b1 h32/8 q1 k32768 d128 ", "causal=br"
+    of_format = {name: now[f"{long}kcache={name} vcache={name} {causal}"] for name in ("q8_0", "e4m3", "q4_0")}
+    yield f"takes {now[long + causal]:.2f} of that time from f16, {of_format['q8_0']:.2f} from q8_0 and e4m3, {of_format['q4_0']:.2f} from q4_0"
+    yield f"and {now['f16 b8 h8 q1 k4096 d256 kcache=q8_0 vcache=q8_0 causal=br']:.2f} from q8_0 with dim 256"
     append = text("appends-xeon-2026-11-25.txt")
     medians = re.findall(r"^(?:before|after) +ms .* median (\S+)$", append, re.M)
     yield f"f16 takes {medians[1]} ms instead of {medians[0]}, q8_0 {medians[3]} instead of {medians[2]}"

@@ -78,17 +78,55 @@ static inline ints half_bytes(const __global uchar *codes, const int n)
     return n < 16 ? both & 15 : both >> 4;
 }
 
-/* Chooses a lane of `set` where bit n of `bits` is set for the first lane, bit n + 1 for the second and so on, else one of
- * `clear`. */
-static inline lanes where_bits(const uint bits, const int n, const lanes set, const lanes clear)
-{
-    const ints count = VECTOR(convert_int)(COUNT_UP) + n;
-
-#if HAS_AVX2_LANES /* signs choose */
-    return __builtin_ia32_blendvps256(clear, set,
-                                      VECTOR(as_float)((ints)((int)bits) << ((ints)(31) - count)));
+/* 1 if an instruction looks up a number for each lane in a table of 16, by the lane's last four bits. */
+#if SIMD_WIDTH == 16 && HAS_INTRINSIC(__builtin_ia32_permvarsf512) &&                              \
+    HAS_INTRINSIC(__builtin_ia32_selectps_512) && defined(__AVX512F__)
+#define HAS_LOOKUP 1
 #else
-    return ((ints)((int)bits) & (ints)(1) << count) != 0 ? set : clear;
+#define HAS_LOOKUP 0
+#endif
+
+#if HAS_LOOKUP
+/* The numbers of half bytes in a table: which half bytes, half_bytes() says. */
+static inline lanes look_up_half_bytes(const lanes table, const __global uchar *codes, const int n)
+{
+    const ints both = convert_int16(vload16(0, codes));
+
+    return __builtin_ia32_permvarsf512(table, n < 16 ? both : both >> 4);
+}
+#endif
+
+/* half_bytes() less a constant, as floats. */
+static inline lanes four_bit_numbers(const __global uchar *codes, const int n, const float less)
+{
+#if HAS_LOOKUP
+    return look_up_half_bytes(COUNT_UP - less, codes, n);
+#else
+    const lanes x = VECTOR(convert_float)(half_bytes(codes, n));
+
+    return less == 0.0f ? x : x - less;
+#endif
+}
+
+/* The same with 16 added where a value's bit in `fifth`, which has those of a format block, is set. */
+static inline lanes five_bit_numbers(const __global uchar *codes, const int n, const uint fifth,
+                                     const float less)
+{
+#if HAS_LOOKUP /* a masked sum needs no vector of addends */
+    const lanes x = four_bit_numbers(codes, n, less);
+
+    return __builtin_ia32_selectps_512((ushort)(fifth >> n), x + 16.0f, x);
+#else
+    const lanes set = 16.0f - less, clear = -less;
+    const ints count = VECTOR(convert_int)(COUNT_UP) + n;
+#if HAS_AVX2_LANES /* signs choose */
+    return four_bit_numbers(codes, n, 0.0f) +
+           __builtin_ia32_blendvps256(clear, set,
+                                      VECTOR(as_float)((ints)((int)fifth) << ((ints)(31) - count)));
+#else
+    return four_bit_numbers(codes, n, 0.0f) +
+           (((ints)((int)fifth) & (ints)(1) << count) != 0 ? set : clear);
+#endif
 #endif
 }
 

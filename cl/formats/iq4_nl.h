@@ -21,16 +21,13 @@ static inline float4 iq4_nl_four(const uchar4 bytes, const int shift, const uint
                     iq4_nl_numbers[at.w]);
 }
 
-#if SIMD_WIDTH == 16 && HAS_INTRINSIC(__builtin_ia32_pshufb128) && defined(__SSSE3__)
-/* One instruction chooses 16 bytes of a table. */
+#if HAS_LOOKUP
 static inline lanes iq4_nl_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
-    const char16 numbers = {-127, -104, -83, -65, -49, -35, -22, -10,
-                            1,    13,   25,  38,  53,  69,  89,  113};
-    const uchar16 both = vload16(0, codes);
-    const uchar16 at = n < 16 ? both & (uchar16)(15) : both >> (uchar16)(4);
+    const lanes numbers = {-127, -104, -83, -65, -49, -35, -22, -10,
+                           1,    13,   25,  38,  53,  69,  89,  113};
 
-    return convert_float16(__builtin_ia32_pshufb128(numbers, as_char16(at)));
+    return look_up_half_bytes(numbers, codes, n);
 }
 #elif HAS_AVX2_LANES
 /* One instruction chooses bytes of a table in each 128 bits. Looked up are the two upper bytes of a number as a float. The

@@ -15,7 +15,7 @@ static inline float4 q4_0_four(const uchar4 bytes, const int shift, const uint f
 
 static inline lanes q4_0_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
-    return VECTOR(convert_float)(half_bytes(codes, n)) - 8.0f;
+    return four_bit_numbers(codes, n, 8.0f);
 }
 
 /* ---- elements of matrix units ---------------------------------------------------------------- */

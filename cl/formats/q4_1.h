@@ -16,7 +16,7 @@ static inline float4 q4_1_four(const uchar4 bytes, const int shift, const uint f
 
 static inline lanes q4_1_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
-    return VECTOR(convert_float)(half_bytes(codes, n));
+    return four_bit_numbers(codes, n, 0.0f);
 }
 
 /* ---- elements of matrix units: q4_0's, but nothing is subtracted from codes ------------------- */

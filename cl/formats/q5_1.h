@@ -19,8 +19,7 @@ static inline float4 q5_1_four(const uchar4 bytes, const int shift, const uint f
 
 static inline lanes q5_1_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
-    return VECTOR(convert_float)(half_bytes(codes, n)) -
-           where_bits(fifth, n, (lanes)(-16.0f), (lanes)(0.0f));
+    return five_bit_numbers(codes, n, fifth, 0.0f);
 }
 
 /* ---- elements of matrix units: q5_0's, but nothing is subtracted from codes ------------------- */

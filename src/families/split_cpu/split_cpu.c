@@ -41,65 +41,82 @@ static const char *unsupported(const struct ca_problem *p, const clattn_device_i
     return reject(p, dev, least);
 }
 
-/* Keys in a tile, the same for contiguous and paged ones: o then has the same bits. Vectors of
- * eight and fewer are bound by instructions, some of them for each row and register tile of a tile:
- * long tiles have fewer. Vectors of 16 wait for memory: short tiles of few rows are requested
- * earlier. One row or two of f32 are read in place and wait the least with long tiles: K and V then
- * alternate less often. */
-static size_t tile_keys(const struct ca_problem *p, size_t width, size_t rows, int staged,
-                        int quantized, int tall)
-{
-    const size_t longest = TILE_BYTES / sizeof(cl_float) / ca_larger(p->normal.dim_qk, 1);
-    size_t keys = width < 16 || (tall && rows > 16)                              ? 64
-                  : tall || rows > 16 || (width == 16 && rows < 16 && quantized) ? 32
-                                                                                 : 16;
-
-    while (!staged && rows <= 2 && keys < 128 && 2 * keys <= longest)
-        keys *= 2;
-    return keys;
-}
-
 static int is_quantized(const struct ca_problem *p)
 {
     return ca_problem_cache(&p->normal, CA_K) != CLATTN_CACHE_PLAIN ||
            ca_problem_cache(&p->normal, CA_V) != CLATTN_CACHE_PLAIN;
 }
 
-/* Register tiles for this many rows; many rows make a vector of sums of scores. Vectors of eight
- * and fewer do not keep converted keys of a single register tile as f32 (not measured for vectors
- * of 16). Eight sums of values hide the latency of a multiply-add. They cover as many rows as there
- * are, so that fewer values are kept for the next rows, and whole turns: code for remaining columns
- * takes registers, and time to compile. If memory is the limit, small rows (quantized or in pages)
- * are prefetched from further ahead. One row of f32 by vectors of eight and fewer is not
- * prefetched: the processor's own prefetching keeps up, and a prefetch is one more instruction
- * beside every two multiply-adds. */
+/* Returns whether blocks of an argument have scales. A tile's scales are read before its products, so that the tile has to
+ * be there earlier. */
+static int has_block_scales(const struct ca_problem *p, unsigned argument)
+{
+    const clattn_cache cache = ca_problem_cache(&p->normal, argument);
+
+    return cache != CLATTN_CACHE_PLAIN && !ca_has_scales(cache);
+}
+
+static int any_block_scales(const struct ca_problem *p)
+{
+    return has_block_scales(p, CA_K) || has_block_scales(p, CA_V);
+}
+
+/* Keys in a tile, the same for contiguous and paged ones: o then has the same bits. Long tiles have fewer of the
+ * instructions that a tile takes for each row and register tile; with vectors of 16 the keys of many rows are kept as f32
+ * in L1, and those of bytes are prefetched to it. One row or two of f32 are read in place and wait for memory the least
+ * with the longest tiles: K and V then alternate less often. */
+static size_t tile_keys(const struct ca_problem *p, size_t width, size_t rows, int converts,
+                        int tall)
+{
+    const size_t longest = TILE_BYTES / sizeof(cl_float) / ca_larger(p->normal.dim_qk, 1);
+    size_t keys = 64;
+
+    if (width == 16 && rows >= 16)
+        keys = !tall && rows == 16 ? 16 : tall && rows > 16 ? 64 : 32;
+    else if (width == 16 && is_quantized(p))
+        keys = any_block_scales(p) && p->normal.dim_qk < 256 ? 64 : 32;
+    else if (width == 16 && !converts)
+        keys = 16;
+    while (!converts && rows <= 2 && keys < 128 && 2 * keys <= longest)
+        keys *= 2;
+    return keys;
+}
+
+/* Register tiles for this many rows; many rows make a vector of sums of scores. Converted keys are not kept as f32 where
+ * that was slower: for a single register tile, and by vectors of 16 for fewer rows than these have lanes. Eight sums of
+ * values hide the latency of a multiply-add. They cover as many rows as there are, so that fewer values are kept for the
+ * next rows, and whole turns: code for remaining columns takes registers, and time to compile. If memory is the limit,
+ * small rows (quantized or in pages) are prefetched from further ahead, but not whole lines of bytes without block scales.
+ * One row of f32 by vectors of eight and fewer is not prefetched: the processor's own prefetching keeps up, and a prefetch
+ * is one more instruction beside every two multiply-adds. */
 static void block_registers(const struct ca_problem *p, size_t *values)
 {
     const size_t width = values[SIMD_WIDTH_INDEX], rows = values[BLOCK_M_INDEX];
-    const int quantized = is_quantized(p);
     const int converts_k = ca_problem_converts(&p->normal, CA_K);
-    const int staged = converts_k || ca_problem_converts(&p->normal, CA_V);
+    const int converts = converts_k || ca_problem_converts(&p->normal, CA_V);
     const int few_columns = width > 4 && rows >= width && !p->normal.invariant;
-    const int square = rows >= 4 && (staged || width < 16);
+    const int square = rows >= 4 && (converts || width < 16);
     /* Returns whether many rows are multiplied by few vectors of values at a time. */
-    const int tall = width == 16 && staged && rows >= width;
+    const int tall = width == 16 && converts && rows >= width;
     const int whole = ca_split_divide(p->normal.dim_v, width) % 8 == 0;
 
     values[QK_ROWS_INDEX] = ca_smaller(rows, few_columns ? width * width / 16 : 4);
     values[QK_DEPTH_INDEX] = few_columns ? 4 : width;
-    values[STAGE_K_INDEX] = !converts_k || width == 16 || values[QK_ROWS_INDEX] < rows;
+    values[STAGE_K_INDEX] =
+        !converts_k || (width == 16 ? rows >= width : rows > values[QK_ROWS_INDEX]);
     values[PV_ROWS_INDEX] = ca_smaller(rows, tall ? 8 : square ? 4 : 2);
     values[PV_VECTORS_INDEX] = width < 16 ? 8 / values[PV_ROWS_INDEX] : tall ? 2 : square ? 4 : 8;
     if (width < 16 && rows == 1 && !whole)
         values[PV_VECTORS_INDEX] = 4;
     values[BLOCK_N_INDEX] =
-        p->normal.invariant ? INVARIANT_KEYS : tile_keys(p, width, rows, staged, quantized, tall);
+        p->normal.invariant ? INVARIANT_KEYS : tile_keys(p, width, rows, converts, tall);
     /* Returns whether memory rather than arithmetic limits the speed. */
     const int waits = rows < 16 && (width == 16 || !values[STAGE_K_INDEX]);
-    const int in_order = rows == 1 && !staged && p->normal.page_size % values[BLOCK_N_INDEX] == 0;
-    values[PREFETCH_TILES_INDEX] = waits && (quantized || p->normal.page_size) ? 2
-                                   : width < 16 && in_order                    ? 0
-                                                                               : 1;
+    const int in_order = rows == 1 && !converts && p->normal.page_size % values[BLOCK_N_INDEX] == 0;
+    const int small_rows = width == 16 ? any_block_scales(p) : is_quantized(p);
+    values[PREFETCH_TILES_INDEX] = waits && (small_rows || p->normal.page_size) ? 2
+                                   : width < 16 && in_order                     ? 0
+                                                                                : 1;
 }
 
 enum { LEAST_PART = 512 }; /* keys of a work-item; its first tiles are not prefetched */

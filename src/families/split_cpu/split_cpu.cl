@@ -14,8 +14,8 @@
  * Tiles      of at most BLOCK_N keys: scores to private memory, online softmax, values. All rows
  *            take their turn at a few keys, or columns of the tile's values, while those are in L1.
  *            With STAGE_K keys that must be converted are staged right after the weights of the tile before,
- *            so that this overlaps with the exponentials' latency. Else they are converted as they are read: no more work where
- *            one register tile has all rows. Values are staged by the first rows that read them.
+ *            so that this overlaps with the exponentials' latency. Else each register tile converts them as it reads them,
+ *            which overlaps with waiting for memory. Values are staged by the first rows that read them.
  * Prefetch   While scores are computed, the tile's values are fetched, and later keys while values
  *            are added, so that memory and arithmetic work at the same time.
  * Quantized  A tile's scales are converted first, as vectors: those of K multiply the elements that are
