@@ -7,9 +7,11 @@
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
 #include "tests/support/storage.h"
+#include "tests/trials/trial.h"
 #include <criterion/criterion.h>
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -514,6 +516,28 @@ Test(quantize, growing_cache) {
         clReleaseMemObject(cache.buffer);
         free_pair(&p);
         free(got);
+    }
+    fixture_close(&f);
+}
+
+/* Each width of vectors has instructions of its own for codes. Keys and values of both formats are looked at. */
+Test(quantize, vectors_of_each_format) {
+    static const char *const formats[] = {"kcache=q4_0 vcache=q5_0", "kcache=q5_1 vcache=iq4_nl",
+                                          "kcache=q4_1 vcache=q8_0", "kcache=e4m3 vcache=e5m2"};
+    struct fixture f;
+
+    fixture_open(&f);
+    fixture_need_cpu(&f);
+    for (int n = 0; n < 8; n++) {
+        const int width = n % 2 ? 8 : 16;
+        char problem[96];
+        snprintf(problem, sizeof problem, "fwd f32 b2 h4/2 q1 k40 d64 %s", formats[n / 2]);
+        struct trial t = {
+            .family = "split_cpu UNIT=vector", .problem = fixture_problem(problem), .seed = 31};
+        snprintf(t.tunables, sizeof t.tunables, "SIMD_WIDTH=%d QK_DEPTH=%d STAGE_K=0 PV_VECTORS=4",
+                 width, width);
+        trial_pass(&f, &t);
+        trial_free(&t);
     }
     fixture_close(&f);
 }
