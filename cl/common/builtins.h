@@ -144,6 +144,9 @@ ANY(short)
 ANY(int)
 ANY(long)
 
+#define TABLE_OF_16(n, type) type##n FUNCTION shuffle(type##16, uint##n);
+EACH_WIDTH(TABLE_OF_16, float)
+
 /* ---- conversions ---------------------------------------------------------------------------- */
 
 #define CONVERT(from, signed_type, unsigned_type) EACH_WIDTH(CONVERT_OF, from)

@@ -60,12 +60,10 @@ static inline lanes iq4_nl_lanes(const __global uchar *codes, const int n, const
 #else
 static inline lanes iq4_nl_lanes(const __global uchar *codes, const int n, const uint fifth)
 {
-    enum { COUNT = sizeof(lanes) / sizeof(float) };
-    float numbers[COUNT];
+    const float16 numbers = {-127, -104, -83, -65, -49, -35, -22, -10,
+                             1,    13,   25,  38,  53,  69,  89,  113};
 
-    for (int c = 0; c < COUNT; c++)
-        numbers[c] = iq4_nl_one(codes[n % 16 + c], n < 16 ? 0 : 4, 0);
-    return VECTOR(vload)(0, numbers);
+    return shuffle(numbers, VECTOR(as_uint)(half_bytes(codes, n)));
 }
 #endif
 
