@@ -365,6 +365,8 @@ def serving_sentences():
     of_format = {name: now[f"{long}kcache={name} vcache={name} {causal}"] for name in ("q8_0", "e4m3", "q4_0")}
     yield f"takes {now[long + causal]:.2f} of that time from f16, {of_format['q8_0']:.2f} from q8_0 and e4m3, {of_format['q4_0']:.2f} from q4_0"
     yield f"and {now['f16 b8 h8 q1 k4096 d256 kcache=q8_0 vcache=q8_0 causal=br']:.2f} from q8_0 with dim 256"
+    huge = dict((shape, float(ratio)) for ratio, shape in re.findall(r"^(\d\.\d+) .*fwd (.*?)  ", text("huge-pages-xeon-2026-11-30.txt"), re.M))
+    yield f"takes {huge[long + 'page=16 pages=2048 ' + causal]:.2f} of the processor time with pages of 16, and {huge[long + causal]:.2f} without pages"
     append = text("appends-xeon-2026-11-25.txt")
     medians = re.findall(r"^(?:before|after) +ms .* median (\S+)$", append, re.M)
     yield f"f16 takes {medians[1]} ms instead of {medians[0]}, q8_0 {medians[3]} instead of {medians[2]}"
