@@ -79,8 +79,7 @@ static inline ints half_bytes(const __global uchar *codes, const int n)
 }
 
 /* 1 if an instruction looks up a number for each lane in a table of 16, by the lane's last four bits. */
-#if SIMD_WIDTH == 16 && HAS_INTRINSIC(__builtin_ia32_permvarsf512) &&                              \
-    HAS_INTRINSIC(__builtin_ia32_selectps_512) && defined(__AVX512F__)
+#if SIMD_WIDTH == 16 && HAS_INTRINSIC(__builtin_ia32_permvarsf512) && defined(__AVX512F__)
 #define HAS_LOOKUP 1
 #else
 #define HAS_LOOKUP 0
@@ -112,10 +111,14 @@ static inline lanes four_bit_numbers(const __global uchar *codes, const int n, c
 static inline lanes five_bit_numbers(const __global uchar *codes, const int n, const uint fifth,
                                      const float less)
 {
-#if HAS_LOOKUP /* a masked sum needs no vector of addends */
-    const lanes x = four_bit_numbers(codes, n, less);
+#if HAS_LOOKUP /* Assembly keeps a mask beside its sum: LLVM would load all of a loop's first, and spill them. */
+    lanes x = four_bit_numbers(codes, n, less);
 
-    return __builtin_ia32_selectps_512((ushort)(fifth >> n), x + 16.0f, x);
+    __asm__("kmovw %k1, %%k1\n\tvaddps %2, %0, %0 %{%%k1%}"
+            : "+v"(x)
+            : "r"((uint)(ushort)(fifth >> n)), "v"((lanes)(16.0f))
+            : "k1");
+    return x;
 #else
     const lanes set = 16.0f - less, clear = -less;
     const ints count = VECTOR(convert_int)(COUNT_UP) + n;
