@@ -47,8 +47,7 @@ static int is_quantized(const struct ca_problem *p)
            ca_problem_cache(&p->normal, CA_V) != CLATTN_CACHE_PLAIN;
 }
 
-/* Returns whether blocks of an argument have scales. A tile's scales are read before its products, so that the tile has to
- * be there earlier. */
+/* Returns whether blocks of an argument have scales. A tile's scales are read before its products. */
 static int has_block_scales(const struct ca_problem *p, unsigned argument)
 {
     const clattn_cache cache = ca_problem_cache(&p->normal, argument);
@@ -61,9 +60,9 @@ static int any_block_scales(const struct ca_problem *p)
     return has_block_scales(p, CA_K) || has_block_scales(p, CA_V);
 }
 
-/* Keys in a tile, the same for contiguous and paged ones: o then has the same bits. Long tiles have fewer of the
- * instructions that a tile takes for each row and register tile; with vectors of 16 the keys of many rows are kept as f32
- * in L1, and those of bytes are prefetched to it. One row or two of f32 are read in place and wait for memory the least
+/* Keys in a tile, the same for contiguous and paged ones: o then has the same bits. Some instructions are run once for each
+ * tile, row and register tile, so that long tiles take fewer. With vectors of 16, L1 limits tiles: it holds the keys of
+ * many rows as f32, and prefetched keys of bytes. One row or two of f32 are read in place and wait for memory the least
  * with the longest tiles: K and V then alternate less often. */
 static size_t tile_keys(const struct ca_problem *p, size_t width, size_t rows, int converts,
                         int tall)
@@ -72,7 +71,7 @@ static size_t tile_keys(const struct ca_problem *p, size_t width, size_t rows, i
     size_t keys = 64;
 
     if (width == 16 && rows >= 16)
-        keys = !tall && rows == 16 ? 16 : tall && rows > 16 ? 64 : 32;
+        keys = (tall ? 32 : 16) * (rows > 16 ? 2 : 1);
     else if (width == 16 && is_quantized(p))
         keys = any_block_scales(p) && p->normal.dim_qk < 256 ? 64 : 32;
     else if (width == 16 && !converts)
@@ -82,13 +81,13 @@ static size_t tile_keys(const struct ca_problem *p, size_t width, size_t rows, i
     return keys;
 }
 
-/* Register tiles for this many rows; many rows make a vector of sums of scores. Converted keys are not kept as f32 where
- * that was slower: for a single register tile, and by vectors of 16 for fewer rows than these have lanes. Eight sums of
- * values hide the latency of a multiply-add. They cover as many rows as there are, so that fewer values are kept for the
- * next rows, and whole turns: code for remaining columns takes registers, and time to compile. If memory is the limit,
- * small rows (quantized or in pages) are prefetched from further ahead, but not whole lines of bytes without block scales.
- * One row of f32 by vectors of eight and fewer is not prefetched: the processor's own prefetching keeps up, and a prefetch
- * is one more instruction beside every two multiply-adds. */
+/* Register tiles for this many rows; many rows make a vector of sums of scores. Converted keys are not kept as f32 for a
+ * single register tile, nor by vectors of 16 for fewer rows than these have lanes: it was slower. Eight sums of values
+ * hide the latency of a multiply-add. They cover as many rows as there are, so that fewer values are kept for the next
+ * rows, and whole turns: code for remaining columns takes registers, and time to compile. If memory is the limit, small
+ * rows (quantized or in pages) are prefetched from further ahead; with vectors of 16 those of bytes only if their blocks
+ * have scales, which are read early. One row of f32 by vectors of eight and fewer is not prefetched: the processor's own
+ * prefetching keeps up, and a prefetch is one more instruction beside every two multiply-adds. */
 static void block_registers(const struct ca_problem *p, size_t *values)
 {
     const size_t width = values[SIMD_WIDTH_INDEX], rows = values[BLOCK_M_INDEX];
