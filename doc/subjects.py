@@ -358,8 +358,8 @@ def serving_sentences():
     least, most = min(after, key=after.get), max(after, key=after.get)
     yield (f"8 values and their products with four query heads take {after[least]:.1f} ns in {least} and {after[most]:.1f} ns in {most}. "
            f"The multiply-adds alone take {peak} ns at the peak")
-    read = {row[1]: row[2] for row in re.finditer(r"^(\w+(?:\+s)?) +\S+ GB per second of processor time, (\S+) of read", text("formats-xeon-2026-11-29.txt"), re.M)}
-    yield f"decode f16 at {read['f16']} of the rate of reading, q8_0 at {read['q8_0']} and iq4_nl at {read['iq4_nl']}"
+    read = {row[1]: row[2] for row in re.finditer(r"^(\w+(?:\+s)?) +\S+ GB per second of processor time, (\S+) of read", text("formats-xeon-2026-11-30.txt"), re.M)}
+    yield f"decode f16 at {read['f16']} of the rate of a sum by NumPy, int8 at {read['int8+s']}, q8_0 at {read['q8_0']} and iq4_nl at {read['iq4_nl']}"
     now = dict((shape, float(ratio)) for ratio, shape in re.findall(r"^(\d\.\d+) .*fwd (.*?)  ", text("paired-formats-xeon-2026-11-30.txt"), re.M))
     long, causal = "f16 b1 h32/8 q1 k32768 d128 ", "causal=br"
     of_format = {name: now[f"{long}kcache={name} vcache={name} {causal}"] for name in ("q8_0", "e4m3", "q4_0")}
