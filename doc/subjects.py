@@ -370,6 +370,8 @@ def serving_sentences():
     append = text("appends-xeon-2026-11-25.txt")
     medians = re.findall(r"^(?:before|after) +ms .* median (\S+)$", append, re.M)
     yield f"f16 takes {medians[1]} ms instead of {medians[0]}, q8_0 {medians[3]} instead of {medians[2]}"
+    made = {name: float(ratio) for ratio, name in re.findall(r"^(\d\.\d+) .* kcache=(\S+)", text("paired-appends-xeon-2026-11-30.txt"), re.M)}
+    yield f"q4_0 takes {made['q4_0']:.2f} of the time that it took value by value. q5_0 takes {made['q5_0']:.2f}, iq4_nl {made['iq4_nl']:.2f}"
     ratios = [float(row) for row in re.findall(r"^(\d\.\d+)  fwd f16 .* k=bshd v=bshd", text("paired-epyc-2026-11-27.txt"), re.M)]
     yield f"which takes {min(ratios):.2f} to {max(ratios):.2f} of the time"
     of = {}

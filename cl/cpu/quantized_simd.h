@@ -16,20 +16,6 @@
 #define STAGED 1
 #endif
 
-static inline lanes numbers_of_vector(const int format, const __global uchar *codes, const int n,
-                                      const uint fifth)
-{
-    CA_BLOCK_FORMATS(RETURN_OF, lanes(codes, n, fifth))
-    return 0.0f;
-}
-
-/* What numbers of vectors are divided by: sums of products with them are multiplied with it. */
-static inline float unit_of_lanes(const int format)
-{
-    CA_BLOCK_FORMATS(RETURN_OF, form(true).unit)
-    return 1.0f;
-}
-
 /* The numbers of values d .. d + SIMD_WIDTH - 1 of a row, for d a multiple of SIMD_WIDTH, divided by unit_of_lanes(). */
 INLINE lanes quantized_lanes(const int cache, const __global uchar *row, const uint d)
 {

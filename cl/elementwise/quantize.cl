@@ -64,10 +64,15 @@ __kernel void quantize(const long4 size, const long4 from_stride, const long4 to
     for (int c = 0; c < VALUES; c++)
         x[c] = zeros ? 0.0f : less_offset(layout, x[c], range) * factor;
     if (layout.fits && !zeros) {
-        uchar all[VALUES];
-        for (int c = 0; c < VALUES; c++)
-            all[c] = (uchar)code_of_value(format, x[c]);
-        scale = fitted_scale(format, as_read, all, most);
+        struct fit fit = begin_fit(most);
+        for (int c = 0; c < VALUES; c++) {
+            const float y = as_read[c] * fit.down;
+            const float number = number_of_code(format, (uchar)code_of_value(format, x[c]), 0, 0);
+            const float weighted = y * y * number;
+            fit.products += weighted * y;
+            fit.squares += weighted * number;
+        }
+        scale = fitted_scale(fit);
     }
     if (layout.offset)
         vstore_half_rte(finite ? range.least : 0.0f, 0, (__global half *)(block + layout.offset));

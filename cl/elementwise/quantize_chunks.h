@@ -73,7 +73,32 @@ INLINE lanes lanes_less_offset(const struct block_layout layout, const lanes x,
     return above < most ? above : most;
 }
 
+/* The first of the values with this magnitude; 0 if there is none. */
+INLINE float peak_of_chunk(const lanes *x, const float *values, const float most)
+{
+    lanes first = (lanes)(-CHUNK);
+
+    UNROLL
+    for (int v = VECTORS - 1; v >= 0; v--)
+        first = fabs(x[v]) == most ? -(COUNT_UP + (float)(v * SIMD_WIDTH)) : first;
+    const int n = -(int)max_lanes(first, -CHUNK);
+    return n < CHUNK ? values[n] : 0.0f;
+}
+
 /* The fifth bits of the lanes' codes, that of lane n in bit n. */
+#if SIMD_WIDTH == 16 && HAS_INTRINSIC(__builtin_ia32_cmpd512_mask) && defined(__AVX512F__)
+INLINE uint fifth_of_lanes(const ints codes)
+{
+    enum { NOT_EQUAL = 4, ALL = 0xffff }; /* immediates of the instruction */
+
+    return (ushort)__builtin_ia32_cmpd512_mask(codes & 16, (ints)(0), NOT_EQUAL, ALL);
+}
+#elif HAS_AVX2_LANES
+INLINE uint fifth_of_lanes(const ints codes)
+{
+    return (uint)__builtin_ia32_movmskps256(as_float8(codes << 27));
+}
+#else
 INLINE uint fifth_of_lanes(const ints codes)
 {
     int bits[SIMD_WIDTH];
@@ -85,16 +110,59 @@ INLINE uint fifth_of_lanes(const ints codes)
         all |= bits[n];
     return (uint)all;
 }
+#endif
+
+/* The scale that is fitted to values and to the codes that are stored, which have no fifth bits. */
+INLINE float scale_of_codes(const int format, const float *values, const __global uchar *codes,
+                            const float most)
+{
+    struct fit fit = begin_fit(most);
+    float products[CHUNK], squares[CHUNK];
+
+    UNROLL
+    for (int v = 0; v < VECTORS; v++) {
+        const lanes y = VECTOR(vload)(v, values) * fit.down;
+        const lanes number =
+            numbers_of_vector(format, codes, v * SIMD_WIDTH, 0) * unit_of_lanes(format);
+        const lanes weighted = y * y * number;
+        VECTOR(vstore)(weighted * y, v, products);
+        VECTOR(vstore)(weighted * number, v, squares);
+    }
+    UNROLL
+    for (int n = 0; n < CHUNK; n++) { /* in this order: fitted_scale() */
+        fit.products += products[n];
+        fit.squares += squares[n];
+    }
+    return fitted_scale(fit);
+}
+
+/* Stores the codes of values that are divided by the scale. */
+INLINE void store_codes(const int format, const lanes *x, __global uchar *block)
+{
+    __global uchar *const codes = block + codes_at(format);
+    uint fifth = 0;
+
+    UNROLL
+    for (int v = 0; v < (bits_of_codes(format) == 8 ? VECTORS : 0); v++)
+        store_bytes(codes_of_values(format, x[v]), codes + v * SIMD_WIDTH);
+    UNROLL
+    for (int v = 0; v < (bits_of_codes(format) == 8 ? 0 : VECTORS / 2); v++) {
+        const ints low = codes_of_values(format, x[v]);
+        const ints high = codes_of_values(format, x[v + VECTORS / 2]);
+        store_bytes((low & 15) | high << 4, codes + v * SIMD_WIDTH);
+        if (layout_of(format).fifth)
+            fifth |= fifth_of_lanes(low) << v * SIMD_WIDTH | fifth_of_lanes(high)
+                                                                 << (CHUNK / 2 + v * SIMD_WIDTH);
+    }
+    store_fifth_bits(format, fifth, block);
+}
 
 /* Makes a format block of a chunk (clattn/quantize.h). */
 INLINE void store_block(const int format, lanes *x, __global uchar *block)
 {
-    __global uchar *const codes = block + codes_at(format);
     const struct block_layout layout = layout_of(format);
     if (layout.scale < 0) {
-        UNROLL
-        for (int v = 0; v < VECTORS; v++)
-            store_bytes(codes_of_values(format, x[v]), codes + v * SIMD_WIDTH);
+        store_codes(format, x, block);
         return;
     }
     bool finite;
@@ -102,10 +170,10 @@ INLINE void store_block(const int format, lanes *x, __global uchar *block)
     const struct range range = layout.offset ? range_of_chunk(x) : (struct range){0.0f, 0.0f};
     float peak = 0.0f, all[CHUNK];
     if (made_of_peak(format)) {
+        UNROLL
         for (int v = 0; v < VECTORS; v++)
             VECTOR(vstore)(x[v], v, all);
-        for (int n = CHUNK - 1; n >= 0; n--)
-            peak = fabs(all[n]) == most ? all[n] : peak;
+        peak = peak_of_chunk(x, all, most);
     }
     float scale = scale_of_block(format, layout.offset          ? range.above
                                          : made_of_peak(format) ? peak
@@ -115,33 +183,12 @@ INLINE void store_block(const int format, lanes *x, __global uchar *block)
     UNROLL
     for (int v = 0; v < VECTORS; v++)
         x[v] = zeros ? (lanes)(0.0f) : lanes_less_offset(layout, x[v], range) * factor;
-    if (layout.fits && !zeros) { /* made of the peak: `all` holds the values */
-        uchar numbered[CHUNK];
-        UNROLL
-        for (int v = 0; v < VECTORS; v++)
-            VECTOR(vstore)(VECTOR(convert_uchar)(codes_of_values(format, x[v])), v, numbered);
-        scale = fitted_scale(format, all, numbered, most);
-    }
+    store_codes(format, x, block);
+    if (layout.fits && !zeros) /* made of the peak: `all` holds the values */
+        scale = scale_of_codes(format, all, block + codes_at(format), most);
     store_scale(finite, scale, (__global ushort *)(block + layout.scale));
     if (layout.offset)
         store_scale(true, finite ? range.least : 0.0f, (__global ushort *)(block + layout.offset));
-    if (bits_of_codes(format) == 8) {
-        UNROLL
-        for (int v = 0; v < VECTORS; v++)
-            store_bytes(codes_of_values(format, x[v]), codes + v * SIMD_WIDTH);
-        return;
-    }
-    uint fifth = 0;
-    UNROLL
-    for (int v = 0; v < VECTORS / 2; v++) {
-        const ints low = codes_of_values(format, x[v]);
-        const ints high = codes_of_values(format, x[v + VECTORS / 2]);
-        store_bytes((low & 15) | high << 4, codes + v * SIMD_WIDTH);
-        if (layout.fifth)
-            fifth |= fifth_of_lanes(low) << v * SIMD_WIDTH | fifth_of_lanes(high)
-                                                                 << (CHUNK / 2 + v * SIMD_WIDTH);
-    }
-    store_fifth_bits(format, fifth, block);
 }
 
 /* Blocks are made together (MADE_TOGETHER) so that their maxima and reciprocals form one vector;

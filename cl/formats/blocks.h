@@ -101,3 +101,17 @@ static inline float4 numbers_of_four(const int format, const uchar4 bytes, const
     CA_BLOCK_FORMATS(RETURN_OF, four(bytes, shift, fifth))
     return 0.0f;
 }
+
+static inline lanes numbers_of_vector(const int format, const __global uchar *codes, const int n,
+                                      const uint fifth)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, lanes(codes, n, fifth))
+    return 0.0f;
+}
+
+/* What numbers of vectors are divided by: sums of products with them are multiplied with it. */
+static inline float unit_of_lanes(const int format)
+{
+    CA_BLOCK_FORMATS(RETURN_OF, form(true).unit)
+    return 1.0f;
+}

@@ -133,6 +133,7 @@ static inline ints iq4_nl_codes(const lanes x)
 {
     ints code = 0;
 
+#pragma unroll
     for (int n = 0; n < 15; n++)
         code -= x >= (lanes)(iq4_nl_bound(n)); /* a vector's truth is -1 */
     return code;

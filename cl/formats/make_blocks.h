@@ -66,23 +66,23 @@ static inline float less_offset(const struct block_layout layout, const float x,
     return layout.offset ? fmin(x - range.least, FLT_MAX) : x;
 }
 
-/* The scale with the least sum of squared errors, each times the squared value, for these values and codes; most is the
- * largest magnitude. Values are scaled by a power of two, so that no sum is too large or small. The sums begin with the
- * first value, as ggml's do. */
-static inline float fitted_scale(const int format, const float *x, const uchar *codes,
-                                 const float most)
+/* The scale with the least sum of squared errors, each times the squared value, for given values and codes. Values are scaled
+ * by a power of two, `down`, so that no sum is too large or small. The sums begin with the first value, as ggml's do. */
+struct fit {
+    float down, up, products, squares;
+};
+
+/* most: the largest magnitude. */
+static inline struct fit begin_fit(const float most)
 {
     const int exponent = min(as_int(most) >> 23, 253);
-    const float down = as_float((254 - exponent) << 23), up = as_float(exponent << 23);
-    float products = 0.0f, squares = 0.0f;
 
-    for (int n = 0; n < BLOCK_VALUES; n++) {
-        const float y = x[n] * down, number = number_of_code(format, codes[n], 0, 0);
-        const float weighted = y * y * number;
-        products += weighted * y;
-        squares += weighted * number;
-    }
-    return divide(products, squares, reciprocal(squares)) * up;
+    return (struct fit){as_float((254 - exponent) << 23), as_float(exponent << 23), 0.0f, 0.0f};
+}
+
+static inline float fitted_scale(const struct fit fit)
+{
+    return divide(fit.products, fit.squares, reciprocal(fit.squares)) * fit.up;
 }
 
 /* Stores the fifth bits of a block's codes where its format has them. */
