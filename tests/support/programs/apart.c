@@ -4,10 +4,12 @@
 #else
 #define _POSIX_C_SOURCE 200809L /* fork, kill */
 #endif
+#include "os/clock.h"
 #include "tests/support/programs/apart.h"
 #include "tests/support/programs/scratch.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +97,7 @@ static int start(struct apart *apart, apart_function *function, const size_t num
         _exit(function(&site));
     }
     apart->child.number = child;
-    return child < 0;
+    return child < 0 ? errno : 0;
 }
 
 static void kill_child(const struct apart *apart)
@@ -110,13 +112,19 @@ void apart_die(void)
 
 #endif
 
+enum { STARTS = 20 }; /* tries: a busy machine, and Wine on it, refuse a process for a moment */
+
 struct apart apart_start(apart_function *function, const size_t number)
 {
     ca_file says[2], hears[2];
     struct apart apart;
+    int error;
 
     cr_assert(ca_pipe(says) && ca_pipe(hears));
-    cr_assert(start(&apart, function, number, says, hears) == 0);
+    for (int tries = 0; (error = start(&apart, function, number, says, hears)) != 0; tries++) {
+        cr_assert(tries < STARTS, "no process can be started: %s", strerror(error));
+        ca_nap(0.5);
+    }
     ca_file_close(says[1]);
     ca_file_close(hears[0]);
     apart.says = says[0];
