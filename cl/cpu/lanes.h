@@ -85,15 +85,18 @@ static inline ints half_bytes(const __global uchar *codes, const int n)
 #define HAS_LOOKUP 0
 #endif
 
-#if HAS_LOOKUP
 /* The numbers of half bytes in a table: which half bytes, half_bytes() says. */
-static inline lanes look_up_half_bytes(const lanes table, const __global uchar *codes, const int n)
+static inline lanes look_up_half_bytes(const float16 table, const __global uchar *codes,
+                                       const int n)
 {
+#if HAS_LOOKUP
     const ints both = convert_int16(vload16(0, codes));
 
     return __builtin_ia32_permvarsf512(table, n < 16 ? both : both >> 4);
-}
+#else
+    return shuffle(table, VECTOR(as_uint)(half_bytes(codes, n)));
 #endif
+}
 
 /* half_bytes() less a constant, as floats. */
 static inline lanes four_bit_numbers(const __global uchar *codes, const int n, const float less)

@@ -65,13 +65,9 @@ __kernel void quantize(const long4 size, const long4 from_stride, const long4 to
         x[c] = zeros ? 0.0f : less_offset(layout, x[c], range) * factor;
     if (layout.fits && !zeros) {
         struct fit fit = begin_fit(most);
-        for (int c = 0; c < VALUES; c++) {
-            const float y = as_read[c] * fit.down;
-            const float number = number_of_code(format, (uchar)code_of_value(format, x[c]), 0, 0);
-            const float weighted = y * y * number;
-            fit.products += weighted * y;
-            fit.squares += weighted * number;
-        }
+        for (int c = 0; c < VALUES; c++)
+            add_to_fit(&fit, as_read[c] * fit.down,
+                       number_of_code(format, (uchar)code_of_value(format, x[c]), 0, 0));
         scale = fitted_scale(fit);
     }
     if (layout.offset)

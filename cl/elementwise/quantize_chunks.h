@@ -117,22 +117,17 @@ INLINE float scale_of_codes(const int format, const float *values, const __globa
                             const float most)
 {
     struct fit fit = begin_fit(most);
-    float products[CHUNK], squares[CHUNK];
+    float numbers[CHUNK];
 
     UNROLL
     for (int v = 0; v < VECTORS; v++) {
-        const lanes y = VECTOR(vload)(v, values) * fit.down;
         const lanes number =
             numbers_of_vector(format, codes, v * SIMD_WIDTH, 0) * unit_of_lanes(format);
-        const lanes weighted = y * y * number;
-        VECTOR(vstore)(weighted * y, v, products);
-        VECTOR(vstore)(weighted * number, v, squares);
+        VECTOR(vstore)(number, v, numbers);
     }
     UNROLL
-    for (int n = 0; n < CHUNK; n++) { /* in this order: fitted_scale() */
-        fit.products += products[n];
-        fit.squares += squares[n];
-    }
+    for (int n = 0; n < CHUNK; n++)
+        add_to_fit(&fit, values[n] * fit.down, numbers[n]);
     return fitted_scale(fit);
 }
 

@@ -21,15 +21,7 @@ static inline float4 iq4_nl_four(const uchar4 bytes, const int shift, const uint
                     iq4_nl_numbers[at.w]);
 }
 
-#if HAS_LOOKUP
-static inline lanes iq4_nl_lanes(const __global uchar *codes, const int n, const uint fifth)
-{
-    const lanes numbers = {-127, -104, -83, -65, -49, -35, -22, -10,
-                           1,    13,   25,  38,  53,  69,  89,  113};
-
-    return look_up_half_bytes(numbers, codes, n);
-}
-#elif HAS_AVX2_LANES
+#if HAS_AVX2_LANES
 /* One instruction chooses bytes of a table in each 128 bits. Looked up are the two upper bytes of a number as a float. The
  * eight codes' low halves and their high ones are in all 128 bits, so that another instruction places a vector's bytes. */
 static inline lanes iq4_nl_lanes(const __global uchar *codes, const int n, const uint fifth)
@@ -63,7 +55,7 @@ static inline lanes iq4_nl_lanes(const __global uchar *codes, const int n, const
     const float16 numbers = {-127, -104, -83, -65, -49, -35, -22, -10,
                              1,    13,   25,  38,  53,  69,  89,  113};
 
-    return shuffle(numbers, VECTOR(as_uint)(half_bytes(codes, n)));
+    return look_up_half_bytes(numbers, codes, n);
 }
 #endif
 

@@ -80,6 +80,15 @@ static inline struct fit begin_fit(const float most)
     return (struct fit){as_float((254 - exponent) << 23), as_float(exponent << 23), 0.0f, 0.0f};
 }
 
+/* Adds a value times `down` and the number of its code. */
+static inline void add_to_fit(struct fit *fit, const float x, const float number)
+{
+    const float weighted = x * x * number;
+
+    fit->products += weighted * x;
+    fit->squares += weighted * number;
+}
+
 static inline float fitted_scale(const struct fit fit)
 {
     return divide(fit.products, fit.squares, reciprocal(fit.squares)) * fit.up;
