@@ -98,7 +98,7 @@ const char *family_text(const char *family, const char *text)
 
     if (of && strstr(of->name, "gradients"))
         return strcat(changed, " gradients");
-    if (of && of->multiplies_bytes)
+    if (of && of->multiplies_bytes == CA_BYTES_ALONE)
         return strcat(changed, " precision=int8");
     if (!of || !takes_dtype(of, CLATTN_BF16) || has_tests_of_f32(of) || !dtype)
         return text;

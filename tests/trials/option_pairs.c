@@ -238,7 +238,8 @@ static int make(const struct row *row, struct rng *r, const struct ca_family *fa
     for (int n = 0; n < 8 && !steps_in_k && !(row->level[STEP_V] && in_blocks(row->level[V_CACHE]));
          n++) {
         kind->base = problem_of(row, r, family->operation);
-        kind->base.int8 = family->multiplies_bytes;
+        kind->base.int8 = family->multiplies_bytes == CA_BYTES_ALONE ||
+                          (family->multiplies_bytes && rng_one_in(r, 3));
         if (clattn_problem_check(&kind->base, NULL, 0) != CLATTN_SUCCESS)
             continue;
         const struct ca_problem given = ca_problem_own(&kind->base), p = ca_problem_chosen(&given);
