@@ -148,6 +148,8 @@ float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(int8
 float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16(short8, int8, float8);
 float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(int8, int8, float8);
 float8 __attribute__((overloadable)) intel_sub_group_bf16_bf16_matrix_mad_k16(short8, int8, float8);
+int8 __attribute__((overloadable)) intel_sub_group_i8_i8_matrix_mad_k32(int8, int8, int8);
+int8 __attribute__((overloadable)) intel_sub_group_i8_i8_matrix_mad_k32(short8, int8, int8);
 #endif
 #include "$at.h"
 #include "$work/$family.cl"

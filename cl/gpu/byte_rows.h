@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queries and keys as bytes, for products of integers on GPUs (precision=int8, clattn/problem.h), and the instruction for
- * these.
+/* Queries and keys as bytes, for products of integers on GPUs (precision=int8, clattn/problem.h).
  *
  * Stages   sum_keys sums MEAN_PARTS parts of each kv head's keys. It weighs a key by the inverse square of its largest
  *          magnitude, so that huge ones behind a mask hardly move the mean. make_byte_rows divides the sums by the weights,
  *          and makes a line of each query and each key.
  * Lines    lie in the workspace behind the sums. They have BYTE_WORDS words of four signed bytes, then a scale; of a
  *          query its product with the mean follows. A line consists of whole float4.
- * Caches   of int8 have no mean: their keys' lines have the bytes and scales that are stored.
- *
- * The instruction adds four products of signed bytes to a sum of 32 bits. NVIDIA has dp4a (PTX ISA), AMD v_dot4_i32 (LLVM,
- * builtins of AMDGPU); others state cl_khr_integer_dot_product, or Arm's extension before that. With EMULATE it is
- * computed in plain C, to the bit. */
+ * Caches   of int8 have no mean: their keys' lines have the bytes and scales that are stored. */
 #pragma once
 #include "common/key_rows.h"
 #include "common/quantized.h"
@@ -26,35 +21,6 @@
 #define HAS_KEY_MEANS 1
 #else
 #define HAS_KEY_MEANS 0
-#endif
-
-/* ---- the instruction ------------------------------------------------------------------------ */
-
-#if EMULATE
-INLINE int dot_words(const int x, const int y, int sum)
-{
-#pragma unroll
-    for (int shift = 0; shift < 32; shift += 8)
-        sum += (x << (24 - shift) >> 24) * (y << (24 - shift) >> 24);
-    return sum;
-}
-#elif defined(__NV_CL_C_VERSION) || defined(__NVPTX__)
-INLINE int dot_words(const int x, const int y, const int sum)
-{
-    int total;
-
-    __asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(total) : "r"(x), "r"(y), "r"(sum));
-    return total;
-}
-#elif defined(__GFX11__) || defined(__GFX12__)
-#define dot_words(x, y, sum) __builtin_amdgcn_sudot4(true, x, true, y, sum, false)
-#elif defined(__AMDGCN__)
-#define dot_words(x, y, sum) __builtin_amdgcn_sdot4(x, y, sum, false)
-#elif defined(cl_arm_integer_dot_product_accumulate_int8)
-#pragma OPENCL EXTENSION cl_arm_integer_dot_product_accumulate_int8 : enable
-#define dot_words(x, y, sum) arm_dot_acc(as_char4(x), as_char4(y), sum)
-#else
-#define dot_words(x, y, sum) (dot_4x8packed_ss_int(as_uint(x), as_uint(y)) + (sum))
 #endif
 
 /* ---- the workspace -------------------------------------------------------------------------- */

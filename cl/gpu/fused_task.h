@@ -3,6 +3,7 @@
 #pragma once
 #include "common/key_rows.h"
 #include "common/quantized.h"
+#include "gpu/byte_rows.h"
 #include "gpu/query_block.h"
 #include "gpu/tile_load.h"
 #if OPERAND_PARTS > 1
@@ -17,6 +18,9 @@ struct task {
     bool q_aligned, k_aligned, v_aligned; /* wide loads are possible */
 #if OPERAND_PARTS > 1
     struct part_rows parts; /* of the same rows */
+#endif
+#if OPERAND_BYTES
+    const __global float *q_lines, *k_lines; /* of the same rows (byte_rows.h) */
 #endif
 };
 
@@ -41,6 +45,10 @@ INLINE struct task find_task(const struct arguments *args, const struct query_bl
 #if OPERAND_PARTS > 1
     t.parts = find_part_rows(args, b, h, block.i0);
     t.q_aligned = t.k_aligned = t.v_aligned = true;
+#endif
+#if OPERAND_BYTES
+    t.q_lines = query_line(args, b, h, block.i0);
+    t.k_lines = key_line(args, b, h / args->shape->group, 0);
 #endif
     return t;
 }

@@ -4,12 +4,13 @@
  *
  *   load_query, load_keys, load_values   operands from tiles in local memory (fragment_tile.h)
  *   multiply_add                         sums += operand of queries * operand of keys or dims
+ *   multiply_add_bytes                   the same of bytes, with sums that are integers (precision=int8)
  *   query_maximum, query_sum             over the lanes that share a query
  *   take_weights                         an operand of queries from the sums of a product
  *
  * A product has FRAGMENT_QUERIES queries, FRAGMENT_OTHERS keys or dims and FRAGMENT_DEPTH terms; a
  * lane holds FRAGMENT_SUMS of its sums, QUERY_WORDS and OTHER_WORDS of its operands, two 16-bit
- * elements to a word. The header of the instruction defines which elements these are:
+ * elements to a word. An element of a product of bytes is two of them. The header of the instruction defines which elements these are:
  *
  *   lane_query(lane, n)       the n-th of LANE_QUERIES queries of a lane's sums
  *   sum_query(e)              the number of sum e's query among them
@@ -37,6 +38,7 @@
 #pragma once
 #include "common/kernel.h"
 #include "families/fragment_sizes.h"
+#include "gpu/byte_products.h"
 #include "gpu/local_barrier.h"
 #include "mma/instruction.h"
 
@@ -117,6 +119,32 @@ static inline void multiply_add(float *sum, const uint *query, const uint *other
     }
     LOCAL_BARRIER(); /* the operands may be overwritten */
 }
+
+#if OPERAND_BYTES
+/* An element is two bytes. */
+static inline void multiply_add_bytes(int *sum, const uint *query, const uint *other,
+                                      const int lane, __local float *exchange)
+{
+    __local float *const queries =
+        exchange + lane / (FRAGMENT_LANES / REPLICAS) * (EXCHANGE_WORDS / REPLICAS);
+    __local float *const others = queries + FRAGMENT_QUERIES * FRAGMENT_DEPTH;
+
+    for (int e = 0; e < QUERY_ELEMENTS; e++)
+        queries[query_row(lane, e) * FRAGMENT_DEPTH + query_depth(lane, e)] =
+            as_float(query[e / 2] >> e % 2 * 16 & 0xffff);
+    for (int e = 0; e < OTHER_ELEMENTS; e++)
+        others[other_column(lane) * FRAGMENT_DEPTH + other_depth(lane, e)] =
+            as_float(other[e / 2] >> e % 2 * 16 & 0xffff);
+    LOCAL_BARRIER(); /* the operands are complete */
+    for (int e = 0; e < FRAGMENT_SUMS; e++) {
+        const __local float *x = queries + lane_query(lane, sum_query(e)) * FRAGMENT_DEPTH;
+        const __local float *y = others + sum_other(lane, e) * FRAGMENT_DEPTH;
+        for (int d = 0; d < FRAGMENT_DEPTH; d++)
+            sum[e] = dot_words(as_int(x[d]), as_int(y[d]), sum[e]);
+    }
+    LOCAL_BARRIER(); /* the operands may be overwritten */
+}
+#endif
 
 static inline void words_xor(uint *theirs, const uint *mine, const int count, const int bit,
                              const int lane, __local float *exchange)

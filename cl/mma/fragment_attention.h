@@ -139,35 +139,37 @@ INLINE int row_in_tile(const int fragment_row, const int lane, const int n)
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
-/* Rows of planes are neighbours, padded to pieces of 16 bytes. */
-INLINE long fill_step(const long step)
+/* Rows of planes, and of bytes, lie in lines, padded to pieces of 16 bytes. */
+enum { V_IN_LINES = OPERAND_PARTS > 1, QK_IN_LINES = V_IN_LINES || OPERAND_BYTES };
+
+INLINE long fill_step(const bool in_lines, const long step)
 {
-    return OPERAND_PARTS > 1 ? 1 : step;
+    return in_lines ? 1 : step;
 }
 
-INLINE int fill_dim(const int dim)
+INLINE int fill_dim(const bool in_lines, const int dim)
 {
-    return OPERAND_PARTS > 1 ? ROUND_UP(dim, 8) : dim;
+    return in_lines ? ROUND_UP(dim, 8) : dim;
 }
 
-INLINE int fill_width(const int unit, const int dim)
+INLINE int fill_width(const bool in_lines, const int unit, const int dim)
 {
-    return OPERAND_PARTS > 1 ? 8 : WIDTH(unit, dim);
+    return in_lines ? 8 : WIDTH(unit, dim);
 }
 
 /* These fill a tile of K with a part's columns (`dim` are left), or of V with a part's keys; if
  * `finite`, Infs and NaNs become 0. matrix: the first of these columns or keys; scales: of the tile's rows. They are macros:
  * in functions the fill loops would be unrolled before inlining, and the addresses of all their
  * loads would stay in registers. */
-#if K_CACHE
+#if STAGES_CODES
 #define FILL_KEYS(tile, factors, matrix, row_step, places, rows, dim, aligned, scales)             \
     fill_quantized_rows(K_CACHE, tile, K_STRIDE, BLOCK_N, PART_COLUMNS, factors, matrix, row_step, \
                         places, rows, dim, false, scales)
 #else
 #define FILL_KEYS(tile, factors, matrix, row_step, places, rows, dim, aligned, scales)             \
     fill_rows(tile, K_STRIDE, BLOCK_N, PART_COLUMNS, matrix, row_step, places,                     \
-              fill_step(k_step(args)), rows, fill_dim(dim), fill_width(UNIT_K, DIM_QK), aligned,   \
-              false)
+              fill_step(QK_IN_LINES, k_step(args)), rows, fill_dim(QK_IN_LINES, dim),              \
+              fill_width(QK_IN_LINES, UNIT_K, DIM_QK), aligned, false)
 #endif
 #if V_CACHE && PACKED_VALUES
 #define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite, scales)        \
@@ -179,12 +181,14 @@ INLINE int fill_width(const int unit, const int dim)
                         places, rows, DIM_V, finite, scales)
 #elif PACKED_VALUES
 #define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite, scales)        \
-    fill_packed(tile, PART_KEYS, DIMS, matrix, row_step, places, fill_step(v_step(args)), rows,    \
-                fill_dim(DIM_V), fill_width(UNIT_V, DIM_V), aligned, finite)
+    fill_packed(tile, PART_KEYS, DIMS, matrix, row_step, places,                                   \
+                fill_step(V_IN_LINES, v_step(args)), rows, fill_dim(V_IN_LINES, DIM_V),            \
+                fill_width(V_IN_LINES, UNIT_V, DIM_V), aligned, finite)
 #else
 #define FILL_VALUES(tile, factors, matrix, row_step, places, rows, aligned, finite, scales)        \
-    fill_rows(tile, V_STRIDE, PART_KEYS, DIMS, matrix, row_step, places, fill_step(v_step(args)),  \
-              rows, fill_dim(DIM_V), fill_width(UNIT_V, DIM_V), aligned, finite)
+    fill_rows(tile, V_STRIDE, PART_KEYS, DIMS, matrix, row_step, places,                           \
+              fill_step(V_IN_LINES, v_step(args)), rows, fill_dim(V_IN_LINES, DIM_V),              \
+              fill_width(V_IN_LINES, UNIT_V, DIM_V), aligned, finite)
 #endif
 
 /* ---- scores ---------------------------------------------------------------------------------- */

@@ -89,6 +89,22 @@ static inline void multiply_add(float *sum, const uint *query, const uint *other
 #endif
 }
 
+#if OPERAND_BYTES
+/* The product of bytes, 8 x N x 32, has the same layout: a pair of bytes in each element's place. */
+static inline void multiply_add_bytes(int *sum, const uint *query, const uint *other,
+                                      const int lane, __local float *exchange)
+{
+#if INSTRUCTION == 5
+    const int8 a = as_int8(vload8(0, query));
+#else
+    const short8 a = as_short8(vload4(0, query));
+#endif
+
+    vstore8(intel_sub_group_i8_i8_matrix_mad_k32(a, as_int8(vload8(0, other)), vload8(0, sum)), 0,
+            sum);
+}
+#endif
+
 static inline uint word_xor(const uint x, const int bit, const int lane)
 {
     return intel_sub_group_shuffle_xor(x, (uint)bit);

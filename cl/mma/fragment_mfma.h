@@ -84,6 +84,22 @@ static inline void multiply_add(float *sum, const uint *query, const uint *other
 #endif
 }
 
+#if OPERAND_BYTES
+/* The products of bytes of CDNA 3, 32 x 32 x 16 and 16 x 16 x 32, have the same layout: a pair of bytes in each element's
+ * place (v_mfma_i32_32x32x16_i8, v_mfma_i32_16x16x32_i8). */
+static inline void multiply_add_bytes(int *sum, const uint *query, const uint *other,
+                                      const int lane, __local float *exchange)
+{
+    const long b = as_long(vload2(0, query)), a = as_long(vload2(0, other));
+
+#if INSTRUCTION == 3
+    vstore16(__builtin_amdgcn_mfma_i32_32x32x16_i8(a, b, vload16(0, sum), 0, 0, 0), 0, sum);
+#else
+    vstore4(__builtin_amdgcn_mfma_i32_16x16x32_i8(a, b, vload4(0, sum), 0, 0, 0), 0, sum);
+#endif
+}
+#endif
+
 static inline uint word_xor(const uint x, const int bit, const int lane)
 {
     return (uint)__builtin_amdgcn_ds_bpermute((lane ^ bit) * 4, (int)x);

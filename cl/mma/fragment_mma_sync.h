@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVIDIA's mma.sync.m16n8k16, by inline PTX (sm_80 and newer).
+/* NVIDIA's mma.sync.m16n8k16, and m16n8k32 of bytes, by inline PTX (sm_80 and newer).
  *
  * Layout: PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type" (A, B, C and D) and
  * "Warp-level matrix load instruction: ldmatrix". Queries are rows, A holds q or weights. */
@@ -75,6 +75,19 @@ static inline void multiply_add(float *sum, const uint *query, const uint *other
                    : "r"(query[0]), "r"(query[1]), "r"(query[2]), "r"(query[3]), "r"(other[0]),
                      "r"(other[1]));
 }
+
+#if OPERAND_BYTES
+/* mma.sync.m16n8k32 has the same layout of words: "Matrix Fragments for mma.m16n8k32" of the same document. */
+static inline void multiply_add_bytes(int *sum, const uint *query, const uint *other,
+                                      const int lane, __local float *exchange)
+{
+    __asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, "
+                   "%7}, {%8, %9}, {%0, %1, %2, %3};"
+                   : "+r"(sum[0]), "+r"(sum[1]), "+r"(sum[2]), "+r"(sum[3])
+                   : "r"(query[0]), "r"(query[1]), "r"(query[2]), "r"(query[3]), "r"(other[0]),
+                     "r"(other[1]));
+}
+#endif
 
 static inline uint word_xor(const uint x, const int bit, const int lane)
 {

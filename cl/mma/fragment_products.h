@@ -8,12 +8,21 @@
 
 /* ---- queries times keys ---------------------------------------------------------------------- */
 
+#if OPERAND_BYTES
+#define ADD_QK multiply_add_bytes
+#else
+#define ADD_QK multiply_add
+#endif
+
 /* s += q k^T, with Q in registers if Q_RESIDENT; q_tile, k_tile and its factors: a part's columns. */
 INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_tile,
                         const __local float *k_factors,
                         uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
                         float s[M_FRAGMENTS][KEY_SUMS], const int lane, __local float *exchange)
 {
+#if OPERAND_BYTES
+    int sums[M_FRAGMENTS][KEY_SUMS] = {{0}};
+#endif
     UNROLL
     for (int d = 0; d < PART_DEPTHS; d += SCALED_DEPTHS) {
 #if !Q_RESIDENT
@@ -23,9 +32,11 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
 #endif
         UNROLL
         for (int n = 0; n < KEY_TILES; n += OTHERS_AT_ONCE) {
-#if K_CACHE
+#if STAGES_CODES
             float products[M_FRAGMENTS][OTHERS_AT_ONCE * FRAGMENT_SUMS] = {{0.0f}};
 #define KEY_PRODUCTS(f) products[f]
+#elif OPERAND_BYTES
+#define KEY_PRODUCTS(f) (sums[f] + n * FRAGMENT_SUMS)
 #else
 #define KEY_PRODUCTS(f) (s[f] + n * FRAGMENT_SUMS)
 #endif
@@ -40,11 +51,11 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
                 for (int m = 0; m < OTHERS_AT_ONCE; m++)
                     UNROLL
                 for (int f = 0; f < M_FRAGMENTS; f++)
-                    multiply_add(KEY_PRODUCTS(f) + m * FRAGMENT_SUMS,
-                                 q_words[Q_RESIDENT ? d + step : step][f],
-                                 k_words + m * OTHER_WORDS, lane, exchange);
+                    ADD_QK(KEY_PRODUCTS(f) + m * FRAGMENT_SUMS,
+                           q_words[Q_RESIDENT ? d + step : step][f], k_words + m * OTHER_WORDS,
+                           lane, exchange);
             }
-#if K_CACHE
+#if STAGES_CODES
             UNROLL
             for (int e = 0; e < OTHERS_AT_ONCE * FRAGMENT_SUMS; e++) {
                 const int x = n * FRAGMENT_SUMS + e;
@@ -57,7 +68,35 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
         }
         in_order();
     }
+#if OPERAND_BYTES
+    UNROLL
+    for (int f = 0; f < M_FRAGMENTS; f++)
+        UNROLL
+    for (int x = 0; x < KEY_SUMS; x++)
+        s[f][x] = (float)sums[f][x];
+#endif
 }
+
+#if OPERAND_BYTES
+/* Sums of integers become products of queries and keys, those of the sub-group's rows from the first one on. */
+INLINE void find_products_of_bytes(const __local float *k_scales, const __local float *q_factors,
+                                   const int first_row, float s[M_FRAGMENTS][KEY_SUMS],
+                                   const int lane)
+{
+    UNROLL
+    for (int n = 0; n < KEY_TILES; n++) {
+        UNROLL
+        for (int f = 0; f < M_FRAGMENTS; f++)
+            UNROLL
+        for (int e = 0; e < TILE_SUMS; e++) {
+            const int x = n * TILE_SUMS + e;
+            const int row = lane_row_of(first_row + f * FRAGMENT_QUERIES, lane, sum_query(e));
+            s[f][x] =
+                fma(s[f][x] * k_scales[key_of(lane, x)], q_factors[row], q_factors[BLOCK_M + row]);
+        }
+    }
+}
+#endif
 
 /* Scores of a fragment become weights, and earlier sums are rescaled to them. */
 INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE_QUERIES],

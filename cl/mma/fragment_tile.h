@@ -134,14 +134,16 @@ INLINE int column_threads(const int columns)
 
 /* Returns whether a thread that copies pieces of 16 bytes has the same columns in all of its rows, and
  * these are few and evenly spaced (constant). In a swizzled tile the spacing is a multiple of eight
- * rows, which keeps the piece's column. PoCL 3.1 mistakes threads without columns: it left K's planes of 48
- * columns empty. */
-INLINE bool copies_by_column(const int stride, const int tile_rows, const int columns)
+ * rows, which keeps the piece's column. PoCL 3.1 mistakes threads that copy nothing: it left K empty, planes of 48
+ * columns and rows of 48 bytes. */
+INLINE bool copies_by_column(const int stride, const int tile_rows, const int columns,
+                             const int dim)
 {
     const int threads = column_threads(columns), at_once = FILL_THREADS / threads;
-
-    if ((EMULATE ? DTYPE == DTYPE_F32 : false) && columns % (8 * threads) != 0)
+#if EMULATE && (OPERAND_BYTES || DTYPE == DTYPE_F32)
+    if (columns % (8 * threads) != 0 || dim < columns)
         return false;
+#endif
     return columns % 8 == 0 && FILL_THREADS % threads == 0 && tile_rows % at_once == 0 &&
            tile_rows / at_once <= MOST_COPIES && (at_once % 8 == 0 || !is_swizzled(stride));
 }
@@ -176,7 +178,8 @@ INLINE void copy_one_piece(__local ushort *to, const __global element *from, con
     copy_chunk(to, from, inside);
 }
 #else
-INLINE bool copies_by_column(const int stride, const int tile_rows, const int columns)
+INLINE bool copies_by_column(const int stride, const int tile_rows, const int columns,
+                             const int dim)
 {
     return false;
 }
@@ -206,7 +209,7 @@ fill_rows(__local ushort *tile, const int stride, const int tile_rows, const int
     int nonfinite = 0;
     uint first = FILL_THREAD;
 
-    if (copies_by_column(stride, tile_rows, columns) && width == 8 && aligned && !finite) {
+    if (copies_by_column(stride, tile_rows, columns, dim) && width == 8 && aligned && !finite) {
         copy_rows(tile, stride, tile_rows, columns, matrix, row_step, places, rows, dim);
         return 0;
     }

@@ -26,10 +26,15 @@ enum { COMPUTING = FRAGMENT_LANES * SUB_GROUPS };
 
 #include "gpu/tile_load.h"
 #include "mma/attention_parts.h"
-/* Marks, or bits of block lists, follow the parts in the workspace. */
+#include "gpu/byte_rows.h"
+/* Marks, or bits of block lists, follow parts and rows of bytes in the workspace. */
 INLINE long marks_begin(const struct arguments *args)
 {
+#if OPERAND_BYTES
+    return byte_row_floats(args);
+#else
     return OPERAND_PARTS > 1 ? attention_parts_end(args) / FLOAT_BYTES : 0;
+#endif
 }
 
 #include "gpu/query_block.h"

@@ -6,15 +6,22 @@
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
-/* The step of rows of q, k and v, or of their planes. */
+/* The elements of 16 bits of a line of q or k. */
+#if OPERAND_BYTES
+#define QK_LINE (2 * LINE_FLOATS)
+#else
+#define QK_LINE PART_LINE(DIM_QK)
+#endif
+
+/* The step of rows of q, k and v, or of their planes and lines. */
 INLINE long q_row_step(const struct arguments *args)
 {
-    return OPERAND_PARTS > 1 ? PART_LINE(DIM_QK) : args->shape->q_stride[2];
+    return QK_IN_LINES ? QK_LINE : args->shape->q_stride[2];
 }
 
 INLINE long k_row_step(const struct arguments *args)
 {
-    return OPERAND_PARTS > 1 ? PART_LINE(DIM_QK) : args->shape->k_stride[2];
+    return QK_IN_LINES ? QK_LINE : args->shape->k_stride[2];
 }
 
 INLINE long v_row_step(const struct arguments *args)
@@ -22,8 +29,12 @@ INLINE long v_row_step(const struct arguments *args)
     return OPERAND_PARTS > 1 ? PART_LINE(DIM_V) : args->shape->v_stride[2];
 }
 
-/* Where plane n of the task's q, k or v begins. */
-#if OPERAND_PARTS > 1
+/* Where plane n of the task's q, k or v begins, or its first line of bytes. */
+#if OPERAND_BYTES
+#define STAGED_Q(t, n) ((const __global element *)(t).q_lines)
+#define STAGED_K(t, n, j0) ((const __global element *)(t).k_lines + (j0)*k_row_step(args))
+#define STAGED_V(t, n, j0) v_place((t).v, from_key(j0, args->shape->v_stride))
+#elif OPERAND_PARTS > 1
 #define STAGED_Q(t, n) ((t).parts.q + (n) * (t).parts.q_plane)
 #define STAGED_K(t, n, j0) ((t).parts.k + (n) * (t).parts.k_plane + (j0)*k_row_step(args))
 #define STAGED_V(t, n, j0) ((t).parts.v + (n) * (t).parts.v_plane + (j0)*v_row_step(args))
@@ -40,8 +51,9 @@ INLINE void fill_queries(const struct arguments *args, const struct task *t, con
     for (int plane = 0; plane < OPERAND_PARTS; plane++)
         fill_rows(tile + plane * BLOCK_M * ROW_STRIDE, ROW_STRIDE, rows, COLUMNS,
                   STAGED_Q(*t, plane) + first * q_row_step(args), q_row_step(args), 0,
-                  fill_step(q_step(args)), t->block.queries - first, fill_dim(DIM_QK),
-                  fill_width(UNIT_Q, DIM_QK), t->q_aligned, false);
+                  fill_step(QK_IN_LINES, q_step(args)), t->block.queries - first,
+                  fill_dim(QK_IN_LINES, QK_ELEMENTS), fill_width(QK_IN_LINES, UNIT_Q, DIM_QK),
+                  QK_IN_LINES || t->q_aligned, false);
 }
 
 /* Loads Q to local memory and, with Q_RESIDENT, on to registers. */
@@ -76,13 +88,47 @@ INLINE __local ushort *v_tile_at(__local ushort *q_tile, const int number)
     return q_tile + V_AT + (STAGES > 1 ? number * STAGE_ELEMENTS : 0);
 }
 
-/* Stages K and V of a tile of keys; number selects the list of rows in pages. */
+#if OPERAND_BYTES
+/* Loads the scales of the block's queries, and their products with the mean; 0 for rows beyond the last one. */
+INLINE void load_query_factors(const struct task *t, __local float *factors)
+{
+    for (int row = get_local_id(0); row < BLOCK_M; row += THREADS) {
+        const __global float *const line = t->q_lines + row * LINE_FLOATS + BYTE_WORDS;
+        factors[row] = row < t->block.queries ? line[0] : 0.0f;
+        factors[BLOCK_M + row] = row < t->block.queries ? line[1] : 0.0f;
+    }
+}
+
+/* Copies the scales of a tile's keys, 0 for keys beyond the last one. */
+INLINE void copy_key_scales(const struct task *t, const struct keys keys, __local float *scales)
+{
+    for (int n = get_local_id(0); n < BLOCK_N; n += THREADS)
+#if !HAS_COPIES
+        scales[n] = n < keys.count ? t->k_lines[(keys.j0 + n) * LINE_FLOATS + BYTE_WORDS] : 0.0f;
+#else
+        copy_piece((__local uchar *)(scales + n),
+                   (const __global uchar *)(t->k_lines + (keys.j0 + n) * LINE_FLOATS + BYTE_WORDS),
+                   4, n < keys.count ? 4 : 0);
+#endif
+}
+
+/* Stages K of a tile of keys; number: 0 for an even tile, 1 for an odd one. */
+#define STAGE_KEYS(keys, number)                                                                   \
+    do {                                                                                           \
+        FILL_KEYS(k_tile_at(q_tile, number), k_factors, STAGED_K(t, 0, (keys).j0),                 \
+                  k_row_step(args), (const __local long *)0, (keys).count, QK_ELEMENTS, true, 0);  \
+        copy_key_scales(&t, keys, k_factors + (number)*BLOCK_N);                                   \
+    } while (0)
+#else
+/* Stages K of a tile of keys; number selects the list of rows in pages. */
 #define STAGE_KEYS(keys, number)                                                                   \
     for (int plane = 0; plane < OPERAND_PARTS; plane++)                                            \
     FILL_KEYS(k_tile_at(q_tile, number) + plane * BLOCK_N * K_STRIDE, k_factors,                   \
               STAGED_K(t, plane, (keys).j0), k_row_step(args), places_of(places, number, 0),       \
               (keys).count, DIM_QK, t.k_aligned,                                                   \
               k_scales_from(args, t.block.b, t.block.h / args->shape->group, (keys).j0))
+#endif
+/* The same of V. */
 #define STAGE_VALUES(keys, number, finite, nonfinite)                                              \
     for (int plane = 0; plane < OPERAND_PARTS; plane++)                                            \
         if (FILL_VALUES(                                                                           \

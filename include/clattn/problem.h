@@ -172,10 +172,10 @@
  * The bound of a score is one of the worst case; what random data are off by: doc/guide/numerics.md.
  * The option is for forward, without topk, scores, key_sums and invariant. On CPUs products are those of VPDPBUSD, with
  * AVX512-VNNI or AVX-VNNI (fused_cpu UNIT=bytes); in bf16 and f16 of standard precision also those of AMX-INT8's tiles
- * (fused_cpu UNIT=amx). On GPUs (fused_gpu UNIT=bytes) they are those of NVIDIA's dp4a (from sm_61
- * on), AMD's v_dot4_i32 or cl_khr_integer_dot_product. A device without any refuses a problem, unless plan options name the
- * family, which then computes the same bits slowly. Matrix units of GPUs (mma.s8) are not used: where they multiply f16 or
- * bf16, the option is slower than to leave it.
+ * (fused_cpu UNIT=amx). On GPUs they are, in bf16 and f16, those of matrix units (fused_gpu UNIT=mma): NVIDIA's mma.sync from
+ * sm_80 on, AMD's MFMA of CDNA 3, Intel's DPAS. Others, and f32, take instructions of work-items (fused_gpu UNIT=bytes): NVIDIA's
+ * dp4a (from sm_61 on), AMD's v_dot4_i32 or cl_khr_integer_dot_product. A device without any refuses a problem, unless plan
+ * options name the family, which then computes the same bits slowly.
  *
  * What gradients cannot promise. The figures are the largest distance from gradients that double
  * precision gives for the same inputs, as a share of the gradient's largest element, on PoCL:

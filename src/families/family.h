@@ -72,6 +72,8 @@ enum { CA_MAX_STAGES = 10, CA_ONLY_IF_FORCED = -1 };
 
 /* The same for problems with means of keys (ca_has_key_means()). */
 #define CA_OF_MEANS CA_BIT(CA_NUM_ARGUMENTS + 4)
+/* The same for problems with precision=int8. */
+#define CA_OF_BYTES CA_BIT(CA_NUM_ARGUMENTS + 5)
 
 /* A launch: its work-items, and the work-items of a group. */
 struct ca_ndrange {
@@ -119,7 +121,9 @@ static inline int ca_has_key_means(const struct ca_problem *p)
 /* Returns whether the problem needs the stage, or its use of the workspace. */
 static inline int ca_stage_is_of(const struct ca_stage *stage, const struct ca_problem *p)
 {
-    return !(stage->arguments & (CA_OF_BLOCKS | CA_OF_MARKS | CA_OF_PARTS | CA_OF_MEANS)) ||
+    return !(stage->arguments &
+             (CA_OF_BLOCKS | CA_OF_MARKS | CA_OF_PARTS | CA_OF_MEANS | CA_OF_BYTES)) ||
+           ((stage->arguments & CA_OF_BYTES) && p->normal.int8) ||
            ((stage->arguments & CA_OF_MEANS) && ca_has_key_means(p)) ||
            ((stage->arguments & CA_OF_PARTS) && ca_problem_own_dtype(&p->normal) == CLATTN_F32) ||
            ((stage->arguments & CA_OF_BLOCKS) && p->normal.block_q) ||

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of forward attention by matrix instructions (cl/mma/fragment_attention.h), of the lists of sizes in fused_gpu_mma_sizes.h
  * and split_gpu_mma_sizes.h. These have SUB_GROUPS_N, the sub-groups that share rows, KV_PARTS and BLOCK_M. */
+#include "families/byte_row_sizes.h"
 
 SIZE(PARTS, MAX(KV_PARTS, 1))
+/* The elements of 16 bits of a staged row of q and k; two bytes are one. */
+SIZE(QK_ELEMENTS, (OPERAND_BYTES ? 2 * BYTE_WORDS : DIM_QK))
 /* Steps of the depth with a common factor of their products with a key. */
-SIZE(SCALED_DEPTHS, K_CACHE ? 32 / FRAGMENT_DEPTH : 1)
-SIZE(PART_DEPTHS, (DIVIDE_UP(DIM_QK, PARTS *SCALED_DEPTHS *FRAGMENT_DEPTH) * SCALED_DEPTHS))
+SIZE(SCALED_DEPTHS, STAGES_CODES ? 32 / FRAGMENT_DEPTH : 1)
+SIZE(PART_DEPTHS, (DIVIDE_UP(QK_ELEMENTS, PARTS *SCALED_DEPTHS *FRAGMENT_DEPTH) * SCALED_DEPTHS))
 SIZE(PART_COLUMNS, (PART_DEPTHS * FRAGMENT_DEPTH))
 SIZE(COLUMNS, (PARTS * PART_COLUMNS))
 SIZE(DIMS, (ROUND_UP(DIM_V, SUB_GROUPS_N *OTHERS_AT_ONCE *FRAGMENT_OTHERS)))
@@ -17,8 +20,9 @@ SIZE(K_STRIDE, HAS_TILE_PRODUCTS ? ROUND_UP(PART_COLUMNS, 64) : PART_COLUMNS + R
 SIZE(V_STRIDE, HAS_TILE_PRODUCTS ? ROUND_UP(DIMS, 64) : DIMS + (PACKED_VALUES ? 0 : ROW_PADDING))
 SIZE(P_STRIDE, BLOCK_N + ROW_PADDING)
 
-/* Factors of a tile of quantized keys or values (cl/mma/fragment_tile.h); a plain tile has none. */
-SIZE(K_FACTORS, (K_CACHE ? PART_COLUMNS / 32 * BLOCK_N : 1))
+/* Factors of a tile of quantized keys or values (cl/mma/fragment_tile.h); a plain tile has none. Rows of bytes have a scale
+ * each, for two tiles. */
+SIZE(K_FACTORS, (OPERAND_BYTES ? 2 * BLOCK_N : STAGES_CODES ? PART_COLUMNS / 32 * BLOCK_N : 1))
 SIZE(V_FACTORS, (V_CACHE ? DIVIDE_UP(DIMS, 32) * PART_KEYS : 1))
 /* Places of the rows of paged K and V: of this tile and of the next. */
 SIZE(PLACES, (PAGE_SIZE ? 4 * BLOCK_N : 1))

@@ -87,7 +87,8 @@ static const char *refusal_of_operands(const struct ca_problem *p)
     if (ca_problem_dtype(&p->normal, CA_K) != p->normal.dtype ||
         ca_problem_dtype(&p->normal, CA_V) != p->normal.dtype)
         return "matrix instructions take two operands of one dtype";
-    if (ca_format_of(p->normal.k_cache)->offset || ca_format_of(p->normal.v_cache)->offset)
+    if ((ca_format_of(p->normal.k_cache)->offset && !p->normal.int8) ||
+        ca_format_of(p->normal.v_cache)->offset)
         return "matrix instructions multiply codes of keys and values, to which no offset is added";
     if (p->normal.scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
@@ -122,6 +123,13 @@ const char *ca_mma_gradient_refusal(const struct ca_problem *p)
         return "weights and gradients of scores are rounded to the dtype, which a strict problem "
                "does not allow";
     return why;
+}
+
+int ca_fragment_multiplies_bytes(const clattn_device_info *dev, size_t instruction)
+{
+    const int is_mfma = instruction == CA_MFMA_32 || instruction == CA_MFMA_16;
+
+    return instruction != CA_WMMA && !(is_mfma && strcmp(dev->architecture, "gfx90a") == 0);
 }
 
 int ca_has_wgmma(const clattn_device_info *dev)

@@ -32,6 +32,10 @@ size_t ca_instruction_of(const clattn_device_info *dev);
 /* Returns whether the device has the instruction, or another of the same unit. */
 int ca_has_instruction(const clattn_device_info *dev, size_t instruction);
 
+/* Returns whether the device's instruction multiplies bytes as well, two in the place of an element, and faster than elements:
+ * that of CDNA 2 takes half as many, and that of RDNA 3 has the rate of f16. Emulated ones do where some device's does. */
+int ca_fragment_multiplies_bytes(const clattn_device_info *dev, size_t instruction);
+
 /* Returns whether the device has wgmma, which sm_90 alone has; later architectures have others. */
 int ca_has_wgmma(const clattn_device_info *dev);
 

@@ -47,7 +47,9 @@ static size_t parts_bytes(const struct ca_problem *p)
                      PARTS_BYTES(kv_lines(p), PART_LINE(p->normal.dim_v));
 }
 
+#ifndef FIRST_IN_WORKSPACE
 #define FIRST_IN_WORKSPACE parts_bytes
+#endif
 #endif
 
 static struct ca_ndrange fused_ndrange(const struct ca_problem *p, const size_t *values)
@@ -112,12 +114,13 @@ static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
         kernel, CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS | CA_OF_MEANS, fused_ndrange      \
     }
 
-/* The same with PARTS_OF_F32. */
-#define FUSED_STAGES_OF_PARTS(kernel)                                                              \
+/* The same with PARTS_OF_F32; flags: what else decides whether the kernel reads the workspace. */
+#define FUSED_STAGES_OF_PARTS(kernel, flags)                                                       \
     CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),                                                  \
         {"attention_parts",                                                                        \
          CA_BIT(CA_Q) | CA_BIT(CA_K) | CA_BIT(CA_V) | CA_BIT(CA_WORKSPACE) | CA_OF_PARTS,          \
          parts_ndrange},                                                                           \
     {                                                                                              \
-        kernel, CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS | CA_OF_PARTS, fused_ndrange      \
+        kernel, CA_FUSED_ARGUMENTS | CA_BLOCK_BITS | CA_OF_MARKS | CA_OF_PARTS | (flags),          \
+            fused_ndrange                                                                          \
     }

@@ -4,6 +4,8 @@
 #include "bench/judge/row.h"
 #include "context/context.h"
 #include "device/capacity.h"
+#include "families/fragments.h"
+#include "families/registry.h"
 #include "tests/support/problems.h"
 #include "tests/support/rng.h"
 #include "tests/support/unoptimised.h"
@@ -17,14 +19,14 @@
 TestSuite(int8, .init = unoptimised, .timeout = 240);
 
 static const char *const families[] = {"fused_cpu UNIT=bytes", "fused_gpu UNIT=bytes",
-                                       "fused_cpu UNIT=amx"};
+                                       "fused_cpu UNIT=amx", "fused_gpu UNIT=mma"};
 enum { FAMILIES = sizeof families / sizeof *families };
 
-/* Tiles are of problems in bf16 and f16 of standard precision; of groups a test takes two. */
+/* Tiles are of problems in bf16 and f16, a processor's of standard precision; of groups a test takes two. */
 static int takes(const char *family, const char *text, size_t number)
 {
-    if (family == families[2])
-        return !strstr(text, " f32 ") && !strstr(text, "strict");
+    if (family == families[2] || family == families[3])
+        return !strstr(text, " f32 ") && (family == families[3] || !strstr(text, "strict"));
     return family == families[0] || number % 3 == 0;
 }
 
@@ -161,6 +163,10 @@ Test(int8, products_of_bytes_are_exact_in_tiles) {
     expect_exact_products(families[2]);
 }
 
+Test(int8, products_of_bytes_are_exact_in_fragments) {
+    expect_exact_products(families[3]);
+}
+
 /* A cache of int8 is multiplied as it is stored, and has no mean: -128 too. */
 static void expect_stored_products(const char *family)
 {
@@ -169,7 +175,7 @@ static void expect_stored_products(const char *family)
         "fwd f16 h2 q40 k70 d64 scale=0.0001 kcache=int8 vcache=int8 softcap=2 lse precision=int8"};
 
     for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
-        if (family == families[2] && !takes(family, texts[n], n))
+        if ((family == families[2] || family == families[3]) && !takes(family, texts[n], n))
             continue;
         struct trial t = filled(family, texts[n], n);
         set_queries(&t);
@@ -190,6 +196,10 @@ Test(int8, a_cache_of_bytes_is_multiplied_as_it_is_in_groups) {
 
 Test(int8, a_cache_of_bytes_is_multiplied_as_it_is_in_tiles) {
     expect_stored_products(families[2]);
+}
+
+Test(int8, a_cache_of_bytes_is_multiplied_as_it_is_in_fragments) {
+    expect_stored_products(families[3]);
 }
 
 /* Root mean square of the error of o. Rows of k are numbers in +-1, and what `change` makes of them. */
@@ -297,6 +307,38 @@ Test(int8, the_instruction_has_registers_of_its_own) {
         dev.vector_width_float = rows[n].lanes;
         strcpy(dev.architecture, rows[n].architecture);
         cr_expect(ca_multiplies_bytes(&dev) == rows[n].has, "%s", rows[n].architecture);
+    }
+}
+
+/* Which matrix units multiply bytes, and faster than f16. */
+Test(int8, matrix_units_multiply_bytes) {
+    static const struct {
+        const char *architecture, *extensions;
+        unsigned sub_group;
+        int has;
+    } rows[] = {{"sm_75", "", 32, 0},
+                {"sm_80", "", 32, 1},
+                {"sm_120", "", 32, 1},
+                {"gfx90a", "", 64, 0},
+                {"gfx942", "", 64, 1},
+                {"gfx1100", "", 32, 0},
+                {"intel_12.55", "cl_intel_subgroup_matrix_multiply_accumulate", 8, 1},
+                {"intel_12.0", "", 8, 0}};
+    const clattn_problem given = fixture_problem("fwd f16 h2 q64 k64 d64 precision=int8");
+    const struct ca_problem p = ca_problem_own(&given);
+    const struct ca_family *mma = ca_family_find("fused_gpu UNIT=mma");
+
+    for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+        clattn_device_info dev = {.struct_size = sizeof dev, .type = CL_DEVICE_TYPE_GPU};
+        strcpy(dev.architecture, rows[n].architecture);
+        strcpy(dev.extensions, rows[n].extensions);
+        dev.sub_group_size = rows[n].sub_group;
+        const size_t own = ca_instruction_of(&dev);
+        cr_expect((own && ca_fragment_multiplies_bytes(&dev, own)) == rows[n].has, "%s",
+                  rows[n].architecture);
+        if (own)
+            cr_expect((mma->unsupported(&p, &dev) == NULL) == rows[n].has, "%s",
+                      rows[n].architecture);
     }
 }
 

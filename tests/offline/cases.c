@@ -109,6 +109,8 @@ static const struct {
     {NULL, "fwd f16 b64 h32/8 q4096 k4096 d128 causal=br totalq=32768 totalkv=32768 lse"},
     {"fused_gpu UNIT=bytes", "fwd f32 b1 h16 q4096 k4096 d64 causal=br lse precision=int8"},
     {"fused_gpu UNIT=bytes", "fwd f16 b1 h16 q4096 k4096 d128 precision=int8"},
+    {"fused_gpu UNIT=mma", "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl precision=int8"},
+    {"fused_gpu UNIT=mma", "fwd bf16 b1 h16 q4096 k4096 d64 causal=br lse precision=int8"},
     {NULL, "fwd f16 h16 q4096 k4096 d64 blocks=64x64:640"},
     {NULL, "fwd f32 h16 q4096 k4096 d64 blocks=64x64:640 mask=qk sinks lse"},
     {NULL, "fwd f16 h32/4 q4 k32768 d128 blocks=64x64:512 mask=qk maskkeys=4 klen"},

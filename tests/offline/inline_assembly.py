@@ -21,7 +21,8 @@ FORMS = {
     "cp.async.ca.shared.global": "m,m,i", "cp.async.cg.shared.global": "m,m,i", "cp.async.commit_group": "",
     "cp.async.wait_all": "", "cp.async.wait_group": "i", "cp.async.mbarrier.arrive.noinc": "m",
     "mbarrier.init": "m,v", "mbarrier.arrive": "r,m", "mbarrier.try_wait.parity": "r,m,v",
-    "ldmatrix.sync.aligned.m8n8.x4": "L,m", "mma.sync.aligned.m16n8k16": "L,L,L,L", "setmaxnreg": "i",
+    "ldmatrix.sync.aligned.m8n8.x4": "L,m", "mma.sync.aligned.m16n8k16": "L,L,L,L", "mma.sync.aligned.m16n8k32": "L,L,L,L",
+    "setmaxnreg": "i",
     "wgmma.fence.sync.aligned": "", "wgmma.commit_group.sync.aligned": "", "wgmma.wait_group.sync.aligned": "i",
     # sums, rows in registers or a descriptor, a descriptor, whether to add, two signs, what is transposed
     "wgmma.mma_async.sync.aligned": "L,r,r,r,i,i,i,i|L,L,r,r,i,i,i",

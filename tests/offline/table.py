@@ -122,7 +122,7 @@ def count_sass(text):
     counts = ["all"]
     if text.startswith(("FFMA", "HFMA2", "IDP")):
         counts.append("fma")
-    if text.startswith(("HMMA", "HGMMA")):
+    if text.startswith(("HMMA", "IMMA", "HGMMA")):
         counts.append("matrix")
     size = 16 if text.startswith("LDSM") else width_of(text, sizes, 4)
     counts += kinds(text, ("MUFU.EX2",), ("STS", "LDGSTS"), ("BAR", "SYNCS"))

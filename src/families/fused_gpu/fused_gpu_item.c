@@ -3,6 +3,7 @@
  * are products of bytes. */
 #include "device/capacity.h"
 #include "families/block_sizes.h"
+#include "families/byte_rows.h"
 #include "families/family_units.h"
 #include "families/fused_gpu/fused_gpu_item_sizes.h"
 #include "families/registry.h"
@@ -201,36 +202,6 @@ static const char *more_options(const size_t *values, const clattn_device_info *
 
 /* ---- fused_gpu UNIT=bytes ------------------------------------------------------------------------------- */
 
-/* The sizes are those of cl/gpu/byte_rows.h. Each sequence of a packed batch has lines for the longest one, since those
- * that overlap share keys, but not their mean. */
-static size_t byte_row_bytes(const struct ca_problem *p)
-{
-    const clattn_problem *n = &p->normal;
-    const size_t DIM_QK = n->dim_qk;
-    const size_t sums = ca_has_key_means(p) ? n->kv_heads * MEAN_PARTS * PART_FLOATS : 0;
-    const size_t lines = n->heads * n->seq_q + n->kv_heads * n->seq_kv;
-
-    return n->int8 ? FLOAT4_BYTES + n->batch * (sums + lines * LINE_FLOATS) * sizeof(cl_float) : 0;
-}
-
-static struct ca_ndrange key_sums_ndrange(const struct ca_problem *p, const size_t *values)
-{
-    (void)values;
-    return (struct ca_ndrange){
-        {MEAN_PARTS * BYTE_ITEMS, ca_has_key_means(p) ? p->normal.kv_heads : 0, p->normal.batch},
-        {BYTE_ITEMS, 1, 1}};
-}
-
-static struct ca_ndrange lines_ndrange(const struct ca_problem *p, const size_t *values)
-{
-    const clattn_problem *n = &p->normal;
-    const size_t groups = n->heads * ca_divide_up(n->seq_q, BYTE_ROWS) +
-                          n->kv_heads * ca_divide_up(n->seq_kv, BYTE_ROWS);
-
-    (void)values;
-    return (struct ca_ndrange){{groups * BYTE_ITEMS, n->batch, 1}, {BYTE_ITEMS, 1, 1}};
-}
-
 static int bytes_preference(const struct ca_problem *p, const clattn_device_info *dev)
 {
     (void)p;
@@ -247,7 +218,7 @@ static const char *bytes_options(const size_t *values, const clattn_device_info 
 
 /* ---- both units ----------------------------------------------------------------------------------------- */
 
-#define FIRST_IN_WORKSPACE byte_row_bytes
+#define FIRST_IN_WORKSPACE ca_byte_rows_bytes
 #include "families/fused_stages.h"
 
 const struct ca_family ca_fused_gpu_item = {
@@ -268,15 +239,7 @@ const struct ca_family ca_fused_gpu_bytes = {
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_gpu_item,
     CA_TUNABLES(tunables_of_bytes),
-    CA_STAGES({"sum_keys",
-               CA_SCALED_K | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) | CA_BIT(CA_PAGE_TABLE) |
-                   CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_OF_MEANS,
-               key_sums_ndrange},
-              {"make_byte_rows",
-               CA_BIT(CA_Q) | CA_SCALED_K | CA_BIT(CA_Q_LENGTHS) | CA_BIT(CA_KV_LENGTHS) |
-                   CA_BIT(CA_PAGE_TABLE) | CA_STARTS | CA_BIT(CA_WORKSPACE),
-               lines_ndrange},
-              CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),
+    CA_STAGES(CA_BYTE_ROWS, CA_MARK_BLOCKS, CA_MARK_PAIRS(marks_ndrange),
               {"fused_gpu_item", CA_FUSED_ARGUMENTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY,
                fused_ndrange}),
     .unsupported = unsupported,
@@ -287,7 +250,7 @@ const struct ca_family ca_fused_gpu_bytes = {
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .preference = bytes_preference,
-    .multiplies_bytes = 1,
+    .multiplies_bytes = CA_BYTES_ALONE,
 };
 
 const struct ca_family *const ca_fused_gpu[] = {&ca_fused_gpu_item, &ca_fused_gpu_mma,

@@ -44,6 +44,7 @@
 #include "gpu/tile_load.h"
 #include "gpu/tile_copy.h"
 #include "gpu/quantized_tile.h"
+#include "gpu/byte_products.h"
 #include "gpu/byte_rows.h"
 
 /* Marks, or bits of block lists, follow rows of bytes in the workspace. */
@@ -66,16 +67,11 @@ INLINE long marks_begin(const struct arguments *args)
 
 /* ---- what the parts of the kernel share ------------------------------------------------------ */
 
-/* Local memory, and the block's rows of bytes. */
 struct shared {
     __local float4 *tiles;
     __local float *row_max, *rescale;  /* the running maximum, and the factor of earlier weights */
     __local long *k_places, *v_places; /* with LISTS_ROWS the offsets of the tile's keys, else 0 */
     volatile __local int *v_nonfinite; /* is nonzero once an Inf or NaN of V was staged as 0 */
-#if OPERAND_BYTES
-    const __global float *q_lines; /* the line of the block's first query */
-    const __global float *k_lines; /* the line of the head's first key */
-#endif
 };
 
 /* ---- load ------------------------------------------------------------------------------------ */
@@ -108,7 +104,7 @@ INLINE void stage_queries(const struct arguments *args, const struct task *t,
                           const int columns)
 {
 #if OPERAND_BYTES
-    load_line_words(l->tiles + stage, Q_STRIDE, BLOCK_M, columns, l->q_lines, t->block.queries,
+    load_line_words(l->tiles + stage, Q_STRIDE, BLOCK_M, columns, t->q_lines, t->block.queries,
                     first);
 #elif STAGES > 1
     copy_tile(l->tiles + stage, Q_STRIDE, BLOCK_M, columns, t->q, args->shape->q_stride[2],
@@ -150,7 +146,7 @@ INLINE void stage_keys(const struct arguments *args, const struct task *t, const
 {
 #if OPERAND_BYTES
     load_line_words(l->tiles + stage + K_AT, K_STRIDE, BLOCK_N, STAGE,
-                    l->k_lines + keys->j0 * LINE_FLOATS, keys->count, first);
+                    t->k_lines + keys->j0 * LINE_FLOATS, keys->count, first);
 #elif STAGES > 1
     copy_tile(l->tiles + stage + K_AT, K_STRIDE, BLOCK_N, STAGE,
               k_place(t->k, KEYS_PLACE(keys, 0, args->shape->k_stride)), args->shape->k_stride[2],
@@ -242,11 +238,11 @@ INLINE void multiply_tiles_of_bytes(const __local float4 *owned, const int owned
 }
 
 /* Turns sums of integers into products of queries and keys. Rows beyond the last one repeat it. */
-INLINE void find_products_of_bytes(const struct task *t, const struct shared *l,
-                                   const struct keys *keys, float s[THREAD_M][THREAD_N])
+INLINE void find_products_of_bytes(const struct task *t, const struct keys *keys,
+                                   float s[THREAD_M][THREAD_N])
 {
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;
-    const __global float *const q = l->q_lines + BYTE_WORDS, *const k = l->k_lines +
+    const __global float *const q = t->q_lines + BYTE_WORDS, *const k = t->k_lines +
                                                                         keys->j0 * LINE_FLOATS +
                                                                         BYTE_WORDS;
 
@@ -297,7 +293,7 @@ INLINE void multiply_qk(const struct arguments *args, const struct task *t, cons
             LOCAL_BARRIER(); /* the stage may be overwritten */
     }
 #if OPERAND_BYTES
-    find_products_of_bytes(t, l, keys, s);
+    find_products_of_bytes(t, keys, s);
 #endif
 }
 
@@ -507,16 +503,7 @@ fused_gpu_item(PARAMETERS_fused_gpu_item)
 #endif
     const struct query_block block = find_query_block(args);
     const struct shared l = {
-        tiles,
-        (__local float *)row_max,
-        (__local float *)rescale,
-        k_places,
-        v_places,
-        &v_nonfinite,
-#if OPERAND_BYTES
-        query_line(args, block.b, block.h, block.i0),
-        key_line(args, block.b, block.h / args->shape->group, 0),
-#endif
+        tiles, (__local float *)row_max, (__local float *)rescale, k_places, v_places, &v_nonfinite,
     };
     const struct task t = find_task(args, block);
     const int thread_n = THIS_THREAD % THREADS_N, thread_m = THIS_THREAD / THREADS_N;

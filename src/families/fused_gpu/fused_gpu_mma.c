@@ -2,6 +2,7 @@
 /* fused_gpu_mma: forward attention by matrix instructions; see src/families/fused_gpu/fused_gpu_mma.cl. */
 #include "base/sizes.h"
 #include "families/block_sizes.h"
+#include "families/byte_rows.h"
 #include "families/family_units.h"
 #include "families/f32_parts.h"
 #include "families/fragment_sizes.h"
@@ -38,13 +39,19 @@ static size_t padded_dim_v(const struct ca_problem *p, const struct ca_fragment 
     return ca_round_up(p->normal.dim_v, f->others * f->others_at_once);
 }
 
+/* The columns of 16 bits of a row of q: with precision=int8 they are two bytes. */
+static size_t query_columns(const struct ca_problem *p, const struct ca_fragment *f)
+{
+    return ca_round_up(p->normal.int8 ? ca_divide_up(p->normal.dim_qk, 2) : p->normal.dim_qk,
+                       f->depth);
+}
+
 /* The words that a work-item keeps in registers throughout: scores, outputs and queries. */
 static size_t register_words(const struct ca_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
     const size_t sums = values[BLOCK_N_INDEX] + padded_dim_v(p, f);
-    const size_t q_halves =
-        values[Q_RESIDENT_INDEX] ? ca_round_up(p->normal.dim_qk, f->depth) * f->replicas : 0;
+    const size_t q_halves = values[Q_RESIDENT_INDEX] ? query_columns(p, f) * f->replicas : 0;
 
     return values[M_FRAGMENTS_INDEX] * f->queries * (sums + q_halves / 2) / f->lanes;
 }
@@ -66,8 +73,7 @@ static int spills(const struct ca_problem *p, const size_t *values)
 {
     const struct ca_fragment *f = fragment_of(values);
     const size_t rows = values[M_FRAGMENTS_INDEX] * f->queries;
-    const size_t queries =
-        rows * ca_round_up(p->normal.dim_qk, f->depth) * f->replicas / 2 / f->lanes;
+    const size_t queries = rows * query_columns(p, f) * f->replicas / 2 / f->lanes;
     const int held = values[Q_RESIDENT_INDEX] || values[M_FRAGMENTS_INDEX] > 1;
     const int least = values[BLOCK_N_INDEX] <= 16 && !held;
 
@@ -168,6 +174,10 @@ static int take_more_rows(const struct ca_problem *p, const clattn_device_info *
     more[M_FRAGMENTS_INDEX] = 2;
     more[Q_RESIDENT_INDEX] = 0;
     more[STAGES_INDEX] = 2;
+    if (p->normal.int8 &&
+        p->normal.dim_v >
+            64) /* of 64 keys LLVM's code spills 30 words, beside factors of rows and keys */
+        more[BLOCK_N_INDEX] = 32;
     if (ca_mma_one_stage(p) || block_m(values) >= p->normal.seq_q ||
         ca_spans_blocks(block_m(more), p->normal.block_q))
         return 0;
@@ -218,7 +228,8 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     values[EMULATE_INDEX] = own == 0;
     if (own == CA_MMA_SYNC)
         values[EXP_INDEX] = 1;
-    values[BYTES_INDEX] = own == CA_MMA_SYNC && ca_both_quantized(p) && p->normal.dropout == 0.0f;
+    values[BYTES_INDEX] =
+        own == CA_MMA_SYNC && ca_both_quantized(p) && p->normal.dropout == 0.0f && !p->normal.int8;
     if (values[BYTES_INDEX] &&
         p->normal.page_size) /* the offsets of paged keys take Q's registers */
         values[Q_RESIDENT_INDEX] = 0;
@@ -260,6 +271,11 @@ static const char *unsupported(const struct ca_problem *p, const clattn_device_i
 
     if (!reason && p->normal.dtype == CLATTN_F32)
         reason = ca_f32_parts_refusal(dev);
+    if (!reason && p->normal.int8 && p->normal.dtype == CLATTN_F32)
+        reason =
+            "products of bytes by matrix instructions stand beside values of 16 bits, not floats";
+    if (!reason && p->normal.int8 && !ca_fragment_multiplies_bytes(dev, ca_instruction_of(dev)))
+        reason = "the device's matrix instruction multiplies no bytes, or no faster than f16";
     if (reason)
         return reason;
     if (p->normal.dtype == CLATTN_F16 && p->normal.dropout > 0.0f &&
@@ -278,18 +294,27 @@ static int preference(const struct ca_problem *p, const clattn_device_info *dev)
     return ca_fused_parts_preference(p, dev, ca_mma_preference(p, dev));
 }
 
+/* One of both is 0. */
+static size_t parts_or_rows_bytes(const struct ca_problem *p);
 #define PARTS_OF_F32
+#define FIRST_IN_WORKSPACE parts_or_rows_bytes
 #include "families/fused_stages.h"
+
+static size_t parts_or_rows_bytes(const struct ca_problem *p)
+{
+    return parts_bytes(p) + ca_byte_rows_bytes(p);
+}
 
 const struct ca_family ca_fused_gpu_mma = {
     CA_UNIT_OF("fused_gpu", "mma"),
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_gpu_mma,
     OWN_MEMBERS,
-    CA_STAGES(FUSED_STAGES_OF_PARTS("fused_gpu_mma")),
+    CA_STAGES(CA_BYTE_ROWS, FUSED_STAGES_OF_PARTS("fused_gpu_mma", CA_OF_BYTES)),
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .options = more_options,
     .preference = preference,
+    .multiplies_bytes = CA_BYTES_TOO,
 };

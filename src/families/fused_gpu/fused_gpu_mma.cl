@@ -19,6 +19,8 @@
  *           keeps the accuracy of f32.
  *           f32 is multiplied as parts of bf16 (mma/fragment_planes.h): planes of q, k and v that a stage makes in the
  *           workspace (mma/attention_parts.h), and three parts of each weight.
+ * Bytes     With precision=int8 q and k are rounded to bytes by stages before (gpu/byte_rows.h). Two bytes are an element of
+ *           their tiles, and instructions for bytes add their products as integers.
  * NDRange   local THREADS = FRAGMENT_LANES * SUB_GROUPS; one group for each block of queries of each
  *           (batch, head).
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
@@ -78,6 +80,11 @@
     if (again)                                                                                     \
     take_exact_scores(args, &t, &keys, first_row, s, lane)
 #define MULTIPLY_PV(v_tile, s) multiply_pv_planes(v_tile, s, state, lane, exchange)
+#elif OPERAND_BYTES
+#define MULTIPLY_QK(k_tile, s)                                                                     \
+    multiply_qk(q_rows, k_tile, 0, q_words, s, lane, exchange);                                    \
+    find_products_of_bytes(k_factors + number * BLOCK_N, q_factors, first_row, s, lane)
+#define MULTIPLY_PV(v_tile, s) multiply_pv(v_tile, v_factors, s, state, lane, exchange)
 #else
 #define MULTIPLY_QK(k_tile, s) multiply_qk(q_rows, k_tile, k_factors, q_words, s, lane, exchange)
 #define MULTIPLY_PV(v_tile, s) multiply_pv(v_tile, v_factors, s, state, lane, exchange)
@@ -93,6 +100,9 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
                    get_group_id(0) / query_blocks(&arguments) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
+#if OPERAND_BYTES
+    __local float q_factors[Q_FACTORS];
+#endif
     DECLARE_BYTES();
     __local long places[PLACES];
     __local int row_is_zero[BLOCK_M], not_finite,
@@ -117,6 +127,9 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     if (get_local_id(0) == 0)
         not_finite = v_nonfinite = 0;
     load_all_queries(args, &t, first_row, q_tile, q_words, lane);
+#if OPERAND_BYTES
+    load_query_factors(&t, q_factors);
+#endif
     do {
         const float weight_exponent = weight_exponent_of(again);
         clear_rows(state);

@@ -19,12 +19,15 @@ SIZE(PLACE_ELEMENTS, (BLOCK_N * MAX(K_STRIDE, V_STRIDE)))
 SIZE(STREAMED_ELEMENTS, (STREAMS_PLANES ? PLANE_PLACES * PLACE_ELEMENTS : STAGES * STAGE_ELEMENTS))
 SIZE(LOCAL_ELEMENTS, (MAX(K_AT + STREAMED_ELEMENTS, OPERAND_PARTS *STAGED_ROWS *ROW_STRIDE)))
 
+/* The scales of rows of bytes, and their products with the mean of keys (cl/gpu/byte_rows.h). */
+SIZE(Q_FACTORS, (OPERAND_BYTES ? 2 * BLOCK_M : 0))
+
 /* Dropout's bits: a producer draws them ahead, as words of lanes (cl/mma/fragment_dropout.h). */
 SIZE(TILE_KEPT_BYTES,
      (PRODUCER ? STAGES * DRAWERS * KEPT_ROW_BYTES * BLOCK_M : BLOCK_M * (BLOCK_N / 4)))
 
 /* Beside the tiles are two flags, and one flag for each row. */
 SIZE(LOCAL_BYTES, (LOCAL_ELEMENTS * ELEMENT_BYTES + (HAS_TILE_PRODUCTS ? SWIZZLE_BYTES : 0) +
-                   BESIDE_BYTES + (BLOCK_M + 2) * INT_BYTES +
+                   BESIDE_BYTES + Q_FACTORS * FLOAT_BYTES + (BLOCK_M + 2) * INT_BYTES +
                    (PRODUCER ? OPERAND_PARTS * STAGES * PLACE_BARRIERS * LONG_BYTES : 0) +
                    (HAS_DROPOUT ? TILE_KEPT_BYTES : 0) + SPARE_BYTES))

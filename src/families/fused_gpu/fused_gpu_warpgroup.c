@@ -268,7 +268,7 @@ const struct ca_family ca_fused_gpu_warpgroup = {
     .operation = CLATTN_FORWARD,
     .source = ca_source_fused_gpu_warpgroup,
     OWN_MEMBERS,
-    CA_STAGES(FUSED_STAGES_OF_PARTS("fused_gpu_warpgroup")),
+    CA_STAGES(FUSED_STAGES_OF_PARTS("fused_gpu_warpgroup", 0)),
     .workspace_bytes = workspace_bytes,
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
