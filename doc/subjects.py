@@ -348,7 +348,7 @@ def serving_sentences():
     yield f"a time is known to ±{100 * zen3.device['noise']:.0f} % on the Zen 3"
     anew, *parts = [result["implementations"][0]["milliseconds"]["median"] for result in cascade]
     yield (f"16 requests over a shared prefix take {sum(parts):.0f} ms as a cascade and {anew:.0f} ms from pages, "
-           f"{anew / sum(parts):.1f} times as long.")
+           f"{anew / sum(parts):.1f} times as long")
     said = text("sparse-xeon-2026-11-28.txt")
     apart, shared = re.search(r"k and v apart \d+ ms, (\S+) times .* chosen keys \d+ ms, (\S+) times", said).groups()
     yield f"128 queries with 2048 of 32768 keys took {shared} times as long as dense attention to 2048 keys, and {apart} times where k and v lie apart."
@@ -359,11 +359,11 @@ def serving_sentences():
     yield (f"8 values and their products with four query heads take {after[least]:.1f} ns in {least} and {after[most]:.1f} ns in {most}. "
            f"The multiply-adds alone take {peak} ns at the peak")
     read = {row[1]: row[2] for row in re.finditer(r"^(\w+(?:\+s)?) +\S+ GB per second of processor time, (\S+) of read", text("formats-xeon-2026-11-30.txt"), re.M)}
-    yield f"decode f16 at {read['f16']} of the rate of a sum by NumPy, int8 at {read['int8+s']}, q8_0 at {read['q8_0']} and iq4_nl at {read['iq4_nl']}"
+    yield f"decode f16 at {read['f16']} of the rate at which NumPy sums an array, int8 at {read['int8+s']}, q8_0 at {read['q8_0']} and iq4_nl at {read['iq4_nl']}"
     now = dict((shape, float(ratio)) for ratio, shape in re.findall(r"^(\d\.\d+) .*fwd (.*?)  ", text("paired-formats-xeon-2026-11-30.txt"), re.M))
     long, causal = "f16 b1 h32/8 q1 k32768 d128 ", "causal=br"
     of_format = {name: now[f"{long}kcache={name} vcache={name} {causal}"] for name in ("q8_0", "e4m3", "q4_0")}
-    yield f"takes {now[long + causal]:.2f} of that time from f16, {of_format['q8_0']:.2f} from q8_0 and e4m3, {of_format['q4_0']:.2f} from q4_0"
+    yield f"takes {now[long + causal]:.2f} of their time from f16, {of_format['q8_0']:.2f} from q8_0 and e4m3, {of_format['q4_0']:.2f} from q4_0"
     yield f"and {now['f16 b8 h8 q1 k4096 d256 kcache=q8_0 vcache=q8_0 causal=br']:.2f} from q8_0 with dim 256"
     huge = dict((shape, float(ratio)) for ratio, shape in re.findall(r"^(\d\.\d+) .*fwd (.*?)  ", text("huge-pages-xeon-2026-11-30.txt"), re.M))
     yield f"takes {huge[long + 'page=16 pages=2048 ' + causal]:.2f} of the processor time with pages of 16, and {huge[long + causal]:.2f} without pages"
@@ -371,21 +371,21 @@ def serving_sentences():
     medians = re.findall(r"^(?:before|after) +ms .* median (\S+)$", append, re.M)
     yield f"f16 takes {medians[1]} ms instead of {medians[0]}, q8_0 {medians[3]} instead of {medians[2]}"
     made = {name: float(ratio) for ratio, name in re.findall(r"^(\d\.\d+) .* kcache=(\S+)", text("paired-appends-xeon-2026-11-30.txt"), re.M)}
-    yield f"q4_0 takes {made['q4_0']:.2f} of the time that it took value by value. q5_0 takes {made['q5_0']:.2f}, iq4_nl {made['iq4_nl']:.2f}"
+    yield f"q4_0 takes {made['q4_0']:.2f} of the time of a scalar search. q5_0 takes {made['q5_0']:.2f}, iq4_nl {made['iq4_nl']:.2f}"
     ratios = [float(row) for row in re.findall(r"^(\d\.\d+)  fwd f16 .* k=bshd v=bshd", text("paired-epyc-2026-11-27.txt"), re.M)]
     yield f"which takes {min(ratios):.2f} to {max(ratios):.2f} of the time"
     of = {}
     for ratio, shape in re.findall(r"^(\d\.\d+) .*fwd bf16 (\S+ \S+)", text("paired-bytes-xeon-2026-11-29.txt"), re.M):
         of.setdefault(shape, []).append(float(ratio))
     prompts, latent, heads = of["h8/2 q512"], of["h128/1 q1"], of["h32/2 q1"]
-    yield f"On a Xeon with AMX prompts of 512 take {max(prompts):.2f} of the time that they took by floats."
-    yield f"Latent attention of 128 heads takes {latent[0]:.2f}, decoding with 16 heads to a kv head {min(heads):.2f} to {max(heads):.2f}"
+    yield f"On a Xeon with AMX prompts of 512 take {max(prompts):.2f} of the time that they took in f32."
+    yield f"Latent attention of 128 heads takes {latent[0]:.2f}, decoding with 16 query heads for each kv head {min(heads):.2f} to {max(heads):.2f}"
     parts = dict((shape, float(ratio)) for ratio, shape in re.findall(r"^(\d\.\d+) .*fwd (.*?)  ", text("paired-parts-xeon-2026-11-30.txt"), re.M))
     prompt, head = "h8/2 q512 k2048 d128 causal=br", "h128/1 q1 k4096 d576/512"
     plain = [ratio for shape, ratio in parts.items() if re.fullmatch(r"f16 h\S+ q\d{3,} k\d+ d(?!40)\d+( causal=tl)?", shape)]
-    yield f"prompts took {parts[f'f16 {prompt} kcache=e4m3 vcache=e4m3']:.2f} of the time with e4m3 beside f16, and {parts[f'bf16 {prompt} kcache=q8_0 vcache=q8_0']:.2f} with q8_0 beside bf16"
+    yield f"prompts took {parts[f'f16 {prompt} kcache=e4m3 vcache=e4m3']:.2f} of the time with f16 queries and an e4m3 cache, and {parts[f'bf16 {prompt} kcache=q8_0 vcache=q8_0']:.2f} with bf16 queries and q8_0"
     yield f"f16 alone took {min(plain):.2f} to {max(plain):.1f}"
-    yield f"took {parts[f'f16 {head}']:.2f} in f16, and {parts[f'bf16 {head} kcache=q8_0 vcache=q8_0']:.2f} with q8_0 beside bf16"
+    yield f"took {parts[f'f16 {head}']:.2f} in f16, and {parts[f'bf16 {head} kcache=q8_0 vcache=q8_0']:.2f} with bf16 queries and q8_0"
     lists = dict((shape, float(ratio)) for ratio, shape in re.findall(r"^(\d\.\d+) .*bwd (\S+ \S+ \S+ k\d+)", text("paired-topk-gradients-xeon-2026-11-29.txt"), re.M))
     yield f"Gradients for 2048 of 32768 keys take {lists['bf16 h128/1 q64 k32768']:.2f} of the time of dense gradients with a mask in bf16."
     yield f"For 2048 of 8192 keys they take {lists['bf16 h128/1 q64 k8192']:.2f}, in f32 {lists['f32 h128/1 q16 k8192']:.2f}"
