@@ -279,7 +279,7 @@ def functions_flex():
 def functions_sentences():
     means = [mean(flex("Zen 3", verb, r"(score|visible)=\w+$")) for verb in ("fwd", "bwd")]
     plain = flex("Zen 3", "fwd", r" d64$")
-    yield (f"On the Zen 3 the geometric mean is {means[0]:.1f} forward and {means[1]:.1f} backward; the goal was 5. Of plain attention "
+    yield (f"On the Zen 3 the geometric mean is {means[0]:.1f} forward and {means[1]:.1f} backward; the goal was 5. For plain attention "
            f"PyTorch takes {plain[0]:.1f} times clattn's time there")
     noise = [100 * Run(FLEX_FILES[machine][0]).device["noise"] for machine in FLEX_FILES]
     yield f"A time is known to ±{noise[0]:.0f} % on the Zen 4 and ±{noise[1]:.0f} % on the Zen 3."
@@ -481,12 +481,12 @@ def scaling_sentences():
     yield f"{min(shares('office', 64, 'ring|heads-ring:8')):.0f} % and more on 64 PCs"
     row = next(row for row in rows if row["cluster"] == "gpus-400" and row["problem"].startswith("bwd") and tokens(row) == 1048576
                and row["ranks"] == "64" and row["mode"] == "ring")
-    yield (f"Backward on 64 GPUs (1M tokens, gpus-400, {float(row['ms simulated']) / 1000:.1f} s) the ring copies for "
+    yield (f"In backward on 64 GPUs (1M tokens, gpus-400, {float(row['ms simulated']) / 1000:.1f} s) the ring copies for "
            f"{float(row['ms staging']) / 1000:.2f} s and waits for messages for {float(row['ms waiting']):.0f} ms")
     least, most = (f([1 - row["predicted"] / statistics.median(row["milliseconds"]) for ranks in (2, 4) for row in
                       json.loads(text(f"mpi-{ranks}ranks-xeon-2026-11-25.json"))["rows"] if row["mode"] in ("ring", "heads", "heads-ring:2")])
                    for f in (min, max))
-    yield f"which the model does not know: it is {100 * least:.0f} to {100 * most:.0f} % below"
+    yield f"which the model leaves out: it is {100 * least:.0f} to {100 * most:.0f} % below"
     one = milliseconds("mpi-1rank-1core-epyc-2026-11-26", "bwd", "ring")
     yield f"One rank on one core takes {one:.0f} ms for the whole of backward, so two could take {one / 2:.0f}."
     step = [milliseconds("mpi-step-epyc-2026-11-26", verb, "ring") for verb in ("fwd", "bwd")]
