@@ -298,10 +298,10 @@ int main(int argc, char **argv)
     }
     puts(
         "# What is supported\n\n"
-        "A row of a table has an option ([options.md](options.md)), or a letter for the options "
+        "A row of a table is an option ([options.md](options.md)), or a letter for the options "
         "that are listed below the table.\n"
-        "A column is a family with one of its units. A cell has the dtypes that it "
-        "computes: all three, some, or none (`-`).\n"
+        "A column is a family with one of its units. A cell lists the dtypes that "
+        "the unit computes: all three, some, or none (`-`).\n"
         "A problem is refused only where a whole row has none, since a plan takes a unit that "
         "can compute it.\n"
         "`clattn-bench plan PROBLEM --family 'FAMILY'` says why a family refuses. `clattn-support` "
