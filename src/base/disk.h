@@ -48,9 +48,9 @@ enum ca_disk_care {
 };
 
 /*
- * Writes a file of two parts, and makes its directories if they are missing: under another name first,
- * then renamed, so that nobody ever sees half of it. 0 on failure, with errno, and with nothing left behind; a
- * process that is killed leaves <path>.tmp-<six letters and digits>. care: of enum ca_disk_care.
+ * Writes a file of two parts, and makes its directories if they are missing. The file is written under another name and then
+ * renamed, so that no process sees half of it. Returns 0 on failure, with errno, and leaves no file. A process that is killed
+ * leaves <path>.tmp-<six letters and digits>. care: of enum ca_disk_care.
  */
 int ca_disk_write(const char *path, const void *first, size_t first_bytes, const void *second,
                   size_t second_bytes, unsigned care);

@@ -66,7 +66,7 @@ static int lock_file(struct ca_file_lock *lock, const char *path, double seconds
     return 1;
 }
 
-/* ---- a file in its place ---------------------------------------------------------------------- */
+/* ---- a second file in place of the lock --------------------------------------------------------- */
 
 /* Makes a file that names this process. Returns 1 if it made it, 0 if there is one already, -1 if making it failed. */
 static int make_file(const char *path)
@@ -93,8 +93,7 @@ static long read_holder(const char *path)
     return holder;
 }
 
-/* A file that stays the same for that long is of a process that died: live processes hold it for
- * milliseconds. */
+/* Live processes hold the file for milliseconds. One that stays the same for `seconds` belongs to a process that died. */
 static void lock_beside(struct ca_file_lock *lock, const char *path, double seconds, int error)
 {
     struct waiting waiting = {.seconds = seconds};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lock that one of all processes and threads holds. */
+/* A lock that at most one thread of all processes holds. */
 #ifndef CA_FILE_LOCK_H
 #define CA_FILE_LOCK_H
 
@@ -7,10 +7,10 @@
 #include "os/file.h"
 
 /*
- * A file is locked as the system has it (os/lock.h), which gives the lock up when its holder ends, however that happens. On
- * file systems that have no locks (NFS without its daemon, Lustre mounted without them) a file beside it, <file>.held,
- * stands in: who makes it holds the lock and removes it. One that has not changed for as long as somebody waits
- * is of a process that is gone, and is removed.
+ * The lock is the system's lock on a file (os/lock.h), which the system releases when its holder ends, however that happens.
+ * Some file systems have no locks (NFS without its daemon, Lustre mounted without them). There a second file, <file>.held,
+ * replaces the lock: a process that creates it holds the lock, and deletes it to release the lock. If it does not change
+ * while another process waits for its full time, its creator is taken for dead, and it is deleted.
  */
 enum ca_file_lock_state {
     CA_LOCK_NONE, /* the file cannot be made or opened */
@@ -23,13 +23,13 @@ enum ca_file_lock_state {
 struct ca_file_lock {
     enum ca_file_lock_state state;
     ca_file file; /* the locked file; valid in state CA_LOCK_HELD */
-    char *beside; /* path of the file that stands in; valid in state CA_LOCK_HELD_BY_FILE */
+    char *beside; /* path of the second file; valid in state CA_LOCK_HELD_BY_FILE */
     /* a sentence; set in all states but CA_LOCK_HELD and CA_LOCK_NO_MEMORY */
     char why[CA_REASON_BYTES];
 };
 
-/* Takes the lock. Waits while it passes from one holder to the next, and at most that long for one
- * of them; 0: does not wait. The lock must be released in any case. */
+/* Takes the lock. Waits at most `seconds` for any one holder, but longer in all if the lock passes from one to the next. With
+ * 0 it does not wait. ca_file_lock_release() must be called in any case. */
 void ca_file_lock_acquire(struct ca_file_lock *lock, const char *path, double seconds);
 void ca_file_lock_release(struct ca_file_lock *lock);
 

@@ -46,7 +46,7 @@ void ca_json_free(struct ca_json *root); /* NULL is none */
 const struct ca_json *ca_json_get(const struct ca_json *object, const char *key);
 const struct ca_json *ca_json_at(const struct ca_json *array, size_t index);
 
-/* The values of an array or the members of an object; 0 of others. */
+/* The number of an array's values or of an object's members; 0 for other types. */
 size_t ca_json_size(const struct ca_json *value);
 
 bool ca_json_is(const struct ca_json *value, enum ca_json_type type);

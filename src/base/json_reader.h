@@ -8,8 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A reader and its first error. Without a buffer for the reason, only the status tells that there
- * was one. */
+/* A reader and its first error. Without a buffer for the reason, only the status tells of an error. */
 struct ca_json_reader {
     clattn_status status;
     char *reason; /* a buffer of reason_bytes bytes, or NULL */

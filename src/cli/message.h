@@ -25,10 +25,10 @@ void message_say_list(FILE *to, const char *format, va_list arguments);
 /* The text that printf would print, for free(); NULL without memory. */
 char *message_text(const char *format, va_list arguments);
 
-/* A copy of a text that is made printable, as a string; NULL without memory, or of NULL. */
+/* A JSON string of a text, made printable; NULL without memory or if raw is NULL. */
 json_t *message_json(const char *raw);
 
-/* What a value has become when it is read again, by the library's reader; NULL without memory. ca_json_free() frees it. */
+/* Prints a value and reads it again with the library's reader; NULL without memory. ca_json_free() frees it. */
 struct ca_json *message_read(const json_t *value);
 
 #endif

@@ -28,7 +28,7 @@ struct clattn_context {
     unsigned forks;        /* ca_forks() when it was made */
     char *cache_directory; /* NULL: no cache */
     double end_seconds; /* seconds within which its release may begin to store further programs */
-    /* most bytes that programs may take in the cache directory; 0: no limit */
+    /* the limit on the bytes of programs in the cache directory; 0: none */
     unsigned long long cache_bytes;
     atomic_size_t cache_writes; /* programs written to the cache directory so far */
     /* not 0: writing failed, and nothing more is written to the cache directory */

@@ -34,7 +34,7 @@ static int write_count(ca_file file, int count)
     return ca_file_write(file, &digit, 1, 0);
 }
 
-/* Writes the whole file of a first attempt. */
+/* Writes the file of a first attempt, with the count 1. */
 static int write_file(ca_file file, const char *circumstances, const char *what)
 {
     const size_t bytes = strlen(circumstances) + strlen(what) + 4;

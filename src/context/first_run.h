@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making a program for the first time, which may end the process: some compilers abort.
+ * The first build of a program may end the process, since some compilers abort.
  *
- * Meanwhile a file beside its place in the cache counts the attempts, and the process holds a lock
- * on it. However that ends, the file is removed, unless the process dies: whoever finds it without a
- * lock knows how many did. Once may be chance, and it is tried again. Twice sets the program aside, and the file
- * stays. Either lasts for a day from the last attempt, and for processes alone that have the same circumstances: a
- * lack of memory that a limit, or the machine until its next boot, has brought about is not held against the
- * program for longer. A signal by which somebody ends
- * the process is no death of the program's: who handles it says so by ca_first_runs_excuse().
+ * During the build the process holds a lock on a file beside the program's place in the cache. The file counts the attempts.
+ * It is removed when the build ends, whatever its outcome. If the process dies, the file stays without a lock, and the next
+ * process reads from it how many have died. One death may be chance, and the program is built again. After two the program
+ * is no longer built, and the file stays. A count is valid for a day after the last attempt, and only for processes with the
+ * same circumstances (os/circumstances.h): a lack of memory may be due to a limit, or pass with the machine's next boot. A
+ * signal by which somebody ends the process is not the program's fault: the signal handler calls ca_first_runs_excuse().
  */
 #ifndef CA_FIRST_RUN_H
 #define CA_FIRST_RUN_H
@@ -40,16 +39,16 @@ struct ca_first_run {
 };
 
 /*
- * Begins, and returns how many processes have died at it so far. The path, from malloc(), is the
- * run's from now on; NULL, or where no file can be written or locked, nothing is counted, nor where another
- * process or thread is at it. It stands among runs until it ends. what: lines that say what is made, which the file
- * holds behind its count, for those who look for it. From CA_FIRST_RUN_DEATHS on *until is when that is over.
+ * Begins a run, and returns how many processes have died in runs of the same program. path is the file's, from malloc(); the
+ * run frees it. Nothing is counted if path is NULL, if the file cannot be written or locked, or if another process or thread
+ * builds the program now. The run is listed in `runs` until it ends. what: lines that describe the program; the file has
+ * them after its count, so that a search of the cache finds them. From CA_FIRST_RUN_DEATHS deaths on, *until is when the
+ * program may be built again.
  */
 int ca_first_run_begin(struct ca_first_runs *runs, struct ca_first_run *run, char *path,
                        const char *what, time_t *until);
 
-/* Ends a run, whatever its outcome: no file is left on disk, except one that has set the program
- * aside. */
+/* Ends a run, whatever its outcome, and removes its file. The file of a program that is no longer built stays. */
 void ca_first_run_end(struct ca_first_run *run);
 
 /* Excuses all runs of a process that is about to end: they count as if they had not begun. Safe in

@@ -7,12 +7,13 @@
 
 enum { MOST_KERNELS = 256 }; /* those of out-of-order queues, and the last of each other queue */
 
-/* A child that was forked begins anew: its parent's kernels are not its own, and a thread that it lacks may hold the lock. */
+/* A forked child begins with an empty list: it has none of its parent's kernels, and the lock may be held by a thread that
+ * only the parent has. */
 static struct {
     /* 2 (ca_forks() + 1) while it is prepared for this process, one more when it is ready */
     atomic_uint state;
     struct ca_mutex lock;   /* held while a kernel is enqueued, and while kernels are held up */
-    atomic_size_t programs; /* that are to be stored; without one nothing is counted */
+    atomic_size_t programs; /* programs whose binaries will be read; 0: nothing is counted */
     size_t count;
     struct counted {
         cl_command_queue queue; /* borrowed: the event keeps it */
@@ -85,7 +86,7 @@ void ca_in_flight_part(void)
 {
     ca_mutex_lock(&kernels.lock);
     forget_ended();
-    if (atomic_fetch_sub(&kernels.programs, 1) == 1) { /* no binary is asked for any more */
+    if (atomic_fetch_sub(&kernels.programs, 1) == 1) { /* no other binary will be read */
         for (size_t n = 0; n < kernels.count; n++)
             clReleaseEvent(kernels.of[n].event);
         kernels.count = 0;
@@ -94,7 +95,7 @@ void ca_in_flight_part(void)
     ca_mutex_unlock(&kernels.lock);
 }
 
-/* Whether the kernels of a queue end in the order in which they were enqueued: the last one's event then tells of all. */
+/* Returns whether a queue's kernels end in the order in which they were enqueued. The last one's event then stands for all. */
 static bool is_in_order(cl_command_queue queue)
 {
     cl_command_queue_properties properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
@@ -103,7 +104,7 @@ static bool is_in_order(cl_command_queue queue)
     return !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
 }
 
-/* Takes over a reference of the event's. */
+/* Counts a kernel, and takes ownership of a reference to its event. */
 static void count_kernel(cl_command_queue queue, cl_event event)
 {
     size_t n = 0;

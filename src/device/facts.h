@@ -12,7 +12,7 @@ int ca_facts_have(const clattn_device_info *dev, const char *extension);
  * compiler options, its form of binaries, and its errors. */
 int ca_facts_of_pocl(const clattn_device_info *dev);
 
-/* A number among the facts. */
+/* A fact that is a number. */
 struct ca_fact {
     const char *name;     /* the member's name in clattn_device_info and in profiles */
     size_t offset, bytes; /* the member's place and size in clattn_device_info */

@@ -26,11 +26,11 @@ cl_int ca_buffer_set(const clattn_context *context, cl_kernel kernel, cl_uint in
 cl_int ca_buffer_read(const clattn_context *context, cl_command_queue queue,
                       const clattn_buffer *buffer, size_t begin, size_t bytes, void *to);
 
-/* Kernels take the first byte of an operand's memory for aligned as a buffer's is. So a pointer becomes an aligned earlier one,
- * with a larger offset. Operands in blocks stay as they are: kernels assume nothing of these. */
+/* Kernels assume that an operand's memory is aligned as buffers are. So a pointer is rounded down to that alignment, and the
+ * offset grows by the same distance. Operands in blocks stay as they are, since kernels assume no alignment of these. */
 clattn_buffer ca_buffer_aligned(const struct ca_operand *operand, clattn_buffer buffer);
 
-/* The elements of an operand that has some, from a byte of a memory on. */
+/* The elements of an operand (at least one), in memory from byte `begin` on. */
 struct ca_places ca_operand_places(const struct ca_operand *operand, uint64_t begin);
 
 /* Refuses a written operand n that overlaps operand m, both given in places[]; CLATTN_SUCCESS if

@@ -70,8 +70,8 @@ clattn_status ca_plan_make(clattn_context *context, const struct ca_candidate *c
                            const char *why, const struct ca_problem *problem, cl_program program,
                            int keep, clattn_plan **plan);
 
-/* One copy of the plan's kernels for the calling thread, without a lock; waits while all are
- * taken, which lasts as long as another thread's enqueueing. */
+/* Takes one of the copies of the plan's kernels for the calling thread, without a lock. If all are taken, it waits until
+ * another thread has enqueued its kernels. */
 struct ca_kernels *ca_kernels_take(const clattn_plan *plan);
 void ca_kernels_give_back(struct ca_kernels *kernels);
 

@@ -188,7 +188,7 @@ static clattn_status parse_words(const char *text, clattn_multihead *layer, char
     return CLATTN_SUCCESS;
 }
 
-/* Checks that the required words are there, and fills in what follows from words left out. */
+/* Checks that the required words are there, and fills in defaults for words that are left out. */
 static clattn_status complete(clattn_multihead *layer, unsigned seen, char *reason,
                               size_t reason_bytes)
 {

@@ -64,7 +64,7 @@ struct ca_child_end {
 /* "signal 11 (Segmentation fault)". */
 void ca_child_print_death(const struct ca_child_end *end, char *text, size_t bytes);
 
-/* Returns whether it has ended; until it is reaped its number stays its own. */
+/* Returns whether the child has ended. The system gives its process number to no other before ca_child_reap(). */
 bool ca_child_has_ended(const struct ca_child *child);
 
 /* Waits for its end for that many seconds. A process that hangs in its driver may not end even when

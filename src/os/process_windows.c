@@ -225,7 +225,7 @@ static void name_stream(char *text, size_t bytes, int number)
     snprintf(text, bytes, "CLATTN_STREAM_%d", number);
 }
 
-/* A copy of a file's handle that the child inherits; one to nothing for CA_NO_FILE. */
+/* Duplicates a file's handle, so that the child inherits it. For CA_NO_FILE it opens NUL. */
 static HANDLE for_child(ca_file file)
 {
     SECURITY_ATTRIBUTES inherited = {.nLength = sizeof inherited, .bInheritHandle = TRUE};

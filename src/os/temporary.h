@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files and folders that are gone when the program ends. Where a function fails, errno says why. */
+/* Temporary files and folders, which the program removes before it ends. When a function fails, errno says why. */
 #ifndef CA_TEMPORARY_H
 #define CA_TEMPORARY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The folder that the environment names for them (TMPDIR), else the system's. */
+/* The folder for them: the one that TMPDIR names, else the system's. */
 const char *ca_temporary_place(void);
 
-/* Make an empty file or folder, for its owner alone, of the name and what is drawn behind it. False with the path "". */
+/* Make an empty file or folder that its owner alone may use. Its name is `name` and random letters. On failure they return
+ * false, and the path is "". */
 bool ca_temporary_file(char *path, size_t bytes, const char *folder, const char *name);
 bool ca_temporary_folder(char *path, size_t bytes, const char *folder, const char *name);
 

@@ -54,8 +54,8 @@ static const char *next_name(struct ca_listing *listing, clattn_status *status)
 
 /* ---- forgetting ------------------------------------------------------------------------------- */
 
-/* The file of a bad verdict is a header and a sentence, or a count before it; larger files are
- * binaries or no verdicts. */
+/* The file of a verdict that a program is bad has a header and a sentence, or a header after a count of attempts. Larger
+ * files are others, such as binaries. */
 enum { MOST_BYTES = CA_PROGRAM_HEADER_BYTES + CA_REASON_BYTES };
 
 /* A line as the header of a file has it; what begins with it if it is not whole. */
@@ -69,7 +69,7 @@ static const char *line_of(struct ca_program_key *line, const char *name, const 
     return line->text;
 }
 
-/* Returns whether a file is a bad verdict and has all of these lines. */
+/* Returns whether a file holds the verdict that a program is bad, and its header has all of these lines. */
 static int condemns(ca_file folder, const char *name, const char *const *lines, size_t num_lines,
                     clattn_status *status)
 {

@@ -14,7 +14,7 @@ enum ca_quarantine {
     CA_NUM_QUARANTINES
 };
 
-/* The reason of a ban, a phrase: what failed, then how it was seen (may be ""). */
+/* Prints the reason of a ban: a phrase that says what failed, then how it was noticed (how may be ""). */
 void ca_quarantine_reason(enum ca_quarantine what, const char *how, char *reason,
                           size_t reason_bytes);
 

@@ -9,12 +9,11 @@
 
 struct ca_store;
 
-/* The seconds that a writer waits for another process that holds the lock; readers never wait.
- * */
+/* The seconds that a writer waits for another process that holds the lock. Readers never wait. */
 enum { CA_STORE_WAITS = 10 };
 
-/* Opens the store in a cache directory (NULL: one that lives in memory only). Nothing is read yet.
- * The log and what is needed of dev are copied. NULL without memory. */
+/* Opens the store in a cache directory; without one (NULL) it is in memory only. Nothing is read yet. The log and the needed
+ * facts of dev are copied. Returns NULL without memory. */
 struct ca_store *ca_store_create(const char *cache_directory, const clattn_device_info *dev,
                                  const struct ca_log *log);
 void ca_store_destroy(struct ca_store *store);

@@ -18,7 +18,7 @@ struct change {
     char why[2 * CA_REASON_BYTES]; /* why the file cannot be written */
 };
 
-/* Takes the lock first: a wait for other processes must not keep threads from reading. */
+/* Takes the file's lock before the store's mutex, so that other threads can read while this one waits for a process. */
 static struct change begin(struct ca_store *store, int waits)
 {
     struct change c = {store, {.file = CA_NO_FILE}, waits, CLATTN_SUCCESS, ""};

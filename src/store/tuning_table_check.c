@@ -73,7 +73,7 @@ static int is_positive(double number)
     return isfinite(number) && number > 0.0;
 }
 
-/* Copies a class, with functions of the library in place of those that it names by their hash, which are longer words. */
+/* Copies the text of a class. A function that is named by its hash is replaced by one of the library, whose name is shorter. */
 static void with_known_functions(const char *text, char known[CA_CLASS_TEXT])
 {
     static const char *const keys[] = {"score=", "visible="};
@@ -97,7 +97,7 @@ static void with_known_functions(const char *text, char known[CA_CLASS_TEXT])
     known[length] = '\0';
 }
 
-/* A process reads classes of functions that others have made, though it does not know these. */
+/* A process also reads classes with functions that only other processes have made. */
 const char *ca_class_text_wrong(const char *text)
 {
     char known[CA_CLASS_TEXT];

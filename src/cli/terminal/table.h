@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Prints like printf() a text that begins at `column`, with line breaks where it would leave the
- * stream's columns, further lines indented by `column`. Ends the line. */
+/* Prints a text like printf(), in lines that fit the stream's width. The first begins at `column`, and the others
+ * are indented by `column`. Ends the last line. */
 void ca_print_wrapped(FILE *to, int column, const char *format, ...);
 
 /* Prints a text in lines of its own, all indented. */
