@@ -45,19 +45,19 @@ void device_write(clattn_mpi_plan *plan, cl_mem to, size_t first_byte, const voi
 /* Fills floats. */
 void device_fill(clattn_mpi_plan *plan, cl_mem buffer, size_t floats, float value);
 
-/* Lets messages come from and go to the first bytes of a buffer: in that memory itself where the host shares it with the
- * device, else in a copy. Flags: CL_MAP_READ for messages that leave, CL_MAP_WRITE_INVALIDATE_REGION for those that come.
- * While it is open no kernel writes these bytes, nor reads them if messages come. Waits for
- * what was enqueued. With a fault there is memory all the same: others wait for messages. */
+/* Returns host memory from which messages send the first bytes of a buffer, or into which they receive them. It is the mapped
+ * buffer if the device uses the host's memory, else a copy. Flags: CL_MAP_READ to send, CL_MAP_WRITE_INVALIDATE_REGION to
+ * receive. Until staging_close() no kernel may write these bytes, nor read them if they are received. Waits for what was
+ * enqueued. After a fault it returns memory all the same, since other ranks wait for messages. */
 unsigned char *staging_open(clattn_mpi_plan *plan, enum staging_id id, cl_mem buffer, size_t bytes,
                             cl_map_flags flags);
-/* Brings the bytes to the copy. */
+/* Reads the bytes to be sent from the buffer into the copy, if there is one. */
 void staging_fetch(clattn_mpi_plan *plan, enum staging_id id);
-/* Ends it, if it is open; what came is the device's from then on, or is dropped. */
+/* Closes a staging that is open. keep: received bytes are written to the buffer; else they are dropped. */
 void staging_close(clattn_mpi_plan *plan, enum staging_id id, bool keep);
 
-/* Messages that travel while the device computes, and the staging that each comes to, or NO_STAGING: a copy goes to the
- * device, beside what that computes, as soon as all of its messages are there. */
+/* Messages that travel while the device computes. to: the staging into which a message is received, or NO_STAGING. Once it has
+ * arrived, a staging's copy is written to the device while the device still computes. */
 #define MOST_REQUESTS 4
 #define NO_STAGING STAGINGS
 struct messages {
@@ -66,7 +66,8 @@ struct messages {
 };
 struct messages no_messages(void);
 
-/* Waits for all that was enqueued, while messages make progress; timed as computing. NULL: there are none. */
+/* Waits until the device has done all that was enqueued, and lets messages make progress meanwhile (NULL: there are none).
+ * Timed as computing. */
 void device_finish(clattn_mpi_plan *plan, struct messages *messages);
 
 /* ---- rows ------------------------------------------------------------------------------------- */

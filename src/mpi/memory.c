@@ -186,8 +186,8 @@ static bool progress(clattn_mpi_plan *plan, struct messages *messages)
     return done;
 }
 
-/* MPI moves large messages only while it is called, so it is called in turns with a test of the
- * queue's end. */
+/* MPI makes progress with large messages only while it is called. So MPI_Test() and a query of the queue's last event take
+ * turns. */
 void device_finish(clattn_mpi_plan *plan, struct messages *messages)
 {
     const double begun = MPI_Wtime();

@@ -40,7 +40,8 @@ size_t piece_query_batches(const struct piece *piece);
 
 size_t piece_key_batches(const struct piece *piece);
 
-/* Tensors of all of the place's queries are packed; of packed sequences of one batch. */
+/* The batches and rows of tensors that hold all of the place's queries. They are contiguous, and have one batch if sequences
+ * are packed. */
 size_t place_batches(const clattn_mpi_plan *plan);
 
 size_t place_queries(const clattn_mpi_plan *plan);
@@ -52,13 +53,12 @@ struct tensor packed_in_pool(clattn_mpi_plan *plan, const enum pool_id id, const
                              const size_t heads, const size_t rows, const size_t dim,
                              const size_t bytes);
 
-/* Returns whether a piece has all of the place's queries. Then its lse, which is packed, is that
- * of the place. */
+/* Returns whether a piece has all of the place's queries. Its contiguous lse is then the lse of the place. */
 bool piece_has_all_queries(const clattn_mpi_plan *plan, const struct piece *piece);
 
 struct tensor part_lse(clattn_mpi_plan *plan, const struct piece *piece);
 
-/* f32 sums of the place's queries, of o or dq. */
+/* The f32 sums of o or dq for the place's queries. */
 struct tensor place_sums(clattn_mpi_plan *plan, const size_t dim);
 
 struct tensor place_lse(clattn_mpi_plan *plan);

@@ -87,7 +87,7 @@ static void pack_own_keys(struct ring *ring)
     move_pair(plan, KERNEL_COPY_ROWS, rows, ring->own, packed);
 }
 
-/* Messages of step t: these keys to the next place, the next keys from the one before. */
+/* Starts the messages of a step: sends the present keys to the next place, and receives the next keys from the place before. */
 static void pass_keys(struct ring *ring, const int step)
 {
     clattn_mpi_plan *plan = ring->plan;
@@ -109,7 +109,7 @@ static void pass_keys(struct ring *ring, const int step)
         const size_t bytes = whole_pages(keys_bytes(plan, rows_of(ring, at_hand)));
         const void *from =
             staging_open(plan, keys_staging(step), ring->buffers[step % 2], bytes, CL_MAP_READ);
-        if (step == 0) /* a copy of others' keys is still there */
+        if (step == 0) /* in later steps the staging holds the keys that it received */
             staging_fetch(plan, keys_staging(step));
         MPI_Isend(from, (int)(bytes / PAGE_BYTES), plan->page, ring_place(ring, ring->me + 1),
                   TAG_KEYS, plan->ring, &ring->messages.request[KEYS_SENT]);

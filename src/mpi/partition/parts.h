@@ -56,8 +56,8 @@ int chunk_pairs(const clattn_problem *whole, const struct shard *q, const struct
 clattn_problem part_shape(const clattn_problem *whole, size_t heads, size_t kv_heads,
                           const struct part *part);
 
-/* Returns whether forward's running output is kept in the caller's o, in f32. It is not if the
- * state is sent to other ranks, packed. */
+/* Returns whether forward keeps its running output in the caller's o, in f32. travels: the running output is sent to other
+ * ranks, for which it is packed elsewhere. */
 bool state_in_o(const clattn_problem *whole, bool travels);
 
 /* Returns whether the queries of one place see keys of another. */

@@ -214,7 +214,7 @@ static void device_rates(struct trial *trial, const clattn_problem *whole, clatt
     rates->overhead = seconds_of_rows(trial, whole, FEWEST_ROWS);
     (void)rows_that_tell(trial, whole, &seconds);
     rates->flops = clattn_problem_flops(&trial->p) / seconds;
-    /* The shortest execution has operations as well. */
+    /* The time of the shortest execution also contains its operations, which are no overhead. */
     const clattn_problem shortest = trial_problem(whole, FEWEST_ROWS);
     rates->overhead = fmax(0.0, rates->overhead - clattn_problem_flops(&shortest) / rates->flops);
     rates->copy_bandwidth = copy_bandwidth(trial);
