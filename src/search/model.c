@@ -12,7 +12,7 @@ static const double STRENGTH = 3.0, REACH = 2.0, NOISE = 0.01;
 struct ca_model {
     const struct ca_space *space;
     double *position[CA_MAX_PARAMETERS]; /* by parameter and value: its place on the axis, 0 to 1 */
-    /* by parameter and value: likeness to the last observation's value */
+    /* by parameter and value: covariance with the value of the configuration in focus() */
     double *like[CA_MAX_PARAMETERS];
     size_t *pool;
     size_t num_pool;
@@ -21,15 +21,15 @@ struct ca_model {
     float *row;       /* the next row */
     size_t *observed;
     size_t num_observed;
-    float *rows[CA_MODEL_OBSERVATIONS];     /* inverse factor times likeness to the pool */
-    double *factors[CA_MODEL_OBSERVATIONS]; /* lower Cholesky factor of their likeness */
+    float *rows[CA_MODEL_OBSERVATIONS];     /* inverse factor times covariance with the pool */
+    double *factors[CA_MODEL_OBSERVATIONS]; /* lower Cholesky factor of their covariance */
     double *weights;                        /* inverse factor times standardized values */
     double *solved;                         /* scratch: one configuration's column of rows */
     double mean, scale;                     /* mean and deviation of the observed values */
 };
 
-/* Half of the likeness is by rank and half by logarithm: candidates are spaced to be about equally
- * interesting. */
+/* A value's position is the mean of its rank and of its logarithm, each from 0 to 1. Ranks count because a tunable lists the
+ * values that are worth a trial. */
 static bool place_values(const struct ca_parameter *parameter, double *position)
 {
     const size_t count = parameter->num_values;
@@ -132,7 +132,7 @@ static double value_likeness(const struct ca_model *model, size_t p, size_t a, s
     return (1.0 + STRENGTH * (1.0 + steps) * exp(-steps)) / (1.0 + STRENGTH);
 }
 
-/* Lets likeness() compare with this configuration. */
+/* Makes likeness() return covariances with this configuration. */
 static void focus(struct ca_model *model, size_t config)
 {
     const uint16_t *choices = ca_space_choices(model->space, config);
@@ -152,8 +152,8 @@ static double likeness(const struct ca_model *model, size_t config)
     return product;
 }
 
-/* Fills solved with the inverse factor times the likeness of the configuration in focus to the
- * observations; returns the sum of its squares. */
+/* Fills solved with the inverse factor times the covariances of the observations with the configuration in focus(). Returns
+ * the sum of its squares. */
 static double solve(const struct ca_model *model)
 {
     double squares = 0.0;

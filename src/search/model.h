@@ -2,10 +2,11 @@
 /* A Gaussian process over the configurations of a space: from some measured ones it predicts the
  * others, with an uncertainty.
  *
- * Two configurations are alike by the product over the parameters of (1 + STRENGTH * k) /
- * (1 + STRENGTH), k falling from 1 with the distance of their values (rank and logarithm, as
- * parts of their ranges; all texts are equally far apart). That is a sum over all sets of
- * parameters, so what one parameter does is learnt from configurations that differ in the others.
+ * The covariance of two configurations is the product over the parameters of (1 + STRENGTH * k) /
+ * (1 + STRENGTH). k is a Matern function, which falls from 1 with the distance of their values (by
+ * rank and logarithm, each scaled to its range; all texts are equally far apart). Expanded, this is
+ * a sum over all sets of parameters, so the effect of one parameter is learnt from configurations
+ * that differ in the others.
  *
  * Predictions of a pool of configurations are kept up to date at each observation, which costs
  * (observations * pool) operations; others are predicted on demand. */

@@ -54,21 +54,21 @@ bool ca_search_believe(struct ca_search *search, size_t config);
 /* Drops assumptions that no report has replaced: these configurations are not evaluated. */
 void ca_search_disbelieve(struct ca_search *search);
 
-/* The neighbours of the fastest that are not evaluated, by a model the most promising first (the
- * first `max` of them are stored). Returns how many there are; 0 without memory or a success. */
+/* Lists the neighbours of the fastest configuration that are not evaluated. A model puts the most promising first; the first
+ * `max` are stored. Returns how many there are; 0 without memory or before the first success. */
 size_t ca_search_neighbours(struct ca_search *search, size_t *configs, size_t max);
 
 /* The fastest so far; CA_NO_CONFIG while there is none. */
 size_t ca_search_best(const struct ca_search *search);
 
-/* NaN if not evaluated, INFINITY if it failed; what it is taken for is a time, too. */
+/* The reported or assumed time; NaN if not evaluated, INFINITY if it failed. */
 double ca_search_time(const struct ca_search *search, size_t config);
 
 /* Estimates how much can still be gained, by a model of all reports so far. The estimate is
  * cautious: on recorded spaces it stated 3, 26, 39 and 80 % for being within 2 % after 25, 50, 100
  * and 200 evaluations where 25, 44, 69 and 96 % of the searches were. */
 struct ca_confidence {
-    /* what the next evaluation should save, as a part of the best time; 0 to 1 */
+    /* expected improvement by the next evaluation, as a part of the best time; 0 to 1 */
     double expected_gain;
     double within_2; /* probability that no configuration is over 2 % faster */
     double within_5; /* that none is over 5 % faster */

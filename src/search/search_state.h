@@ -17,7 +17,7 @@ struct ca_search {
     size_t *unseen;     /* the other configurations, in no order */
     size_t *place;      /* by configuration: its index in unseen while it is there */
     size_t *neighbours; /* buffer for the neighbours of one configuration */
-    double *hopes;      /* buffer for how fast these may be */
+    double *hopes;      /* buffer for their optimistic times: the mean less some deviations */
     size_t best;
     size_t num_first;       /* taken from options.first */
     struct ca_model *model; /* NULL until asked for */

@@ -149,9 +149,9 @@ static clattn_status warm_up(const struct ca_stopwatch *watch, const clattn_plan
     return CLATTN_SUCCESS;
 }
 
-/* Another program may have run during one reading, and take half of two cores; it rarely runs during two in a row. A
- * candidate whose three readings are further behind than a race's finalists may be (src/search/session_result.c) is not
- * read again. */
+/* Another program can slow one reading down to twice the time on two cores, but rarely two readings in a row. So the limit
+ * falls with the number of readings. After three a candidate is out that is too slow to be a finalist of a race
+ * (FINALIST_MARGIN, src/search/session_result.c). */
 int ca_readings_suffice(const struct ca_reading *reading, double best)
 {
     static const double far[] = {INFINITY, 2.5, 1.5, 1.15};

@@ -27,7 +27,7 @@ double ca_stopwatch_elapsed(const struct ca_stopwatch *watch, cl_ulong begin, cl
 /* Returns how many executions of that many seconds make a reading that the clock can resolve. */
 size_t ca_stopwatch_executions(const struct ca_stopwatch *watch, double seconds);
 
-/* Takes one reading: the seconds of one of that many executions in a row. Waits for them. */
+/* Takes one reading: runs that many executions in a row, waits for them, and divides their time by their number. */
 clattn_status ca_stopwatch_read(const struct ca_stopwatch *watch, const clattn_plan *plan,
                                 const struct ca_tensors *tensors, size_t executions,
                                 double *seconds);

@@ -60,8 +60,8 @@ struct ca_seeds {
 struct ca_run {
     struct ca_tuning *tuning;
     struct ca_group *group;
-    struct ca_measurer within;                       /* the one that was opened for the group */
-    struct ca_measurer measurer;                     /* passes calls on to it (ca_run_decorate()) */
+    struct ca_measurer within;   /* the one that was opened for the group */
+    struct ca_measurer measurer; /* passes its calls on to `within` (ca_run_decorate()) */
     struct ca_candidate candidates[CA_SESSION_MOST]; /* the last result of ca_run_candidates() */
     struct ca_space *space;
     struct ca_seeds *seeds; /* one for each problem; NULL before there is a space */

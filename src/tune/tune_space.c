@@ -92,7 +92,7 @@ static bool add_parameters(struct ca_space *space, ca_family_set families)
 
 /* ---- configurations -------------------------------------------------------------------------- */
 
-/* What the parameters of a space are in a family: its tunables, or NULL where it has none of that name. */
+/* A family's tunable for each parameter of the space; NULL where it has none of that name. */
 struct family_parameters {
     const struct ca_tunable *tunables[CA_MAX_PARAMETERS];
     size_t name; /* the position of the family's name */
@@ -109,7 +109,7 @@ static struct family_parameters parameters_of(const struct ca_space *space,
     return found;
 }
 
-/* The positions of a candidate's values. False if the space has not its family or a value. */
+/* The positions of a candidate's values in the space. False if the space lacks its family or one of its values. */
 static bool choices_of(const struct ca_space *space, const struct family_parameters *own,
                        const struct ca_candidate *candidate, uint16_t *choices)
 {
