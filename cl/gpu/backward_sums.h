@@ -25,7 +25,7 @@ struct box {
     long first[3], count[3], seq;
 };
 
-/* Returns this thread's part of the sum of values over a box, without rows outside of sequences. */
+/* Returns this thread's part of the sum of values over a box. Rows that belong to no sequence are left out. */
 INLINE float sum_of_box(const struct arguments *args, const struct box box,
                         const __global float *values)
 {

@@ -13,8 +13,7 @@
 
 /* ---- workspace ------------------------------------------------------------------------------ */
 
-/* The number of floats in the workspace before the sums of dbias over keys or queries, and up to
- * their end. */
+/* Where the sums of dbias over keys or queries begin and end in the workspace, in floats. */
 INLINE long bias_sums_begin(const struct arguments *args)
 {
     return (ROW_STATISTICS + HAS_DSLOPES) * args->shape->batch * args->shape->heads *
@@ -65,7 +64,8 @@ INLINE long count_load_blocks(const struct arguments *args)
     return (longest_q(args) + LOAD_ROWS - 1) / LOAD_ROWS;
 }
 
-/* The sums of dfunction follow (gpu/load_gradients.h). A group has LOAD_ROWS queries at a time and an array of sums. */
+/* The sums of dfunction follow in the workspace (gpu/load_gradients.h). A work-group has an array of sums, and takes LOAD_ROWS
+ * queries at a time. */
 #define LOAD_SUMS(args)                                                                            \
     FUNCTION_GROUPS((args)->shape->batch *(args)->shape->heads *count_load_blocks(args)),          \
         parts_end(args)
@@ -75,8 +75,8 @@ INLINE long count_load_blocks(const struct arguments *args)
 
 /* ---- matrices ------------------------------------------------------------------------------- */
 
-/* q_rows(), do_rows(), k_rows() and v_rows() are the matrices of `rows` rows of one head, from query i or key j on, or of their parts. (In do_rows() and v_rows()
- * a row_offset() would spill registers on NVIDIA's GPUs.) */
+/* q_rows(), do_rows(), k_rows() and v_rows() return the matrix of `rows` rows of one head from query i or key j on, or of
+ * their parts. (In do_rows() and v_rows() a row_offset() would spill registers on NVIDIA's GPUs.) */
 #if OPERAND_PARTS > 1
 /* The numbers of rows of q and do, and of k and v, in all batches. */
 INLINE long part_rows_q(const struct arguments *args)

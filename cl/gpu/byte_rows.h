@@ -4,8 +4,8 @@
  * Stages   sum_keys sums MEAN_PARTS parts of each kv head's keys. It weighs a key by the inverse square of its largest
  *          magnitude, so that huge ones behind a mask hardly move the mean. make_byte_rows divides the sums by the weights,
  *          and makes a line of each query and each key.
- * Lines    lie in the workspace behind the sums. They have BYTE_WORDS words of four signed bytes, then a scale; of a
- *          query its product with the mean follows. A line consists of whole float4.
+ * Lines    lie in the workspace behind the sums. A line has BYTE_WORDS words of four signed bytes, then the scale. A query's
+ *          line also has its product with the mean. Lines are padded to whole float4.
  * Caches   of int8 have no mean: their keys' lines have the bytes and scales that are stored. */
 #pragma once
 #include "common/key_rows.h"
@@ -50,7 +50,7 @@ INLINE __global float *key_line(const struct arguments *args, const long b, cons
            ((b * args->shape->kv_heads + kv_head) * longest_kv(args) + j) * LINE_FLOATS;
 }
 
-/* The floats of the workspace up to the last line. */
+/* The number of floats in the workspace up to the end of the last line. */
 INLINE long byte_row_floats(const struct arguments *args)
 {
     return key_line(args, args->shape->batch, 0, 0) - args->workspace;
@@ -175,7 +175,7 @@ INLINE float4 columns_of_row(const struct byte_row row, const int d)
     return (float4)(x[0], x[1], x[2], x[3]);
 }
 
-/* Rounds numbers from -127 to 127 to bytes, which become the last bits of floats from 1.5 * 2^23 on. */
+/* Rounds numbers from -127 to 127 to bytes. After 1.5 * 2^23 is added, the lowest eight bits of a float are the byte. */
 INLINE int word_of_bytes(const float4 x)
 {
     const int4 rounded = as_int4(x + 12582912.0f) & 255;

@@ -12,7 +12,7 @@
 #include "gpu/pair_dropout.h"
 
 #if HAS_DFUNCTION
-/* A sum that goes on while the element stays the same. */
+/* The sum of terms for one element of dfunction. It is stored when the element changes. */
 struct load_sum {
     int place;
     float sum;

@@ -25,7 +25,7 @@ struct pair {
 
 INLINE long place(const struct pair p, const long n)
 {
-    if (n < p.size) /* the usual case spares a division */
+    if (n < p.size) /* the usual case, without a division */
         return n * p.inner_step;
     return n / p.size * p.outer_step + n % p.size * p.inner_step;
 }

@@ -85,8 +85,8 @@ INLINE void load_cached_columns(const struct cached m, const bool aligned, const
     }
 }
 
-/* Loads a chunk of the thread group's keys of a tile of count keys; the last key repeats. Loads
- * without branches between them can be in flight together. */
+/* Loads a chunk of the thread group's keys from a tile of `count` keys. Beyond the tile the last key is loaded again, since
+ * loads without branches between them can be in flight together. */
 INLINE void load_cached_keys(const struct cached m, const int chunk, const int count,
                              float4 x[THREAD_N][PIECES])
 {

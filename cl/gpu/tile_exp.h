@@ -11,7 +11,7 @@ static inline float finite_maximum(const float maximum)
     return maximum == -INFINITY ? 0.0f : maximum;
 }
 
-/* Values of EXP besides a polynomial, 2. */
+/* The values of the tunable EXP; 2 is polynomial_exp2(). */
 enum { EXP_BUILTIN = 0, EXP_NATIVE = 1, EXP_SHARED = 3 };
 
 /* Computes 2^x to 2 ulp for x <= 0; 0 below -126.5; NaN for NaN. It has no branch: compilers made
@@ -32,7 +32,7 @@ static inline float polynomial_exp2(const float x)
     return y * as_float(as_uint(shifted) << 23);
 }
 
-/* The same by the unit of native_exp2. */
+/* Computes 2^x by the GPU's special function unit. */
 static inline float native_power(const float x)
 {
 #if HAS_PTX
@@ -52,9 +52,7 @@ static inline float power_of_two(const float x)
     return polynomial_exp2(x);
 }
 
-/* 2^x of the n-th of a thread's weights (constant). With EXP_SHARED the unit of native_exp2 computes
- * three of four, and multiply-adds the fourth to 44 u (u = 2^-24) of its value, as FlashAttention-4 does: that unit
- * takes as long for all as the tensor cores for products of 64 dims. */
+/* Computes 2^x to 44 u (u = 2^-24) of its value, with a shorter polynomial than polynomial_exp2(). */
 static inline float short_polynomial_exp2(const float x)
 {
     const float least = x < -127.0f ? -127.0f : x; /* a NaN stays one */
@@ -68,6 +66,9 @@ static inline float short_polynomial_exp2(const float x)
     return y * as_float(as_uint(shifted) << 23);
 }
 
+/* Computes 2^x for weight n of a thread; n is constant. With EXP_SHARED every fourth weight comes from a polynomial instead of
+ * the special function unit, as in FlashAttention-4. For all weights that unit would take as long as the tensor cores for
+ * products of 64 dims. */
 static inline float weight_power(const int n, const float x)
 {
     return EXP == EXP_SHARED && n % 4 == 3 ? short_polynomial_exp2(x) : power_of_two(x);

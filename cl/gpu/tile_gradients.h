@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The weights p and the gradients ds of scores, of a tile of BLOCK_OWNED owned and BLOCK_STREAMED streamed
- * rows: from products to what dq, dk, dv and the other gradients are sums of. Formulas: clattn/problem.h. */
+/* Computes the weights p and the gradients ds of scores for a tile of BLOCK_OWNED owned and BLOCK_STREAMED streamed rows, from
+ * the products Q K^T and dO V^T. All gradients are sums with p or ds. Formulas: clattn/problem.h. */
 #pragma once
 #include "gpu/backward_tile.h"
 #include "gpu/tile_products.h"
