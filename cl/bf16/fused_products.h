@@ -28,8 +28,8 @@ INLINE bool changes_scores(const struct score_tile *tile, const int n0, const in
     return changes;
 }
 
-/* Takes vectors by value: clang keeps vectors of 512 bits whole only in functions that call such a
- * function. */
+/* The arguments are vectors by value. clang uses registers of 512 bits only in functions that have or pass such arguments, and
+ * splits vectors in all others. */
 INLINE lanes larger_of_lanes(const lanes x, const lanes y)
 {
     return x > y ? x : y;
@@ -111,8 +111,8 @@ NOINLINE bool meet_nonfinite(const lanes *q, source k, const long k_row, const i
     return some;
 }
 
-/* s[n] = the score of key n, from k[n] . q, for count keys, without its deferred scale. row_max
- * becomes their maximum if that is larger. s may overlap the tile's biases. */
+/* Computes s[n], the score of key n, from k[n] . q for `count` keys; the scale is deferred. Raises row_max to their maximum.
+ * s may overlap the tile's biases. */
 NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source k, const long k_row,
                           const long k_column, const int count, struct prefetch_streams *streams,
                           lanes *s, lanes *row_max)

@@ -60,7 +60,8 @@ INLINE lanes part_of_rows(const int part, const int cache, const int dtype,
     return pack_exact_pairs(x_part, y_part);
 }
 
-/* The value at the first or second place of words that are `step` apart, a word of each part. */
+/* Returns a value as the sum of its parts. words[n * step] has part n of a pair of values; `second` selects the pair's second
+ * one. An Inf or NaN is its first part. */
 INLINE float sum_of_parts(const int parts, const uint *words, const long step, const int second)
 {
     const float first = second ? second_of_word(words[0]) : first_of_word(words[0]);

@@ -7,8 +7,8 @@
 #define RANDOM_LANES SIMD_WIDTH
 #endif
 
-/* join() makes pairs of neighbours of a's and b's even elements, and of their odd ones. Pointers are used since clang
- * warns of vectors by value that the processor has no registers for. */
+/* join() interleaves the even elements of a and b, and their odd elements. It takes pointers, since clang warns of vectors by
+ * value that are wider than the processor's registers. */
 #if RANDOM_LANES == 16
 typedef uint16 words;
 typedef ulong8 products;

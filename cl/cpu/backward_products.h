@@ -31,7 +31,7 @@ enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
  * a large -lse would round a score at that size in each step. */
 #define STARTS_LAST(become) (OPERAND_PAIRS || (become) == EXPONENTIALS)
 
-/* The instructions of the unit for products. */
+/* Products by AMX tiles, or by multiply-adds of vectors. */
 #if OPERAND_TILES
 #include "bf16/backward_products.h"
 #define MULTIPLY_ROWS multiply_rows_by_tiles

@@ -75,8 +75,8 @@ INLINE void multiply_columns(const int first, const int end, const lanes *q, con
     }
 }
 
-/* s[n] = the score of key n, from k[n] . q, for count keys; the rest is ignored. row_max becomes
- * their maximum if that is larger. s may overlap the tile's biases. */
+/* Computes s[n], the score of key n, from k[n] . q for `count` keys; s of further keys is undefined. Raises row_max to their
+ * maximum. s may overlap the tile's biases. */
 NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source k, const long k_row,
                           const long k_column, const int count, struct prefetch_streams *streams,
                           lanes *s, lanes *row_max)

@@ -152,7 +152,7 @@ static inline wide_ushorts wide_words(const __global uchar *bytes)
            << (wide_ushorts)(7);
 }
 
-/* x ^ (y & bits). LLVM would split the operators, but not the instruction, where halves are read one after the other. */
+/* x ^ (y & bits) by VPTERNLOG: where halves of the result are read in turn, LLVM splits plain operators into halves, too. */
 static inline wide_ushorts wide_where(const wide_ushorts x, const wide_ushorts y, const int bits)
 {
     enum { X_XOR_Y_AND_BITS = 0x78, ALL = 0xffff }; /* immediates of the instruction */

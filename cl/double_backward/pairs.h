@@ -73,7 +73,7 @@ INLINE struct range queries_of_group(const struct double_backward_arguments *arg
 
 /* ---- pairs of a step ------------------------------------------------------------------------- */
 
-/* The pairs of an owned row in a step; what is hidden is 0. */
+/* An owned row's pairs with the keys or queries of a step. Values of hidden pairs are 0. */
 struct pairs {
     ints seen; /* -1 or 0 */
     lanes score, gradient, tangent, cross;

@@ -41,7 +41,7 @@ enum { BLOCK_VALUES = CA_BLOCK_VALUES, CACHE_PLAIN = 0 /* of no blocks */ };
     (format) == number ? bytes:
 #define BLOCK_BYTES(format) (CA_BLOCK_FORMATS(TRAIT_BYTES, format) 0)
 
-/* The other entries of the table that kernels ask for. */
+/* The other properties of a format that kernels need. */
 struct block_layout {
     int bits;                        /* of a code, without its fifth */
     int scale, offset, fifth, codes; /* where they begin */
@@ -81,8 +81,8 @@ static inline int code_shift(const int format, const int n)
     return bits_of_codes(format) == 8 ? 0 : (n & 16) / 4;
 }
 
-/* Returns what the format's function says, in a function with an argument `format`; `call` is without the name that
- * the function begins with. */
+/* In a function with an argument `format`, returns the result of the format's own function. `call` is that call without the
+ * format's name and the underscore before it. */
 #define RETURN_OF(ID, number, name, bits, scale, offset, fifth, codes, bytes, fits, largest,       \
                   error, call)                                                                     \
     if (format == number)                                                                          \

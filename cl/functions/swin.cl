@@ -4,7 +4,7 @@
 #pragma clattn operand float table[h][13][13]
 #pragma clattn parameter int width = 7
 
-/* token / width. Compilers for CPUs turn it into vectors, which a division of integers they do not. Exact up to 2^20 tokens. */
+/* token / width, exact up to 2^20 tokens. CPU compilers vectorize a division of floats, but not one of integers. */
 static int swin_row(int token, int width)
 {
     return (int)(((float)token + 0.5f) / (float)width);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The softmax weights P and the gradients of scores, dS, of a tile of queries and a block of keys:
- * both start from products in registers; key_lanes.h makes scores of the first. SIMD lanes are
- * keys. */
+/* Computes the softmax weights P and the gradients of scores, dS, for a tile of queries and a block of keys. P comes from the
+ * scores, which key_lanes.h computes from Q K^T, and dS from dO V^T. SIMD lanes are keys. */
 #pragma once
 #include "cpu/backward_blocks.h"
 #include "cpu/load_gradients.h"
@@ -91,7 +90,7 @@ INLINE void take_distances(const struct query_tile *tile, const int n, struct sc
 }
 #endif
 
-/* A row of the tile and a block of keys. */
+/* Describes the scores of row n of the tile with a block of keys. */
 INLINE struct score_row row_of_tile(const struct arguments *args, const struct head head,
                                     const struct key_block *block, const struct query_tile *tile,
                                     const int n)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The problems that get marks (score/mark_pairs.h, src/families/pair_marks.c): those with a mask function, or with a
- * mask or bias of pairs, with enough rows and keys to pay for a pass of its own, and with enough heads and
- * batches that share a mark. A mask function gains even if nothing is shared: a full tile does not call it again. Marking reads each pair once more; backward, with more than twice as
- * many products, gains even if nothing is shared. With few pairs, as in a self-check, marking costs
- * nothing. Compiled by the host and by the device. */
+/* The problems whose tiles are marked (score/mark_pairs.h, src/families/pair_marks.c). They have a mask function, or a mask or
+ * bias of pairs, and enough rows and keys to pay for a pass over the pairs. That pass reads each pair once more, so forward
+ * also needs enough heads and batches that share a mark. Backward gains without them, since it has more than twice as many
+ * products. A mask function gains without them, too, since it is not called for full tiles. With few pairs, as in a
+ * self-check, marking costs nothing. Compiled by the host and by the device. */
 #pragma once
 enum {
     LEAST_MARKED_QUERIES = 32,

@@ -88,7 +88,7 @@ static inline float biased_score(const struct arguments *args, const struct exte
 /* A tile of queries (rows) and keys of one head, counted from its first ones: 32-bit indices take
  * fewer registers for each row than 64-bit ones. */
 struct score_tile {
-    int rows, keys; /* the numbers of rows and keys that exist */
+    int rows, keys; /* rows and keys of the tile that lie within the tensors */
     int window_begin,
         window_end; /* row r may see keys from window_begin + r on, before window_end + r */
     long distance;  /* key 0's distance from the diagonal at row 0 */
@@ -168,7 +168,7 @@ struct score {
     float value;
     float derivative; /* by the product, but for the scale: 1 without softcap and score function */
     float distance;   /* the factor of ALiBi's slope; valid with HAS_ALIBI */
-    float softcapped; /* what the score function was given */
+    float softcapped; /* the score that the score function takes */
 };
 
 /* The factor of a product in the tanh of softcap. */

@@ -26,8 +26,7 @@ INLINE lanes exponential(const lanes scores)
     return exponential2(SCORE_UNIT == 1.0f ? scores * M_LOG2E_F : scores);
 }
 
-/* The factor of score_scale(): the softcap takes natural units, and returns scores in SCORE_UNIT.
- * */
+/* The unit in score_scale(): the softcap takes scores in natural units and returns them in SCORE_UNIT. */
 #define SCALE_UNIT (HAS_SOFTCAP ? 1.0f : SCORE_UNIT)
 
 #define HAS_WINDOW (HAS_WINDOW_LEFT || HAS_WINDOW_RIGHT)
