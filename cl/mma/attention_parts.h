@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of q, k and v of f32 (f32_parts.h): the stage that makes them, with a line for each
- * row, and the offsets of a work-group's rows in their planes. The parts come first in the
- * workspace. */
+/* q, k and v of f32 as parts of bf16 (f32_parts.h): the stage that makes them, one line for each row, and the offsets of a
+ * work-group's rows in the planes. The parts are at the beginning of the workspace. */
 #pragma once
 #include "common/sequence.h"
 #include "mma/f32_parts.h"

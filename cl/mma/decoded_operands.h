@@ -86,8 +86,8 @@ INLINE void decode_keys(uint words[OTHER_WORDS], const __local uint *row, const 
 /* The byte order that assembles the last word of a rotated block. */
 #define ROTATION_ORDER(lane) (LANE_TERM(lane) == 3 ? 0x7610u : 0x3210u)
 
-/* Values' operands: two tiles of dims of a block, of four keys in the order of terms. powers: of two neighbouring
- * keys each, with what pair_of_codes() takes. */
+/* Decodes the operands of V for two tiles of dims of a block and the lane's four keys. powers: for each pair of neighbouring
+ * keys the arguments `power` and `less` of pair_of_codes(). */
 INLINE void decode_values(uint words[2][QUERY_WORDS], const __local uchar *const rows[4],
                           const int block, const uint2 powers[2], const int lane)
 {

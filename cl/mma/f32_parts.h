@@ -20,10 +20,10 @@
 struct parts {
     __global int *flags; /* of the lines */
     __global ushort *planes;
-    long lines, elements; /* the number of pieces of a plane, and of a line */
+    long lines, elements; /* the lines of a plane, and the elements of a line */
 };
 
-/* Returns the parts that begin `bytes` bytes after the workspace's first piece of 16 bytes. */
+/* Returns the parts that begin `bytes` bytes after the workspace's start, which is rounded up to PARTS_ALIGNMENT. */
 INLINE struct parts parts_at(__global float *workspace, const long bytes, const long lines,
                              const long elements)
 {

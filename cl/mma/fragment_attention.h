@@ -242,7 +242,7 @@ INLINE void load_queries(const __local ushort *q_tile, const int d,
 
 #include "mma/fragment_softcap.h"
 
-/* 1: the product with an ALiBi slope takes two instructions, rounded twice. */
+/* 1: the ALiBi term is multiplied and added by two instructions, each of which rounds. */
 enum {
     TWO_STEPS_OF_ALIBI = HAS_ALIBI & HAS_TILE_PRODUCTS & (DTYPE != DTYPE_F32) &
                          (HAS_ALIBI_SYMMETRIC == 0) & (HAS_STRICT == 0)
@@ -388,7 +388,7 @@ INLINE bool take_maxima(const float scale[LANE_QUERIES], const float highest[LAN
     return rescales;
 }
 
-/* Scores of a fragment become weights relative to the rows' bases. */
+/* Turns a fragment's scores into softmax weights relative to `base`, and adds them to row_sum. */
 INLINE void weights_of_scores(const int fragment_row, const int lane,
                               const float scale[LANE_QUERIES], const float base[LANE_QUERIES],
                               float s[KEY_SUMS], struct fragment_state *state,
@@ -399,7 +399,7 @@ INLINE void weights_of_scores(const int fragment_row, const int lane,
         const int here = sum_query(x % TILE_SUMS);
         s[x] = weight_power(x, exponent_of(s[x], scale[here], -base[here]));
         state->row_sum[here] += s[x];
-        /* with a producer these hold words for drop_rounded_weights() */
+        /* with a producer, drop_rounded_weights() applies dropout instead */
         if ((HAS_DROPOUT & (PRODUCER == 0)) &&
             !is_kept(kept, BLOCK_M, lane_row_of(fragment_row, lane, here), key_of(lane, x)))
             s[x] = 0.0f;

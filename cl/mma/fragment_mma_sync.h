@@ -192,8 +192,8 @@ static inline void async_copies_wait(void)
     __asm volatile("cp.async.wait_all;" : : : "memory");
 }
 
-/* Ends a set of copies: those begun since the last call. COPIES_WAIT_BUT_SETS(n) waits for all sets
- * but the last n. */
+/* Commits the copies that were begun since the last call as one set (a group of cp.async). COPIES_WAIT_BUT_SETS(n) waits for
+ * all sets but the last n. */
 static inline void copies_end_set(void)
 {
     __asm volatile("cp.async.commit_group;" : : : "memory");

@@ -98,7 +98,7 @@ INLINE void find_products_of_bytes(const __local float *k_scales, const __local 
 }
 #endif
 
-/* Scores of a fragment become weights, and earlier sums are rescaled to them. */
+/* Turns a fragment's scores into softmax weights, and rescales the sums of earlier tiles to the new row_max. */
 INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE_QUERIES],
                   float s[KEY_SUMS], const float highest[LANE_QUERIES],
                   struct fragment_state *state, const float weight_exponent,
@@ -113,7 +113,7 @@ INLINE void weigh(const int fragment_row, const int lane, const float scale[LANE
 
 /* ---- weights times values -------------------------------------------------------------------- */
 
-/* The operands of values of a slab of keys, from tile n of dims on. */
+/* Loads the operands of V for a slab of FRAGMENT_DEPTH keys and OTHERS_AT_ONCE tiles of dims from tile n on. */
 INLINE void load_value_operands(uint words[OTHERS_AT_ONCE * OTHER_WORDS],
                                 const __local ushort *v_tile, const int slab, const int n,
                                 const int lane)

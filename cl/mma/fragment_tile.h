@@ -132,10 +132,10 @@ INLINE int column_threads(const int columns)
                            : 1;
 }
 
-/* Returns whether a thread that copies pieces of 16 bytes has the same columns in all of its rows, and
- * these are few and evenly spaced (constant). In a swizzled tile the spacing is a multiple of eight
- * rows, which keeps the piece's column. PoCL 3.1 mistakes threads that copy nothing: it left K empty, planes of 48
- * columns and rows of 48 bytes. */
+/* Returns whether copy_rows() can copy a tile: each thread copies the same columns of all of its rows, and its rows are few
+ * and evenly spaced. The result is constant. In a swizzled tile the spacing is a multiple of eight rows, after which the
+ * swizzle repeats. PoCL 3.1 miscompiles threads that copy nothing: it left K empty, planes of 48 columns and rows of
+ * 48 bytes. */
 INLINE bool copies_by_column(const int stride, const int tile_rows, const int columns,
                              const int dim)
 {

@@ -106,7 +106,7 @@ INLINE void pass_weights(const int f, const float weights[STREAMED_SUMS],
         passed[(f * STREAMED_SUMS + x) / 4 * FRAGMENT_LANES + lane] = vload4(0, passing + x);
 }
 
-/* The second sub-group makes ds of its products and the weights. */
+/* The second sub-group computes ds from its products dO V^T and the weights that the first has passed. */
 INLINE void weigh_passed(const bool again, const bool partial, const __local float4 *statistics,
                          const __local float4 *passed, const kept_tile kept, const int number,
                          const int first_row, float ds[M_FRAGMENTS][STREAMED_SUMS], const int lane)

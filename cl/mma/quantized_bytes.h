@@ -103,7 +103,7 @@ INLINE uint elements_of_bytes(const int cache, const uint word, const int n, con
                          power, less);
 }
 
-/* Elements of a format without a scale may be infinite or NaN: if `finite`, they become 0, and *nonfinite tells. */
+/* Elements of a format without a scale may be Inf or NaN. If `finite`, these become 0, and *nonfinite is set. */
 INLINE uint4 finite_elements_of(const int cache, const uint4 x, const bool finite, int *nonfinite)
 {
     if (!finite || layout_of(cache).scale >= 0)

@@ -5,7 +5,7 @@
  * A part of split_gpu_mma.cl, which includes it before its kernels. */
 #pragma once
 
-/* Attends to the tiles of a range, from the first one on. */
+/* Computes attention over the tiles of a range of keys. */
 INLINE void attend_tiles_of_bytes(const struct arguments *args, const struct task task,
                                   const struct matrices m, const struct shared l, struct keys keys,
                                   const struct lane_row rows[M_FRAGMENTS][LANE_QUERIES],

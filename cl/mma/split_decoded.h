@@ -537,7 +537,7 @@ split(PARAMETERS_split)
     store_row_eights(args, &task, &l, rows, state, (__local float *)pieces, results,
                      weight_exponent_of(not_finite), lane, exchange);
     barrier(CLK_GLOBAL_MEM_FENCE); /* the partial results are complete */
-    if (v_nonfinite)               /* only non-finite values count here */
+    if (v_nonfinite)               /* V's Infs and NaNs were 0 in the products */
         add_nonfinite_to_results(args, &task, &m, &l, results);
     END_KERNEL();
 }

@@ -35,7 +35,7 @@ INLINE int warpgroup_rows(const int first_row)
     return first;
 }
 
-/* address_of_tile() is what descriptors have. */
+/* address_of_tile() returns the address that wgmma's descriptors encode. */
 #if !EMULATE
 static inline uint address_of_tile(const __local ushort *tile)
 {
@@ -94,9 +94,9 @@ INLINE void products_wait(const int latest)
         __asm volatile(SM_90A "wgmma.wait_group.sync.aligned 2;" : : : "memory");
 }
 
-/* Keeps operands that a loop does not change: ptxas 13.0 reuses their registers after the first
- * products (doc/design/drivers.md). A word of each is changed by 0, which ptxas cannot know: the highest
- * bit of a 64-bit clock. */
+/* Keeps operands that a loop does not change in registers: ptxas 13.0 overwrites their registers after the first products
+ * (doc/design/drivers.md). It adds to one word of each operand the highest bit of a 64-bit clock by XOR. The bit is 0, but
+ * ptxas cannot know that. */
 INLINE void keep_operands(uint operands[][QUERY_WORDS], const int count)
 {
     uint zero;
