@@ -3,10 +3,10 @@
 #pragma once
 #include "families/sizes.h"
 
-/* Work-items of a group of the stage that makes parts, and the most groups that it has for a tensor. */
+/* The work-items of a work-group that makes parts, and the most work-groups for a tensor. */
 enum { PART_ITEMS = 256, MOST_PART_GROUPS = 8192 };
 
-/* The elements of a plane's line for this many of the tensor: whole pieces of 16 bytes. */
+/* The elements of a line of a plane, for a row of `elements` elements: a multiple of 8, which are 16 bytes. */
 #define PART_LINE(elements) ROUND_UP(elements, 8)
 
 /* The bytes of a tensor's parts: a flag of each line, then three planes. Lines have whole pieces of

@@ -38,7 +38,7 @@ enum { CA_MAX_STAGES = 10, CA_ONLY_IF_FORCED = -1 };
      CA_STARTS | CA_BIT(CA_WORKSPACE))
 #define CA_COMBINE_OUTPUTS (CA_BIT(CA_O) | CA_BIT(CA_SINKS) | CA_BIT(CA_LSE))
 #define CA_COMBINE_ARGUMENTS (CA_COMBINE_OUTPUTS | CA_STARTS | CA_BIT(CA_WORKSPACE) | CA_READ_ONLY)
-/* The arguments of three kernels with scores in memory. */
+/* The arguments of the three kernels of families that keep scores in memory: Q K^T, softmax and P V. */
 #define CA_UNFUSED_SCORES_ARGUMENTS                                                                \
     (CA_BIT(CA_Q) | CA_SCALED_K | CA_SCORE_ARGUMENTS | CA_BIT(CA_PAGE_TABLE) | CA_BIT(CA_SCORES) | \
      CA_BIT(CA_WORKSPACE))
@@ -188,8 +188,8 @@ struct ca_family {
     /* Asks the operating system for resources that the process needs before a kernel runs: NULL if
      * granted, else why not. NULL: nothing is needed. */
     const char *(*refused_by_system)(const clattn_device_info *dev);
-    /* How well the family suits, from facts alone: 0 (only if forced or nothing else can) to 100.
-     * With CA_ONLY_IF_FORCED neither a choice nor a tuning considers it. */
+    /* How well the family suits the problem, judged by the device's facts: 0 (only if forced or if no other family can) to
+     * 100. With CA_ONLY_IF_FORCED neither a choice nor a tuning considers it. */
     int (*preference)(const struct ca_problem *p, const clattn_device_info *dev);
 };
 

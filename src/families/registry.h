@@ -35,9 +35,9 @@ ca_family_set ca_family_bit(const struct ca_family *family);
 const char *ca_family_unsupported(const struct ca_family *family, const struct ca_problem *p,
                                   const clattn_device_info *dev);
 
-/* The one family that plans of an invariant problem take unless the caller forces another: sizes that
- * a query's neighbours decide do not count, but for seq_q up to CLATTN_INVARIANT_QUERIES. NULL if no
- * family can compute it. */
+/* The family of every plan of an invariant problem, unless the caller forces another; NULL if none can compute it. Other
+ * requests must not change it, so it does not depend on batch, seq_kv and packing, and on seq_q only by whether it exceeds
+ * CLATTN_INVARIANT_QUERIES. */
 const struct ca_family *ca_family_of_invariant(const struct ca_problem *p,
                                                const clattn_device_info *dev);
 

@@ -90,13 +90,13 @@ static void leave_out_places(struct ca_chosen_keys *chosen)
     to->window_left = to->window_right = CLATTN_UNLIMITED;
 }
 
-/* Returns whether rows of the tensor for one query go on evenly from kv head to kv head and from batch to batch. */
+/* Returns whether the heads of all batches are evenly spaced: the batch stride is the head stride times the heads. */
 static int goes_on(const clattn_layout *layout, size_t batch, size_t kv_heads, size_t group)
 {
     return batch == 1 || layout->stride[0] == kv_heads * group * layout->stride[1];
 }
 
-/* A layout of rows that are `step` apart and have no other axis but heads. */
+/* The layout with each kv head's rows as a batch of its own; `step` is the distance of these batches. */
 static clattn_layout rows_apart(const clattn_layout *of, size_t step)
 {
     return (clattn_layout){{step, of->stride[1], of->stride[2], of->stride[3]}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The formats that values are stored in, by clattn_cache: plain ones, of a dtype, and blocks of quantized values. */
+/* The formats that clattn_cache numbers: plain values of a dtype, and blocks of quantized values. */
 #ifndef CA_FORMATS_H
 #define CA_FORMATS_H
 

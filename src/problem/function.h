@@ -56,11 +56,11 @@ struct clattn_function {
     struct ca_function_load loads[CA_FUNCTION_LOADS];
     size_t num_loads;
     int has_loads;       /* whether each load of a float has a function that adds to its gradient */
-    char *derived_loads; /* the source of those that the library has made */
+    char *derived_loads; /* the source of these functions, where the library derives them */
     char no_loads[CA_FUNCTION_REASON]; /* why it could not make them */
     /* Whether score() adds what depends on the distance alone, and hides distances (function_distance.h). */
     int of_distance, hides_distances,
-        loads_of_distance; /* the last: and all its loads are the library's */
+        loads_of_distance; /* loads_of_distance: all its loads are the library's, too */
     char source[];
 };
 

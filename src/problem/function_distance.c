@@ -193,7 +193,7 @@ static int read_floats(struct reading *r, size_t *n)
     return 1;
 }
 
-/* Reads "s += ..." or "s -= ...", a statement. */
+/* Reads a statement "s += ...;" or "s -= ...;". */
 static int read_addition(const struct reading *r, size_t *n)
 {
     const struct token *const t = r->tokens + *n;

@@ -311,7 +311,7 @@ static void find_mean(const struct ca_trust_case *c, size_t g, struct ca_trust_r
         row->mean[d] /= weights;
 }
 
-/* What the product of row->q and the key in row->values may be off by, from rounding to bytes and in f32. */
+/* The largest error of the product of row->q and the key in row->values, from rounding to bytes and from f32 arithmetic. */
 static double int8_error(const clattn_problem *p, const struct ca_trust_row *row)
 {
     double q = 0.0, k = 0.0, error = 0.0, magnitude = 0.0;

@@ -70,7 +70,7 @@ void ca_trust_load_key(const struct ca_trust_case *c, unsigned argument,
                        const clattn_layout *layout, size_t block, size_t head, size_t place,
                        size_t dim, double *values);
 
-/* Returns whether the row's query sees key j, a bias of -inf left aside. */
+/* Returns whether the row's query sees key j. A bias of -inf does not hide a key here. */
 int ca_trust_row_sees(const struct ca_trust_case *c, const struct ca_trust_row *row, size_t j);
 
 /* The final score of key j, and its value at the point that the problem hands out, if that lies

@@ -65,7 +65,7 @@ static int unchosen(const clattn_problem *p, size_t j)
     return p->topk && p->seq_kv > 1 && j == hidden_key(p);
 }
 
-/* Lists of chosen keys: two in five of their entries are no key, or a key that the list has already. */
+/* Fills the lists of chosen keys. Of five entries one is no valid index, and one repeats an earlier key. */
 static void fill_chosen(struct ca_trust_case *c)
 {
     const clattn_problem *p = &c->problem;
@@ -116,7 +116,8 @@ static float largest_number(const struct ca_trust_case *c, unsigned argument)
                                                                                         : 1.0f;
 }
 
-/* A scale for each row of k and v, by which numbers are up to about 1: of a hidden one a NaN, or a huge one. */
+/* Stores the scale of a row of k or v, with which the row's numbers reach about 1. A hidden row gets a NaN, -Inf or huge
+ * scale. */
 static void fill_scale(struct ca_trust_case *c, unsigned argument, const size_t at[3], int hidden,
                        unsigned *state)
 {

@@ -193,7 +193,7 @@ static void solve_query(struct ca_trust_case *c, struct query *q, struct part *p
     answer(c, CA_DOUBLE_BACKWARD_GDO, q->b, q->h, q->i, p->dim_v, parts + p->dim_qk);
 }
 
-/* The keys of a kv head. */
+/* Computes gk and gv of a kv head. */
 static void solve_keys(struct ca_trust_case *c, size_t b, size_t kv_head, struct query *q,
                        struct part *parts)
 {
@@ -358,7 +358,7 @@ int ca_double_backward_case_make(struct ca_trust_case *c, clattn_context *ctx,
 
 /* ---- an ordinary case ------------------------------------------------------------------------- */
 
-/* Keys are judged, those of one kv head, where its pairs take no more multiplications. */
+/* The gradients of keys and values are checked for one kv head, if its pairs take at most this many multiplications. */
 #define MOST_PRODUCTS 0x1p24
 
 int ca_double_backward_case_make_ordinary(struct ca_trust_case *c, clattn_context *ctx)

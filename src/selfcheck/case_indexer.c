@@ -13,7 +13,8 @@
 
 /* ---- rows that exist -------------------------------------------------------------------------- */
 
-/* A batch: the place of its first row in q and the lists, its rows, and those in use; likewise of keys. */
+/* The rows of a batch in q and in the lists: the first, how many there are, and how many are in use (`queries`). Of keys,
+ * the first row and the number in use. */
 struct batch {
     size_t b, first_row, rows, queries, first_key, keys;
     int64_t diagonal;

@@ -19,7 +19,7 @@
 
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
-    /* The least private memory that any choice of tunables needs. */
+    /* The tunables with the least private memory. If they do not fit, none do. */
     static const size_t least[NUM_TUNABLES] = {
         [SIMD_WIDTH_INDEX] = 4,  [BLOCK_VECTORS_INDEX] = 1,   [QK_ROWS_INDEX] = 8,
         [DKV_COLUMNS_INDEX] = 8, [BLOCK_M_INDEX] = 24,        [DQ_ROWS_INDEX] = 8,

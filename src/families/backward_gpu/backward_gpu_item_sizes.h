@@ -29,5 +29,5 @@
 #define KEPT_BYTES (BLOCK_OWNED * (BLOCK_STREAMED / 4))
 #define LOCAL_BYTES (LOCAL_FLOAT4S * FLOAT4_BYTES + (HAS_DROPOUT ? KEPT_BYTES : 0) + SPARE_BYTES)
 
-/* The registers of a thread of backward_keys: scores, their gradients, two sums. */
+/* The registers of a thread of backward_keys: p and ds, and the sums of dk and dv. */
 #define REGISTER_FLOATS (THREAD_M * (2 * THREAD_N + 4 * DIMS4(DIM_QK) + 4 * DIMS4(DIM_V)))

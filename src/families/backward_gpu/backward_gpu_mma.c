@@ -210,7 +210,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
             values[STAGES_INDEX] = 1;
         take_wide(p, dev, values);
     }
-    if (own == CA_MFMA_32 && sub_groups(values) < 4) { /* MFMA_16 has half as many rows */
+    if (own == CA_MFMA_32 && sub_groups(values) < 4) { /* four fit with half the rows */
         values[INSTRUCTION_INDEX] = CA_MFMA_16;
         values[SUB_GROUPS_INDEX] = 4;
         values[BLOCK_STREAMED_INDEX] = 32;

@@ -111,7 +111,7 @@ INLINE void copy_query(const struct arguments *args, const struct part *part, co
     }
 }
 
-/* Copies some of the keys of list n, kv head `head` of it, which is kv head g of all. */
+/* Copies keys begin .. end - 1 of list n. `head` counts the kv heads of the list; it is kv head g of the problem. */
 INLINE void copy_keys(const struct arguments *args, const struct part *part, const long n,
                       const long head, const struct query query, const long g, const long begin,
                       const long end)
@@ -275,7 +275,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void add_keys(PARAME
 }
 
 #if HAS_DSINKS
-/* The sum of a value of each work-item, in the order of the items, for the first one. */
+/* Returns the sum of all work-items' values of x to work-item 0. It is added in the items' order. */
 INLINE float sum_of_items(const float x, __local float *all)
 {
     float sum = x;
@@ -289,7 +289,7 @@ INLINE float sum_of_items(const float x, __local float *all)
     return sum;
 }
 
-/* What query i of head h has in dsinks; row: its row among those that follow each other. */
+/* The term of a query in dsinks of head h. row: the query's row in its batch, or among all packed rows. */
 INLINE float sink_share(const struct arguments *args, const long b, const long h, const long row)
 {
     const long place = lse_head(args, b * args->shape->heads + h, h) + row;

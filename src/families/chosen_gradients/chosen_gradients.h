@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program around each execution of gradients by copies of listed keys. It is no choice of a plan, and so not among the
- * families of registry.h. */
+/* The kernels that run before and after each execution of gradients by copies of listed keys. Plans do not choose them, so
+ * they are not among the families of registry.h. */
 #ifndef CA_FAMILY_CHOSEN_GRADIENTS_H
 #define CA_FAMILY_CHOSEN_GRADIENTS_H
 
@@ -8,7 +8,8 @@
 
 extern const struct ca_family ca_family_chosen_gradients;
 
-/* Its first stages run before an execution, others after it, and those from CA_CHOSEN_SINKS on after the last one. */
+/* The first CA_CHOSEN_COPIES stages run before an execution, the next ones after it. Those from CA_CHOSEN_SINKS on run after
+ * the last execution. */
 enum { CA_CHOSEN_COPIES = 1, CA_CHOSEN_SINKS = 3 };
 
 /* Its values for a device. */

@@ -24,7 +24,7 @@
  */
 #include "double_backward/pairs.h"
 
-/* Gradients that are not given have no operand, and no rows are read of them. */
+/* ggq, ggk and ggv are optional. Without one its operand is 0, which is never read. */
 #if HAS_GGQ
 #define GGQ args->ggq
 #else

@@ -10,7 +10,7 @@
 #include "families/pair_marks.h"
 #include "families/registry.h"
 
-enum { INVARIANT_KEYS = 96 }; /* keys in a tile of any invariant problem: each QK_KEYS divides it */
+enum { INVARIANT_KEYS = 96 }; /* BLOCK_N of every invariant problem: each QK_KEYS divides it */
 
 static int reads_in_place(const struct ca_problem *p);
 static int has_rows_apart(const struct ca_problem *p);

@@ -10,7 +10,7 @@
 #include "families/registry.h"
 
 enum { SIMD_WIDTH = 16, L2_BYTES = 1 << 20 };
-enum { INVARIANT_KEYS = 192 }; /* keys in a tile of any invariant problem */
+enum { INVARIANT_KEYS = 192 }; /* BLOCK_N of every invariant problem */
 
 #define PRIVATE_SIZES_FILE "families/fused_cpu/fused_cpu_sizes.h"
 #define TUNABLES_DEF "families/fused_cpu/fused_cpu_amx.def"
@@ -34,7 +34,7 @@ static size_t least_keys(const struct ca_problem *p)
 
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
-    /* The least private memory that any choice of tunables needs. */
+    /* The tunables with the least private memory. If they do not fit, none do. */
     const size_t least[NUM_TUNABLES] = {[UNIT_INDEX] = UNIT_AMX,
                                         [BLOCK_VECTORS_INDEX] = 1,
                                         [BLOCK_N_INDEX] = least_keys(p),

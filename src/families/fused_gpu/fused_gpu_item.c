@@ -105,8 +105,8 @@ static void shrink_stages(const struct ca_problem *p, size_t *values)
             values[stages[n]] /= 2;
 }
 
-/* Halves tile sizes, first those whose reduction costs least speed, until two groups share the
- * local memory of a GPU that has 64 KB of it, or one group fits all of a smaller one. */
+/* Halves tile sizes until a work-group takes at most 32 KB of local memory, of which a compute unit of 64 KB holds two. Less
+ * if the device has less. The sizes whose reduction costs least speed come first. */
 static void fit_local_memory(const struct ca_problem *p, const clattn_device_info *dev,
                              size_t *values)
 {
@@ -126,8 +126,8 @@ static void fit_local_memory(const struct ca_problem *p, const clattn_device_inf
     values[STAGE_N_INDEX] = ca_smaller(values[STAGE_N_INDEX], values[BLOCK_N_INDEX]);
 }
 
-/* With background copies: a second stage, as long as possible, and all of Q resident, if as many
- * groups stay resident. Each was faster on an H200. */
+/* Adds a second stage, as long as possible, and keeps all of Q in local memory, if as many work-groups stay resident.
+ * It needs copies in the background. Each of these was faster on an H200. */
 static void add_stage(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     static const struct {

@@ -205,9 +205,10 @@ static void adapt_to_parts(const struct ca_problem *p, size_t *values)
         values[SUB_GROUPS_INDEX] = 4;
 }
 
-/* Returns whether DPAS with 8 lanes spilled blocks of 32 keys and more, by polynomials for tanh, places in block lists, rows
- * of a mask beside those of pages, or weights that are rounded to bf16; or kept the sums of small dims in memory, 1088
- * bytes of a work-item in dim 64, which it has in registers with 16 keys. (Of larger dims it keeps them there with any.) */
+/* Returns whether blocks of 16 keys are better than larger ones with DPAS of 8 lanes. Larger blocks spilled with the
+ * polynomial for tanh, with block lists, with a mask beside pages, and with weights that are rounded to bf16. In f16 and
+ * bf16, for dims up to 80, Intel's compiler kept their sums in memory (1088 bytes of a work-item in dim 64), but those of 16
+ * keys in registers. Sums of larger dims are in memory with any block. */
 static int spills_lanes_of_8(const struct ca_problem *p)
 {
     const int small = ca_larger(p->normal.dim_qk, p->normal.dim_v) <= 80;

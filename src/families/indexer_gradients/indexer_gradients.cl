@@ -28,7 +28,7 @@
 
 /* ---- the workspace -------------------------------------------------------------------------- */
 
-/* Rows of the lists, and of k. */
+/* The number of rows of the lists (those of q), and of k. */
 INLINE long rows_of_lists(const struct indexer_arguments *args)
 {
     return HAS_TOTAL_Q ? args->shape->total_q : args->shape->batch * args->shape->seq_q;

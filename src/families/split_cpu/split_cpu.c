@@ -12,7 +12,7 @@
 /* The size counts converted keys. */
 enum { STAGES_K = 1 };
 
-enum { INVARIANT_KEYS = 32 }; /* keys in a tile of any invariant problem */
+enum { INVARIANT_KEYS = 32 }; /* BLOCK_N of every invariant problem */
 
 #define TUNABLES_DEF "families/split_cpu/split_cpu.def"
 #define TUNABLES_UNIT UNIT_VECTOR

@@ -8,7 +8,7 @@
 #define CHUNK (THREADS_D * LOAD_WIDTH)
 #define CHUNKS(dim) DIVIDE_UP(dim, CHUNK)
 #define QUADS (THREAD_N / 4)
-/* Products of threads of a thread group are this far apart, which avoids bank conflicts. */
+/* The distance between the products of two threads of a thread group. The 1 avoids bank conflicts. */
 #define THREAD_STRIDE (BLOCK_M * QUADS * THREADS_N + 1)
 
 /* Local memory, in float4. */

@@ -69,7 +69,7 @@ enum {
 #include "gpu/split_task.h"
 #include "gpu/split_combine.h"
 
-/* The state of quantized keys and values that are copied as bytes. */
+/* Quantized keys and values that are copied to local memory as bytes. */
 #if BYTES
 #include "mma/quantized_bytes.h"
 #if KV_PARTS != 1

@@ -152,7 +152,7 @@ INLINE float weight_after_dropout(const struct arguments *args, const float p, c
 #if HAS_DROPOUT
     float4 x[4];
     dropout_factors(args, bh, (uint4)(uint)i, (uint4)(uint)(j / 4), x);
-    const int c = (int)(j % 4); /* compilers would put an array with this index into memory */
+    const int c = (int)(j % 4); /* an array with this index would go to memory */
     return p * (c < 2 ? (c == 0 ? x[0].x : x[1].x) : (c == 2 ? x[2].x : x[3].x));
 #else
     return p;

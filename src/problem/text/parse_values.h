@@ -26,8 +26,10 @@ int ca_parse_layout(const char *text, const size_t sizes[4], clattn_layout *layo
 /* "io", "oi" or strides: the layout of w. */
 int ca_parse_weights(const char *text, clattn_projection_problem *p);
 
-/* The axes that a bias or mask of so many columns spans, such as "hqk", or strides. */
+/* The axes along which scales differ, such as "hk", or strides. */
 int ca_parse_scales(const char *text, const size_t sizes[4], clattn_layout *layout);
+
+/* The axes that a bias or mask of so many columns spans, such as "hqk", or strides. */
 int ca_parse_spanning(const char *text, const clattn_problem *p, size_t columns,
                       clattn_layout *layout);
 
