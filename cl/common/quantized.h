@@ -25,7 +25,8 @@ enum {
     V_ROW_BYTES = DIM_V / BLOCK_VALUES * BLOCK_BYTES(V_CACHE)
 };
 
-/* The address in any tensor, with its format of blocks and dtype (constants). */
+/* The address of element n in a tensor of the format `cache`, or of `dtype` if it is plain; both are constant. In blocks it is
+ * the address of the element's block. */
 static inline const __global void *element_at(const int cache, const int dtype,
                                               const __global void *p, const long n)
 {

@@ -25,7 +25,7 @@
 /* The bits of -0, the weight of a masked pair; a NaN may have the sign bit, too. */
 #define HIDDEN_BITS INT_MIN
 
-/* The operation on products that ends a sum, while they are still in accumulators. */
+/* The operation on a finished sum of products that is still in an accumulator. */
 enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
 /* Is 1 if the start of a sum is added at its end. Products of pairs are scaled first; starting from
  * a large -lse would round a score at that size in each step. */

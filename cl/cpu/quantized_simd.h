@@ -34,7 +34,7 @@ INLINE int vector_in_order(const int cache, const int n)
     return bits_of_codes(cache) == 4 ? (n & -2 * low) | m >> 1 | (m & 1) * low : n;
 }
 
-/* The values of these numbers of a block with this scale and offset. */
+/* Applies a block's scale and offset, if its format has them, to the numbers of its codes. */
 INLINE lanes scaled_lanes(const int cache, const lanes numbers, const float scale,
                           const float offset)
 {

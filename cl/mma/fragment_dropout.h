@@ -52,7 +52,8 @@ INLINE void draw_counters(const struct arguments *args, const uint bh, const uin
             philox_round(round, drawn[x], seed);
 }
 
-/* Bit n of a lane's word if the pair is kept; the bits of 8 or 16 columns from `first` on at their places. */
+/* kept_at() returns bit n of a lane's word if dropout keeps the pair, else 0. kept_shifted() moves the bits of 8 or 16 columns,
+ * of which the first is `first`, to their place in the word. */
 INLINE uint kept_at(const struct arguments *args, const uint drawn, const int n)
 {
     return drawn < args->shape->drop_below ? 0 : 1u << kept_bit(n);

@@ -26,7 +26,7 @@ INLINE void begin_plane_scores(const __local ushort *q_rows, const __local ushor
     products_under_way();
 }
 
-/* sums (+)= the weights' parts times a plane of V, likewise. */
+/* Likewise begins sums (+)= the weights' parts times a plane of V. */
 INLINE void begin_plane_sums(uint weights[][QUERY_WORDS], const __local ushort *v_plane,
                              const int plane, float sums[DIM_SUMS], const int lane,
                              __local float *exchange)

@@ -306,8 +306,8 @@ INLINE int multiply_own_values(const struct own *own, const float p[KEY_SUMS], f
     return nonfinite;
 }
 
-/* Selects, of a number for each of the lane's rows, those of the rows that are columns of its
- * second products. */
+/* rows: a number for each row of the lane's fragments of Q K^T. Returns the numbers of the rows that the lane holds as columns
+ * in the second product. */
 INLINE void columns_of_rows(float columns[ROW_EIGHTS][2], const float rows[LANE_QUERIES],
                             const int lane, __local float *exchange)
 {

@@ -5,7 +5,8 @@
 #include "base/structs.h"
 #include "execute/execute.h"
 
-/* An operand's member of both structs of tensors: its byte, and whether the call writes it. */
+/* An operand's member in the structs of tensors for the device and for the host: its offset in each, and whether the call
+ * writes the operand. */
 struct member {
     size_t device, host;
     int is_output;

@@ -16,14 +16,14 @@ char *ca_text_join(const char *a, const char *b, const char *c);
  * end, and without memory. */
 bool ca_text_read_line(FILE *stream, char **line, size_t *capacity);
 
-/* A text that is written to a caller's buffer: it is empty, and needs nothing, until it is given. 0 if the buffer is NULL
- * but has a size. needed: NULL, or receives how many bytes the text takes, its end included. */
+/* Begins to write a text to a caller's buffer: makes it empty, and *needed 0. Returns 0 if the buffer is NULL but has a size.
+ * needed: NULL, or receives the bytes that the text takes, with its end. */
 int ca_text_begin(char *text, size_t text_bytes, size_t *needed);
 
 /* Stores the bytes that the text takes: CLATTN_SUCCESS, or CLATTN_BUFFER_TOO_SMALL. */
 clattn_status ca_text_end(size_t bytes, size_t text_bytes, size_t *needed);
 
-/* A whole text at once. */
+/* Does both for a text that is complete. */
 clattn_status ca_text_give(const char *whole, char *text, size_t text_bytes, size_t *needed);
 
 #endif

@@ -62,7 +62,7 @@ struct search {
     clattn_problem representative;
     struct ca_view view; /* view of the store, which is locked meanwhile */
     struct ca_choices *choices;
-    const struct ca_family *only; /* of an invariant problem; else NULL */
+    const struct ca_family *only; /* ca_family_of_invariant() of an invariant problem; else NULL */
 };
 
 /* Returns NULL if the candidate is not banned. */
@@ -237,7 +237,7 @@ static void explain(const struct search *s, char *reason, size_t reason_bytes)
         char why[2 * CA_REASON_BYTES];
         if (family->operation != s->p->normal.operation ||
             (s->p->normal.int8 &&
-             !family->multiplies_bytes)) /* which is why no other computes it */
+             !family->multiplies_bytes)) /* others are refused for that reason alone */
             continue;
         explain_family(s, family, &banned, why, sizeof why);
         ca_put(&writer, "%s%s: %s", writer.length ? "; " : "", family->full_name, why);

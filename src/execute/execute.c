@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-/* The tensors as kernels take them. */
+/* The tensors with the alignment that kernels assume. */
 static struct ca_tensors aligned(const clattn_plan *plan, const struct ca_tensors *tensors)
 {
     struct ca_tensors to = *tensors;
@@ -254,7 +254,7 @@ static void enter_rows(const clattn_plan *plan, size_t n, const clattn_buffer *m
     at[CA_Q_STARTS].offset += (size_t)places.starts;
 }
 
-/* The copies of an execution. */
+/* Sets the operands that are copies in the workspace, for an execution with chosen keys. */
 static void enter_copies(const clattn_plan *plan, const clattn_buffer *made, clattn_buffer *at)
 {
     const size_t begin = (size_t)ca_chosen_keys_made(&plan->chosen).end;

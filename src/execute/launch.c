@@ -113,7 +113,7 @@ static size_t attention_offsets_of(const clattn_problem *p, uint64_t taken,
     return count * sizeof *to + sizeof call;
 }
 
-/* Those of the operands, and in structs that are longer that of the workspace. */
+/* Stores the offsets of all operands. If the struct (of `bytes` bytes) has room for one more, that is the workspace's. */
 static size_t own_offsets_of(const clattn_buffer *at, size_t operands, size_t bytes, cl_long *to)
 {
     for (size_t n = 0; n < operands; n++)

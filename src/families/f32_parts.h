@@ -7,15 +7,16 @@
 #include "families/f32_part_sizes.h"
 #include "families/family.h"
 
-/* The launch of the stage for `tensors` tensors, one for each number of dimension 1, with at most
- * this many lines and elements of a line in a plane. It is empty without lines. */
+/* The NDRange of the stage that makes the parts. Dimension 1 counts tensors, of which none has more lines, or more elements in
+ * a line. The range is empty without lines. */
 struct ca_ndrange ca_f32_parts_ndrange(size_t lines, size_t elements, size_t tensors);
 
 /* Returns why the device cannot make parts; NULL if it can. */
 const char *ca_f32_parts_refusal(const clattn_device_info *dev);
 
 /* Returns whether six products of bf16 by matrix instructions are faster on the device than one of f32 by
- * multiply-adds. Elsewhere such a unit computes f32 only if it is named. */
+ * multiply-adds. On other devices a matrix unit computes f32 only if the caller
+ * forces it. */
 int ca_f32_parts_pay(const clattn_device_info *dev);
 
 /* The preference of a unit of forward attention, which is `with` for 16 bits. f32 ranks behind

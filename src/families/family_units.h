@@ -46,9 +46,9 @@ extern const struct ca_family ca_fused_cpu_vector, ca_fused_cpu_pairs, ca_fused_
 
 /* NULL if products of p can be computed from pairs of bf16 (cl/bf16/pairs.h), with tiles of AMX or without; else why not. */
 const char *ca_bf16_pairs_refusal(const struct ca_problem *p);
-/* The same where k and v may also be in a format of bytes (e4m3, e5m2, int8), which kernels convert (cl/bf16/stage_pairs.h). */
+/* The same, but k and v may also be e4m3, e5m2 or int8, which kernels convert (cl/bf16/stage_pairs.h). */
 const char *ca_bf16_pairs_or_bytes_refusal(const struct ca_problem *p);
-/* The same where operands may be sums of parts in bf16 (cl/bf16/parts.h). */
+/* The same, but operands may also be sums of parts in bf16 (cl/bf16/parts.h). */
 const char *ca_bf16_parts_refusal(const struct ca_problem *p);
 
 /* These implement ca_family.options: EMULATE, which is no tunable, since the device decides. */

@@ -105,10 +105,11 @@ void forward_block(clattn_mpi_plan *plan, const struct forward_task *task, int c
                    const struct block *block);
 void forward_end(clattn_mpi_plan *plan, const struct forward_task *task);
 
-/* The state of the place's queries, f32: o, then lse, bytes of both together; and replacing it. */
+/* The f32 state of the place's queries is o, then lse. state_bytes() returns its size, and state_read() copies it to the
+ * host. */
 size_t state_bytes(const clattn_mpi_plan *plan);
 void state_read(clattn_mpi_plan *plan, void *state);
-/* Merges another rank's state; the first one replaces the present state. */
+/* Merges another rank's state into the present one, or replaces it if `first`. */
 void state_merge(clattn_mpi_plan *plan, const void *state, bool first);
 
 /* Stores dk and dv of some rows of the place's keys from their f32 sums; in packed batches, only
@@ -116,7 +117,8 @@ void state_merge(clattn_mpi_plan *plan, const void *state, bool first);
 void store_key_gradients(clattn_mpi_plan *plan, const struct backward_task *task, struct span rows,
                          const struct tensor sums[2]);
 
-/* Likewise for gradients; plan->list_sums are sums of this rank's, to be added up over ranks. */
+/* Gradients, like forward_begin() and the next two. The sums in plan->list_sums are this rank's, and must be added over the
+ * ranks. */
 void backward_begin(clattn_mpi_plan *plan, const struct backward_task *task);
 void backward_block(clattn_mpi_plan *plan, const struct backward_task *task, int chunk,
                     struct block *block);

@@ -68,14 +68,12 @@ bool ca_file_follow(const char *path, struct ca_file_facts *facts);
 /* Returns whether both are facts of one file, and it was not written between. */
 bool ca_file_is_same(const struct ca_file_facts *a, const struct ca_file_facts *b);
 
-/* Returns whether the file's contents may be trusted: it belongs
- * to this process's effective user or to root, and nobody else
- * may write to it. Its group may, if the group has its owner's
- * number: it is then the owner's own. If not, why says so, as "it
- * ...". */
+/* Returns whether the file's contents may be trusted: it belongs to this process's effective user or to root, and nobody else
+ * may write to it. The file's group may write if its number is the owner's, since it then has no other member. If the
+ * result is false, why says so, as "it ...". */
 bool ca_file_is_trusted(const struct ca_file_facts *facts, char *why, size_t why_bytes);
 
-/* Returns whether the owner alone may be trusted, whoever else may write there. */
+/* Like ca_file_is_trusted(), but checks the owner only, not who else may write to the file. */
 bool ca_file_owner_is_trusted(const struct ca_file_facts *facts, char *why, size_t why_bytes);
 
 /* Returns whether this process may write to the file or folder. */

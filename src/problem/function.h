@@ -78,8 +78,8 @@ int ca_function_type_is_float(clattn_function_type type);
 enum { CA_FUNCTIONS = 2 };
 void ca_problem_functions(const clattn_problem *p, const clattn_function *functions[CA_FUNCTIONS]);
 
-/* The operand in slot n of a problem, NULL if it is empty; how many elements it has, SIZE_MAX if a size_t cannot say; bytes of an
- * element, 0 if it is empty. */
+/* These return the operand in slot n of a problem (NULL if the slot is empty), its number of elements (SIZE_MAX if a size_t is
+ * too small), and the bytes of an element (0 if the slot is empty). */
 const struct ca_function_operand *ca_function_slot(const clattn_problem *p, size_t n);
 size_t ca_function_slot_elements(const clattn_problem *p, size_t n);
 size_t ca_function_slot_bytes(const clattn_problem *p, size_t n);

@@ -544,8 +544,9 @@ struct ca_problem ca_problem_own(const clattn_problem *sound)
 /* The sum over i < queries of i + first, each clamped to 0..keys. */
 static double clamped_sum(double queries, double first, double keys)
 {
-    const double begin = fmin(fmax(-first, 0.0), queries);       /* terms before it are 0 */
-    const double end = fmin(fmax(keys - first, begin), queries); /* terms from it on are keys */
+    const double begin = fmin(fmax(-first, 0.0), queries); /* terms of smaller i are 0 */
+    const double end =
+        fmin(fmax(keys - first, begin), queries); /* terms from this i on are `keys` */
 
     return (end - begin) * (first + (begin + end - 1.0) / 2.0) + (queries - end) * keys;
 }

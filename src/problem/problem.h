@@ -21,7 +21,7 @@ struct ca_problem {
     clattn_problem given, normal;
 };
 
-/* The door: checks a caller's problem, with the reasons and statuses of clattn_problem_check(). */
+/* Checks a caller's problem, with the reasons and statuses of clattn_problem_check(), and makes the pair. */
 clattn_status ca_problem_make(const clattn_problem *given, struct ca_problem *made, char *reason,
                               size_t reason_bytes);
 

@@ -257,7 +257,7 @@ static void attention_tensors(const clattn_problem *p, struct ca_tensor *tensors
 #define HELD_AT(member) (size_t)((const char *)&p->member - (const char *)problem)
 #define HELD_AT_PACKED(member) 0
 #define HELD_AT_STRIDED(member) HELD_AT(member)
-#define HELD_AT_BROADCAST(member) 0 /* an order of all tensors is none of scales */
+#define HELD_AT_BROADCAST(member) 0 /* a layout for all tensors leaves out scales */
 #define OPERAND(of, ID, member_name, LAYOUT, role, type_name, has, written_as, bytes, ...)         \
     *t = (struct ca_tensor){.name = #member_name,                                                  \
                             .member = #member_name,                                                \

@@ -196,8 +196,8 @@ bool ca_builds_faster(const struct ca_trial *a, const struct ca_trial *b)
     return seconds > 0.0 && seconds < BUILDS_FASTER * b->reading.compile_seconds;
 }
 
-/* Returns whether an entrant ties with the leader: it is not surely slower, and its ratio is within
- * the limit of ties. If noise exceeds that limit, nothing ties. */
+/* Returns whether an entrant ties with the leader. The interval of their ratio contains 1, and its middle exceeds 1 by at most
+ * the noise or CA_BUILD_WORTH, whichever is smaller. */
 static bool ties(const struct ca_race *race, const struct ca_entrant *entrant, double noise)
 {
     const struct ca_interval ratio = ca_race_ratio(entrant, race->leader);

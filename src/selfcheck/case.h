@@ -110,7 +110,7 @@ clattn_status ca_trust_case_clear(const clattn_context *ctx, const struct ca_tru
 clattn_status ca_trust_case_download(const clattn_context *ctx, struct ca_trust_case *c,
                                      cl_command_queue queue, const cl_mem buffers[CA_WORKSPACE]);
 
-/* The tensors inside of the buffers; no workspace. */
+/* The case's tensors, between the guards of their buffers. The workspace is not set. */
 struct ca_tensors ca_trust_case_tensors(const struct ca_trust_case *c,
                                         const cl_mem buffers[CA_WORKSPACE]);
 

@@ -143,7 +143,7 @@ static void add_row(const struct query *q, double weight, double magnitude, cons
     }
 }
 
-/* Adds what a pair gives to its query's results, or to its key's. */
+/* Adds a pair's terms to the results of its query, or of its key. */
 static void add_pair(const struct ca_trust_case *c, struct query *q, size_t j, int of_key,
                      struct part *to)
 {

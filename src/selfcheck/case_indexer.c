@@ -285,7 +285,7 @@ static void fill_row(struct ca_trust_case *c, unsigned argument, const clattn_la
                        ca_trust_position(layout, b, h, row, d), small(state, 1.4f));
 }
 
-/* A list of keys that are seen, but for one that is not and one that stands twice. */
+/* Fills a list of chosen keys. Most entries are visible keys; one in five is not, and some repeat the key before. */
 static void fill_list(struct ca_trust_case *c, const struct batch *s, size_t i, unsigned *state)
 {
     const clattn_indexer_problem *p = &c->problem.indexer;

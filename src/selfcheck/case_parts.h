@@ -21,16 +21,17 @@ struct ca_bounded *ca_trust_answer_lse(struct ca_trust_case *c, unsigned argumen
  * whose workspace counts, NULL for none. (src/selfcheck/case_size.c) */
 clattn_problem ca_trust_shrink(const clattn_problem *real, const struct ca_candidate *candidate);
 
-/* Returns how many of `all` rows (or keys) are judged in a hostile case of this problem. */
+/* Returns how many of `all` rows (or keys) are checked in a hostile case of this problem. */
 size_t ca_trust_judged(const clattn_problem *p, size_t all);
 
-/* The judged ones of `all` rows (or keys): every step-th, or, if step is 0, `count` from the first to the last. */
+/* The rows (or keys) that are checked, out of `all`: every step-th, or, if step is 0, `count` evenly from the first to the
+ * last. */
 struct ca_sample {
     size_t all, count, step;
 };
 
-/* ca_trust_spread(): the rows that are judged of an ordinary case, if each takes so many multiplications. ca_trust_each(): all
- * rows. ca_trust_place(): row n of a sample. */
+/* ca_trust_spread() returns which rows of an ordinary case are checked, if each takes `products` multiplications.
+ * ca_trust_each() returns all rows. ca_trust_place() returns the index of row n of a sample. */
 struct ca_sample ca_trust_spread(size_t all, size_t products);
 struct ca_sample ca_trust_each(size_t all);
 size_t ca_trust_place(const struct ca_sample *sample, size_t n);

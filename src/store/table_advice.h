@@ -17,10 +17,10 @@ clattn_status ca_table_nearest(const struct ca_table *table, const struct ca_pro
                                size_t most, size_t *count);
 
 /*
- * At most `most` candidates that fit, none twice, which together cover all devices and classes of
- * the table: each is the one that most reduces the sum of the logarithms of the slow-down of the
- * best chosen one, over devices and classes, weighted by how near they are to this device and
- * problem. Returns how many, 0 without memory.
+ * Chooses at most `most` different candidates that fit, one after the other. For each device and class of the table, the loss
+ * is the logarithm of the time of the best chosen candidate over the fastest time. The next candidate is the one that most
+ * reduces the sum of losses. Devices and classes near this device and problem have larger weights. Returns the number of
+ * candidates; 0 without memory.
  */
 size_t ca_table_portfolio(const struct ca_table *table, const struct ca_problem *p,
                           const clattn_device_info *dev, struct ca_candidate *seeds, size_t most);

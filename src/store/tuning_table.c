@@ -53,7 +53,8 @@ static void free_texts(const struct ca_fields *fields, void *object)
             free(*ca_field_text(&fields->list[n], object));
 }
 
-/* Replaces the texts of a bitwise copy by copies. False without memory; they are to be freed then, too. */
+/* Copies the texts that a bitwise copy shares with the original. Returns false without memory; the caller frees the texts
+ * then, too. */
 static int copy_texts(const struct ca_fields *fields, void *object)
 {
     int whole = 1;

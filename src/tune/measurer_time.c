@@ -15,8 +15,7 @@ enum { MOST_EXECUTIONS = 1000 };
 #define AGREEMENT 1.05 /* between the readings of a warm-up */
 enum { AGREEING = 3 };
 
-/* The least number of readings, and the further seconds in which there may be more, unless fewer
- * suffice. */
+/* The number of readings, unless fewer suffice. There may be more, up to MOST_READINGS, within FURTHER_SECONDS. */
 enum { LEAST_READINGS = 3, MOST_READINGS = 5 };
 #define FURTHER_SECONDS 0.25
 

@@ -12,7 +12,7 @@
 
 static const char blanks[] = " \t\r\n";
 
-/* A file while it is read. */
+/* A file that is being read, and its present line. */
 struct reader {
     FILE *stream;
     const char *path;

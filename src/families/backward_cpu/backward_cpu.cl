@@ -275,7 +275,7 @@ NOINLINE void compute_split(const struct arguments *restrict args, const long sp
     }
 }
 
-/* The same of a kv head of batch b. of_loads: the work-item's sums of dfunction. */
+/* Calls compute_split() for a kv head of batch b. of_loads: the work-item's sums of dfunction. */
 INLINE void enter_split(struct arguments *own, const long split, const long kv_head, const long b,
                         __global float *of_loads)
 {

@@ -7,7 +7,7 @@ enum { SCORE, GRADIENT, TANGENT, CROSS, NUM_PRODUCTS };
 enum { OF_OTHER, OF_OTHER_GRADIENT, OF_VALUE, OF_VALUE_GRADIENT, NUM_WEIGHTS };
 enum { MAXIMUM, INVERSE, MEAN_TANGENT, MEAN_GRADIENT, MEAN_ALL, NUM_SUMS };
 
-#define COLUMNS (ROW_ITEMS * SIMD_WIDTH) /* of a block: a vector of each item */
+#define COLUMNS (ROW_ITEMS * SIMD_WIDTH) /* columns of a block, one vector for each item */
 #define QK_BLOCKS DIVIDE_UP(DIM_QK, COLUMNS)
 #define V_BLOCKS DIVIDE_UP(DIM_V, COLUMNS)
 

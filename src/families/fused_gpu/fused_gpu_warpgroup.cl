@@ -26,7 +26,7 @@
 #include "mma/warpgroup_products.h"
 #include "mma/fused_rows.h"
 
-/* A size of -1 says that a tile does not begin where the swizzle does. */
+/* The array's size is -1, which does not compile, if a tile does not begin at a multiple of the swizzle's bytes. */
 typedef char tiles_are_swizzled[(V_AT | STAGE_ELEMENTS) * 2 % SWIZZLE_BYTES ? -1 : 1];
 
 #if PRODUCER

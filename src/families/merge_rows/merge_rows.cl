@@ -47,7 +47,7 @@ struct row {
     const __global float *lse; /* this row's lse in the first state */
     long rows;                 /* the distance from a state's lse to the next one's */
     float held, sink;          /* the held state's lse, and the sink; -inf if it does not count */
-    long states;               /* the number of states without the held one and the sink */
+    long states;               /* the number of states, not counting the held one and the sink */
     float most, share;         /* the largest lse; the common factor of the weights */
     lanes lse0, weight0;       /* lse and weights of the first states, often of all */
 };

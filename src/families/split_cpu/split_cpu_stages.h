@@ -24,7 +24,7 @@ static struct ca_ndrange split_ndrange(const struct ca_problem *p, const size_t 
                            blocks * ca_split_parts(p, SPLIT_K));
 }
 
-/* Returns whether there are partial results, which the second stage combines: as COMBINES of the kernels. */
+/* Returns whether a second stage combines partial results. The kernels' COMBINES is the same condition. */
 static int combines(const struct ca_problem *p, const size_t *values)
 {
     return values[SPLIT_K_INDEX] > 1 || p->normal.invariant;

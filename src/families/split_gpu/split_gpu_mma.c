@@ -148,9 +148,9 @@ static int halve(size_t *values, size_t index, size_t least)
     return 1;
 }
 
-/* Finds room for K and V in local memory: side by side where the device copies in the
- * background; else they take turns, so that two groups are resident. Parts get smaller, and keys
- * fewer, until all fits; 0 if nothing does. */
+/* Fits K and V into local memory. With background copies they lie side by side; else they use the same memory in turns, so
+ * that two work-groups are resident. Divides them into more parts, then takes fewer keys, until they fit. Returns 0 if
+ * nothing fits. */
 static int place_tiles(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t keys = values[BLOCK_N_INDEX], resident = values[Q_RESIDENT_INDEX];
@@ -186,8 +186,8 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     const size_t most_items = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
     const size_t own = ca_instruction_of(dev), rows = ca_split_rows_per_kv_head(p);
     const int is_dpas = own == CA_DPAS_8 || own == CA_DPAS_16;
-    /* With block lists four would not fit NVIDIA's 255 registers; two spill most options' programs of DPAS with 8
-     * lanes. */
+    /* Four fragments with block lists need more than NVIDIA's 255 registers. With DPAS of 8 lanes, two spill in the programs
+     * of most options. */
     const size_t most_fragments = own == CA_DPAS_8                                           ? 1
                                   : is_dpas || (own == CA_MMA_SYNC && p->normal.block_q > 0) ? 2
                                                                                              : 4;

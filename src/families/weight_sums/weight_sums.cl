@@ -249,7 +249,7 @@ INLINE void sum_weights(const int apart, const float factor, const struct argume
         const float s =
             biased_score(args, t.e, first_key(args, t.e, i + r), end_key(args, t.e, i + r), t.b, h,
                          i + r, j, SOFTCAPPED(product));
-        if (s == -INFINITY) /* also beside an lse of NaN */
+        if (s == -INFINITY) /* no weight, even if lse is NaN */
             continue;
         const float weight = exp(s - lse);
         sums[apart ? r : 0] += (weight > 1.0f ? 1.0f : weight) * factor;

@@ -37,7 +37,7 @@
     FACT(UNIT_DK, 1, 0.5, 0)                                                                       \
     FACT(UNIT_DV, 1, 0.5, 0)                                                                       \
     FACT(SOFTCAP, 1, 1, 0)            /* a tanh per score outweighs the exponential */             \
-    FACT(BIAS, 1, 2, 0)               /* four bytes per score, which nothing shares */             \
+    FACT(BIAS, 1, 2, 0)               /* four bytes per score, each read once */                   \
     FACT(BIAS_DTYPE, 1, 0.5, 0)       /* or two bytes */                                           \
     FACT(MASK, 1, 1.5, 0)             /* a byte per score */                                       \
     FACT(SCORE_FUNCTION, 1, 2, 0)     /* some operations per score */                              \
