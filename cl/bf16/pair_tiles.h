@@ -10,7 +10,8 @@
  * Each has any stride between rows, in bytes. All elements must be defined: a zero in a or b does not
  * keep a NaN in the other out of c.
  *
- * multiply_all_tiles() is in bf16/tiles.h, by a matrix unit; multiply_dot_tiles() in bf16/dot_tiles.h, by the instruction for pairs. */
+ * multiply_all_tiles() is in bf16/tiles.h, by a matrix unit; multiply_dot_tiles() in bf16/dot_tiles.h, by the instruction for
+ * pairs. */
 #pragma once
 #include "families/operand_sizes.h"
 #define PAIRS_OF(n) (((n) + 1) / 2)

@@ -17,8 +17,8 @@ INLINE lanes next_part(lanes *rest)
     return part;
 }
 
-/* Values d .. d + SIMD_WIDTH - 1 of a row of dim values, in the format `cache` or else of `dtype` (constants). Zeros follow value
- * dim - 1, and make up a null row. */
+/* Values d .. d + SIMD_WIDTH - 1 of a row of dim values, in the format `cache` or else of `dtype` (constants). Zeros follow
+ * value dim - 1, and make up a null row. */
 INLINE lanes values_of_row(const int cache, const int dtype, const __global void *row,
                            const long step, const int d, const int dim)
 {
@@ -83,8 +83,8 @@ INLINE lanes sums_of_parts(const int parts, const lanes *words, const long step,
     return (VECTOR(as_int)(first) & 0x7f800000) == 0x7f800000 ? first : sum;
 }
 
-/* products[n * vectors + m] = k[n] . q[m] of STEP_KEYS keys and vectors of queries, value by value. Tiles would make a NaN of an
- * infinity and a part that is 0. */
+/* products[n * vectors + m] = k[n] . q[m] of STEP_KEYS keys and vectors of queries, value by value. Tiles would make a NaN of
+ * an infinity and a part that is 0. */
 NOINLINE void multiply_values(const int vectors, const lanes *q, const uint *k, lanes *products)
 {
     for (int n = 0; n < STEP_KEYS; n++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two products of split_cpu UNIT=amx and split_cpu UNIT=pairs between a block of rows and a tile of keys and values, by tiles of
- * pairs (bf16/pair_tiles.h). Q K^T has keys as rows and the block's rows as columns, so that keys are multiplied as
+/* The two products of split_cpu UNIT=amx and split_cpu UNIT=pairs between a block of rows and a tile of keys and values, by
+ * tiles of pairs (bf16/pair_tiles.h). Q K^T has keys as rows and the block's rows as columns, so that keys are multiplied as
  * they are staged, and is transposed; P V has the block's rows as rows, and values are multiplied as pairs of
  * neighbouring keys. Operands that are no bf16 have parts (bf16/parts.h).
  *

@@ -9,8 +9,8 @@
  *   STORE_SUMS_PAIR(x, y, p)             the same for two rows; the second continues the first
  *   TILES_FROM_BUFFERS, IN_BUFFER(p)     1: tiles can be loaded from a buffer; its address for that
  *
- * With precision=int8 tiles of a have signed bytes and those of b unsigned ones, four in a word that are neighbours along the depth
- * (cpu/key_bytes.h). Sums are integers in the registers of floats; the instruction is TDPBSUD.
+ * With precision=int8 tiles of a have signed bytes and those of b unsigned ones, four in a word that are neighbours along the
+ * depth (cpu/key_bytes.h). Sums are integers in the registers of floats; the instruction is TDPBSUD.
  *
  * The instruction for bf16 is TDPBF16PS (Intel, Software Developer's Manual, volume 2): the products of first and of
  * second values are summed up apart, each by fused multiply-adds, then both sums are added, and that to c;
@@ -264,7 +264,8 @@ INLINE void multiply_operand_tiles(const int rows, const int columns, const bool
     multiply_tiles_of(rows, columns, zero, steps, parts, a, a_row, b, b_row, next, c, c_row, next);
 }
 
-/* Does so for any number of tiles; columns counts vectors. Where a number is even, compilers see that no single tile is left. */
+/* Does so for any number of tiles; columns counts vectors. Where a number is even, compilers see that no single tile is
+ * left. */
 INLINE void multiply_all_parts(const int rows, const int columns, const bool zero, const int steps,
                                const struct parts parts, const uint *a, const long a_row,
                                const lanes *b, const long b_row, lanes *c, const long c_row)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of lists of chosen keys (src/problem/chosen_keys.h), compiled by the host and by the device. It is of ints and floats,
- * and each array begins at a multiple of 32: what is made of all lists, and for gradients an execution of some lists. */
+/* The memory of lists of chosen keys (src/problem/chosen_keys.h), compiled by the host and by the device. It is of ints and
+ * floats, and each array begins at a multiple of 32: what is made of all lists, and for gradients an execution of some
+ * lists. */
 #pragma once
 #include "common/argument_types.h"
 

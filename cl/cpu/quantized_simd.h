@@ -6,8 +6,8 @@
 #include "cpu/simd_storage.h"
 
 /* Products read keys and values in memory or from copies (STAGED). Copies are f32 (of f16, bf16 and
- * quantized tensors; with STAGE_KV of all), pairs with OPERAND_PAIRS, or keys of bytes with OPERAND_BYTES (cpu/fused_operands.h,
- * bf16/fused_operands.h). A kernel that defines STAGE_PAGES also gathers paged keys and values by
+ * quantized tensors; with STAGE_KV of all), pairs with OPERAND_PAIRS, or keys of bytes with OPERAND_BYTES
+ * (cpu/fused_operands.h, bf16/fused_operands.h). A kernel that defines STAGE_PAGES also gathers paged keys and values by
  * copies. */
 #if K_DTYPE == DTYPE_F32 && V_DTYPE == DTYPE_F32 && !K_CACHE && !V_CACHE &&                        \
     !(PAGE_SIZE && defined(STAGE_PAGES)) && !STAGE_KV && !OPERAND_BYTES
@@ -84,8 +84,8 @@ INLINE void stage_value(float *to, const __global v_storage *row, const long ste
 }
 
 /* Loads the scales of count rows, row_step bytes apart, of `blocks` (constant) blocks, or with another `place` (constant)
- * in blocks the offsets: the scale of block c of row n goes to c * room + n. room (constant) is a multiple of SIMD_WIDTH; the last row
- * is repeated. Single halves are slow to convert on CPUs, so vectors are converted; these are made
+ * in blocks the offsets: the scale of block c of row n goes to c * room + n. room (constant) is a multiple of SIMD_WIDTH; the
+ * last row is repeated. Single halves are slow to convert on CPUs, so vectors are converted; these are made
  * of words, since compilers assemble vectors of halves slowly. listed: null, or the address of each
  * row. */
 INLINE void load_scales(const int cache, const int place, const __global uchar *rows,

@@ -102,8 +102,8 @@ INLINE void simd_tanh_of_two(lanes *x, lanes *y, const float factor)
 }
 
 #if HAS_SCORE_FUNCTION || HAS_MASK_FUNCTION
-/* What functions of the caller's have for tanh(), which the host declares before their sources: without a branch, so that loops over
- * lanes become vectors. */
+/* What functions of the caller's have for tanh(), which the host declares before their sources: without a branch, so that loops
+ * over lanes become vectors. */
 DEFINE_TANH_QUOTIENT(function_tanh_quotient, float)
 INLINE float __attribute__((overloadable)) function_tanh(const float x)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gradients of what a score function loads, on GPUs. The scores and their gradients are computed once more.
  *
- * A group has LOAD_ROWS queries of a head at a time, and THREADS keys, one a work-item. Each pair's element and term go to local
- * memory; then each work-item reads those of all pairs, in ascending order, and adds up those of its own elements, of which it
- * has every THREADS-th. So no two work-items add to an element of the group's array, and the order of sums is fixed.
+ * A group has LOAD_ROWS queries of a head at a time, and THREADS keys, one a work-item. Each pair's element and term go to
+ * local memory; then each work-item reads those of all pairs, in ascending order, and adds up those of its own elements, of
+ * which it has every THREADS-th. So no two work-items add to an element of the group's array, and the order of sums is fixed.
  *
  * Who includes this defines THREADS. */
 #pragma once
@@ -48,8 +48,8 @@ INLINE void multiply_pairs(const struct arguments *args, const struct tile t, co
     }
 }
 
-/* The element that a load has loaded for a pair, of the tile's query n and key j, and its term; -1 if the pair is hidden. dp: the
- * product of do and v. */
+/* The element that a load has loaded for a pair, of the tile's query n and key j, and its term; -1 if the pair is hidden. dp:
+ * the product of do and v. */
 INLINE struct load_sum load_term(const struct arguments *args, const struct tile t, const int load,
                                  const int n, const long j, const float product, const float dp)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The threads of a work-group, of which COMPUTING compute, as the kernel says. With PRODUCER another warpgroup fills
- * tiles (mma/warpgroup_producer.h), with two DRAWERS one more draws random numbers, and each warpgroup fills its own rows with 128 threads. */
+ * tiles (mma/warpgroup_producer.h), with two DRAWERS one more draws random numbers, and each warpgroup fills its own rows with
+ * 128 threads. */
 #pragma once
 #include "gpu/local_barrier.h"
 

@@ -14,8 +14,8 @@
 #define SHARES_DISTANCES 1
 #define DISTANCE_VECTORS ((DISTANCE_ROWS - 1 + DISTANCE_KEYS + SIMD_WIDTH - 1) / SIMD_WIDTH)
 
-/* What a function of the distance gives for each difference of a key and a query, from that of the tile's first key and its query
- * DISTANCE_ROWS - 1 on. */
+/* What a function of the distance gives for each difference of a key and a query, from that of the tile's first key and its
+ * query DISTANCE_ROWS - 1 on. */
 struct distances {
     lanes scores[DISTANCE_VECTORS];
 #if HAS_DFUNCTION && SCORE_LOADS_OF_DISTANCE

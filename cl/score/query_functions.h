@@ -4,8 +4,8 @@
 #pragma once
 #include "score/query_tile.h"
 
-/* The pair of key n and the query in lane c of vector m; beyond the last ones it is that of the last. whole (constant): all queries
- * of the block exist. Then what neighbouring queries load may be a vector. */
+/* The pair of key n and the query in lane c of vector m; beyond the last ones it is that of the last. whole (constant): all
+ * queries of the block exist. Then what neighbouring queries load may be a vector. */
 INLINE struct function_pair function_pair_at(const int whole, const struct function_pairs pairs,
                                              const int n, const int m, const int c)
 {
@@ -19,8 +19,8 @@ INLINE struct function_pair function_pair_at(const int whole, const struct funct
 #define LAST_DISTANCE_KEY (BLOCK_N + QK_KEYS - 1)
 #define DISTANCE_VECTORS ((BLOCK_M + LAST_DISTANCE_KEY + SIMD_WIDTH - 1) / SIMD_WIDTH)
 
-/* Computes the function once for each difference between the queries of the block and `count` keys. Scores of keys behind them are
- * not used. */
+/* Computes the function once for each difference between the queries of the block and `count` keys. Scores of keys behind them
+ * are not used. */
 NOINLINE void find_tile_distances(const struct score_tile *restrict tile, const int count,
                                   lanes *by_distance)
 {

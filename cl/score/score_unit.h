@@ -6,8 +6,8 @@
 #include "score/score_scale.h"
 
 /* Scores are kept in units of log 2, so that 2^x serves as the exponential; with a bias in natural
- * units, since a bias of -FLT_MAX must stay finite, with a score function, which takes and returns them, and where scores are handed out
- * (NATURAL_SCORES). */
+ * units, since a bias of -FLT_MAX must stay finite, with a score function, which takes and returns them, and where scores are
+ * handed out (NATURAL_SCORES). */
 #if HAS_BIAS || HAS_SCORE_FUNCTION || defined(NATURAL_SCORES)
 #define SCORE_UNIT 1.0f
 #else

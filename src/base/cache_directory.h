@@ -7,7 +7,8 @@
 
 /*
  * The cache directory: given, unless it is NULL; else $CLATTN_CACHE_DIR, or clattn's folder among the user's caches
- * (ca_cache_places). The whole environment of a program that runs with another user's rights counts as unset. The caller frees it.
+ * (ca_cache_places). The whole environment of a program that runs with another user's rights counts as unset. The caller frees
+ * it.
  *
  * NULL if that is empty or "none" (no cache is wanted) or nothing is set, with an empty why; else why is a sentence:
  * - *refused: it is there, but not to be trusted (ca_file_is_trusted()), or it is a default in what belongs to

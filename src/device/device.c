@@ -215,7 +215,8 @@ static cl_int query_texts(cl_device_id device, clattn_device_info *info)
 }
 
 /* On CPUs PoCL newer than 3 computes wrong results: it takes some values that live across a barrier, at random, for the same
- * in all items of a group (doc/design/drivers.md). Groups of one item are right, and clattn's families for CPUs need no others. */
+ * in all items of a group (doc/design/drivers.md). Groups of one item are right, and clattn's families for CPUs need no
+ * others. */
 static void limit_groups(clattn_device_info *info)
 {
     if (!ca_facts_of_pocl(info) || !(info->type & CL_DEVICE_TYPE_CPU) ||

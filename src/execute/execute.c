@@ -344,7 +344,8 @@ static clattn_status add_plan(struct commands *before, const clattn_plan *plan,
     return add_stages(before, plan, 0, plan->candidate.family->num_stages, tensors, done);
 }
 
-/* Enqueues what reads the lists and then each execution of the derived problem: they share a workspace, and follow each other. */
+/* Enqueues what reads the lists and then each execution of the derived problem: they share a workspace, and follow each
+ * other. */
 static clattn_status enqueue_parts(const clattn_plan *plan, cl_command_queue queue, int in_order,
                                    const struct ca_tensors *tensors, cl_uint num_wait,
                                    const cl_event *wait, cl_event *done)

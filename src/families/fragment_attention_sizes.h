@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes of forward attention by matrix instructions (cl/mma/fragment_attention.h), of the lists of sizes in fused_gpu_mma_sizes.h
- * and split_gpu_mma_sizes.h. These have SUB_GROUPS_N, the sub-groups that share rows, KV_PARTS and BLOCK_M. */
+/* Sizes of forward attention by matrix instructions (cl/mma/fragment_attention.h), of the lists of sizes in
+ * fused_gpu_mma_sizes.h and split_gpu_mma_sizes.h. These have SUB_GROUPS_N, the sub-groups that share rows, KV_PARTS and
+ * BLOCK_M. */
 #include "families/byte_row_sizes.h"
 
 SIZE(PARTS, MAX(KV_PARTS, 1))

@@ -78,8 +78,8 @@ struct move {
     struct tensor from, to;
 };
 
-/* KERNEL_COPY_ROWS, KERNEL_COPY_FLOATS, KERNEL_ADD_FLOATS, KERNEL_STORE_ROWS or KERNEL_WIDEN_ROWS, of k and v at once; the second
- * one may be empty, and is if the first one is. */
+/* KERNEL_COPY_ROWS, KERNEL_COPY_FLOATS, KERNEL_ADD_FLOATS, KERNEL_STORE_ROWS or KERNEL_WIDEN_ROWS, of k and v at once; the
+ * second one may be empty, and is if the first one is. */
 void device_move_both(clattn_mpi_plan *plan, enum kernel kernel, const struct move moves[2]);
 void device_move(clattn_mpi_plan *plan, enum kernel kernel, const size_t size[4],
                  struct tensor from, struct tensor to);

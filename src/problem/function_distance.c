@@ -76,7 +76,8 @@ static size_t read_parameter(const struct reading *r, size_t n, const char *type
     return n + (r->tokens[n].length > 0);
 }
 
-/* Reads the parameters of a definition of score(), whose name is token n; the number of the token after its "{", 0 if it is none. */
+/* Reads the parameters of a definition of score(), whose name is token n; the number of the token after its "{", 0 if it is
+ * none. */
 static size_t read_head(struct reading *r, size_t n)
 {
     static const char *const types[] = {"float", "pair", "operands"};
@@ -95,8 +96,8 @@ static size_t read_head(struct reading *r, size_t n)
     return is(r->tokens[n], "{") ? n + 1 : 0;
 }
 
-/* Whether token n, the pair, is that of a member which all pairs of a head have, or of the difference of its positions in an integer
- * expression. Then *n becomes its last token. */
+/* Whether token n, the pair, is that of a member which all pairs of a head have, or of the difference of its positions in an
+ * integer expression. Then *n becomes its last token. */
 static int reads_distance(const struct reading *r, size_t *n)
 {
     static const char *const shared[] = {"batch",    "head",        "kv_head", "own_batch",

@@ -11,8 +11,8 @@
 enum { CA_PROGRAMS_UNUSED = 128 };
 
 /*
- * The program of a candidate for a problem, or of one that serves all with NULL, from the context, from the cache on disk or built
- * now. It stays as it is until ca_program_put_back(), or as long as the context. On failure *program is NULL and
+ * The program of a candidate for a problem, or of one that serves all with NULL, from the context, from the cache on disk or
+ * built now. It stays as it is until ca_program_put_back(), or as long as the context. On failure *program is NULL and
  * the log says why.
  *
  * It is built without a lock: other threads get their programs meanwhile, and those that want the

@@ -142,8 +142,8 @@ static clattn_status retarget(clattn_context *ctx, cl_program *cl, const char *t
     return status == CLATTN_SUCCESS ? CLATTN_BUILD_FAILED : status;
 }
 
-/* The program of the parameters, the functions of the problem, and the source after them; on PoCL the declarations of built-in functions come first,
- * for build_with_own_builtins(). NULL if that fails, with the error in *err. */
+/* The program of the parameters, the functions of the problem, and the source after them; on PoCL the declarations of built-in
+ * functions come first, for build_with_own_builtins(). NULL if that fails, with the error in *err. */
 static cl_program create(clattn_context *ctx, const struct ca_problem *p,
                          const struct ca_program *made, cl_int *err)
 {

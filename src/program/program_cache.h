@@ -4,8 +4,8 @@
  *
  * One file per program, <cache directory>/programs/<hash of the key>.clbin, in the form that
  * src/program/program_file.h describes. The key is all that shapes the binary: platform, device and driver
- * with their versions, family, hashes of the source and of the parameters before it, options. A file is used only if it repeats the
- * key to the letter and its checksum holds; any other is ignored with a warning and written anew.
+ * with their versions, family, hashes of the source and of the parameters before it, options. A file is used only if it repeats
+ * the key to the letter and its checksum holds; any other is ignored with a warning and written anew.
  * A program that cannot be built or failed its self-check is remembered likewise, with the reason
  * instead of a binary. One that ended the process while it was made has its deaths counted in
  * <hash of the key>.begun (src/context/first_run.h), with the key and no verdict behind the count.
@@ -52,7 +52,8 @@ struct ca_cache_size {
 };
 
 /* Removes what killed writers and processes left, then the programs that were used longest ago, until no more than
- * `most` bytes are left; without memory none of these. Returns what is left. Nothing without a cache, or in a folder that is not to be trusted. */
+ * `most` bytes are left; without memory none of these. Returns what is left. Nothing without a cache, or in a folder that is
+ * not to be trusted. */
 struct ca_cache_size ca_program_cache_trim(const clattn_context *ctx, unsigned long long most);
 
 /* A program, not built yet, of a binary for the context's device; NULL if the driver does not take it. */

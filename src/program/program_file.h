@@ -3,8 +3,8 @@
  * The form of a file that holds a built program, without OpenCL.
  *
  * A text header of lines "name value" (the key, the verdict, the size and checksum of what
- * follows), an empty line, then the driver's binary or, after a bad verdict, its reason. A file is taken only if it is what would be
- * written, bit for bit: some drivers abort the process on a damaged binary.
+ * follows), an empty line, then the driver's binary or, after a bad verdict, its reason. A file is taken only if it is what
+ * would be written, bit for bit: some drivers abort the process on a damaged binary.
  */
 #ifndef CA_PROGRAM_FILE_H
 #define CA_PROGRAM_FILE_H

@@ -13,7 +13,8 @@ static const char pair_text[] = "struct function_pair {\n"
                                 "    int own_batch, own_head, own_kv_head, own_query, own_key;\n"
                                 "};\n";
 
-/* On CPUs tanh() of a float is that of cl/cpu/simd_math.h, which compilers turn into vectors; of vectors it is the compiler's. */
+/* On CPUs tanh() of a float is that of cl/cpu/simd_math.h, which compilers turn into vectors; of vectors it is the
+ * compiler's. */
 static const char tanh_text[] =
     "#if defined(SIMD_WIDTH) && SIMD_WIDTH > 1\n"
     "#define OF_FUNCTIONS static inline __attribute__((overloadable))\n"

@@ -11,9 +11,9 @@
  * offsets (cl/common/arguments.h); other operations have one struct of each for all their programs.
  *
  * A macro PARAMETERS_<kernel> for each of the family's kernels, and for function_values of a problem with functions:
- * the shape, the offsets, then the stage's operands that the problem has (NULL: no lists), in the order in which src/execute/execute.c sets them. What the
- * kernel does not write is const; what a problem lacks has no parameter. The names are the members that the
- * operation's list of operands has, such as src/problem/tensors.def; the workspace is the last.
+ * the shape, the offsets, then the stage's operands that the problem has (NULL: no lists), in the order in which
+ * src/execute/execute.c sets them. What the kernel does not write is const; what a problem lacks has no parameter. The names
+ * are the members that the operation's list of operands has, such as src/problem/tensors.def; the workspace is the last.
  *
  * A macro ARGUMENTS_<kernel> for each: what the kernel sets its struct of arguments to (cl/common/common.h,
  * struct projection_arguments and others), with each operand from its first element on. An append's caches

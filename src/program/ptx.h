@@ -23,8 +23,8 @@
 #include <clattn/status.h>
 #include <stddef.h>
 
-/* Makes PTX for `target`, such as "sm_90a": what comments hold for it becomes part of the text, *made of *made_bytes bytes, which
- * the caller frees. CLATTN_BUILD_FAILED, and why says so, if it is no PTX for the architecture ("sm_90") or has no such
+/* Makes PTX for `target`, such as "sm_90a": what comments hold for it becomes part of the text, *made of *made_bytes bytes,
+ * which the caller frees. CLATTN_BUILD_FAILED, and why says so, if it is no PTX for the architecture ("sm_90") or has no such
  * comment; CLATTN_OUT_OF_MEMORY. */
 clattn_status ca_ptx_retarget(const char *ptx, size_t bytes, const char *target, char **made,
                               size_t *made_bytes, char why[CA_REASON_BYTES]);

@@ -30,8 +30,9 @@
  *            list none of a block's keys are skipped.
  * Marks      A first stage marks tiles that a mask or a bias leaves empty or full (score/mark_pairs.h):
  *            backward_cpu skips empty tiles, and reads no mask in full ones.
- * Workspace  [rows][4] statistics (common/backward.h); [SPLIT_K][batch][heads][SUM_ROWS][ROW_QK] sums of dq; [SPLIT_K][batch][heads] sums of dslopes; arrays of sums of dfunction; the bits of
- *            block lists, or the marks of masks and biases
+ * Workspace  [rows][4] statistics (common/backward.h); [SPLIT_K][batch][heads][SUM_ROWS][ROW_QK] sums of dq;
+ *            [SPLIT_K][batch][heads] sums of dslopes; arrays of sums of dfunction; the bits of block lists, or the marks of
+ *            masks and biases
  * Units      vector: floats. pairs: products of bf16 pairs (cl/bf16/pairs.h). amx: products by tiles of a matrix
  *            unit (cl/bf16/tiles.h); dq is then summed up in private memory over the blocks of a chunk before it
  *            is added to the workspace. Both take q, k, v and do as they are stored, and weights and dS rounded to

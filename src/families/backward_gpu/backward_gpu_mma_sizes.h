@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes of backward_gpu_mma.cl's arrays, for the kernels and, with the names of families/names.h and families/fragment_names.h, for
- * the host. */
+/* Sizes of backward_gpu_mma.cl's arrays, for the kernels and, with the names of families/names.h and families/fragment_names.h,
+ * for the host. */
 SIZE(BLOCK_OWNED, SUB_GROUPS *M_FRAGMENTS *FRAGMENT_QUERIES)
 /* Two wide sub-groups have the same keys, and pass weights through local memory, which also has the
  * statistics of queries. */

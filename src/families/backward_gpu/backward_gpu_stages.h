@@ -4,8 +4,8 @@
  *   BACKWARD_STAGES     for struct ca_family; behind BACKWARD_PARTS, of units that multiply f32 in parts
  *   workspace_bytes()   likewise
  *
- * Before including this: block_owned(values), the queries of a group, owned_keys(values), its keys, work_items(values), those of
- * a group, the tunable BLOCK_STREAMED, the others in a tile, and operand_parts(p), the parts of an element. */
+ * Before including this: block_owned(values), the queries of a group, owned_keys(values), its keys, work_items(values), those
+ * of a group, the tunable BLOCK_STREAMED, the others in a tile, and operand_parts(p), the parts of an element. */
 #include "base/sizes.h"
 #include "families/backward_gpu/backward_gpu_sizes.h"
 #include "families/block_bits.h"

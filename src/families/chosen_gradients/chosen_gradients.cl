@@ -2,8 +2,8 @@
 /* chosen_gradients: gradients by lists of chosen keys, some lists at a time (src/problem/chosen_keys.h). Other kernels compute
  * dense gradients of copies, in which each list is a batch of its own:
  *
- *   copy_lists     the rows of k and v that a list names, ascending, and its query's rows of q, do, o, lse and dlse; query heads
- *                  of a kv head become queries
+ *   copy_lists     the rows of k and v that a list names, ascending, and its query's rows of q, do, o, lse and dlse; query
+ *                  heads of a kv head become queries
  *   (gradients of these copies, in f32)
  *   store_queries  dq of the lists' queries
  *   add_keys       adds dk and dv of the copies to sums, which the last execution stores
@@ -14,8 +14,8 @@
  *            add_sinks: (heads).
  * Order      A group of add_keys owns a range of keys and goes through the lists by number: the same inputs give the same bits
  *            whatever the device does at a time, and lists in any order.
- * Lists      families/chosen_keys has written the rows of each list, none of them twice. The last execution may have fewer lists
- *            than batches; the others have length 0.
+ * Lists      families/chosen_keys has written the rows of each list, none of them twice. The last execution may have fewer
+ *            lists than batches; the others have length 0.
  * Workspace  tables of all lists (common/chosen_lists.h); of an execution its first list, its number of batches, and arrays
  *            (common/chosen_part.h). The first list is the call's first query.
  * Tunables   src/families/chosen_gradients/chosen_gradients.def, all defined by the host; no fallbacks here. */

@@ -33,7 +33,8 @@
  *            bytes are exact in bf16; their scales multiply scores and weights. Tiles of f16, and of blocks with scales, are
  *            multiplied as sums of parts in bf16 (cl/bf16/parts.h); then weights have two parts too. bytes: q and k are
  *            rounded to bytes for precision=int8 (cl/cpu/key_bytes.h), and four of their products are added in each
- *            lane of an instruction, or by tiles with UNIT=amx; values are multiplied as floats. For these three the host also defines EMULATE.
+ *            lane of an instruction, or by tiles with UNIT=amx; values are multiplied as floats. For these three the host also
+ *            defines EMULATE.
  * Tunables   src/families/fused_cpu/fused_cpu.def or fused_cpu_amx.def, all defined by the host; no fallbacks here. */
 #include "common/common.h"
 #include "families/units.h"

@@ -93,8 +93,9 @@ static size_t products_of_parts(size_t a, size_t b, size_t orders)
     return count;
 }
 
-/* The time of sums of parts over that of UNIT=vector. A Xeon's pair of threads that others used too took 0.17 for each product of
- * tiles, and for weights as long as for 20 dims of UNIT=vector; alone they took less (bench/results/paired-parts-xeon-2026-11-30.txt). */
+/* The time of sums of parts over that of UNIT=vector. A Xeon's pair of threads that others used too took 0.17 for each product
+ * of tiles, and for weights as long as for 20 dims of UNIT=vector; alone they took less
+ * (bench/results/paired-parts-xeon-2026-11-30.txt). */
 static double time_of_parts(const struct ca_problem *p)
 {
     const size_t values[NUM_TUNABLES] = {[UNIT_INDEX] = UNIT_AMX};

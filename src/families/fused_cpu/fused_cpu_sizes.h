@@ -12,8 +12,8 @@ SIZE(KEY_OPERANDS, (OPERAND_TILES   ? K_PARTS * KEY_PART + (OPERAND_BYTES ? TILE
                                     : OPERANDS(DIM_QK)))
 #define OPERANDS_BEFORE(n) ((n) / VALUES_IN_OPERAND)
 
-/* The vectors of a block: its packed queries, part by part, and outputs; and of a tile: its scores, whose place weights take, and
- * behind them the second parts of weights. */
+/* The vectors of a block: its packed queries, part by part, and outputs; and of a tile: its scores, whose place weights take,
+ * and behind them the second parts of weights. */
 SIZE(QUERY_OPERANDS, ROUNDED(QK_OPERANDS(DIM_QK)))
 SIZE(PACKED_Q, ((OPERAND_BYTES ? QUERY_OPERANDS + 2 : Q_PARTS * QUERY_OPERANDS) * BLOCK_VECTORS))
 SIZE(PACKED_O, (ROUNDED(DIM_V) * BLOCK_VECTORS))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes of fused_gpu_mma.cl's arrays, for the kernel and, with the names of families/names.h and families/fragment_names.h, for the
- * host. */
+/* Sizes of fused_gpu_mma.cl's arrays, for the kernel and, with the names of families/names.h and families/fragment_names.h, for
+ * the host. */
 #define SUB_GROUPS_N 1
 #define KV_PARTS 0
 SIZE(BLOCK_M, (SUB_GROUPS * M_FRAGMENTS * FRAGMENT_QUERIES))

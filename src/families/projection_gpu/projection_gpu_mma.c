@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* projection_gpu_mma: matrix products of projections by matrix instructions; see src/families/projection_gpu/projection_gpu_mma.cl. */
+/* projection_gpu_mma: matrix products of projections by matrix instructions; see
+ * src/families/projection_gpu/projection_gpu_mma.cl. */
 #include "families/family_units.h"
 #include "families/fragments.h"
 #include "families/projection_gpu/projection_gpu_mma_sizes.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes of projection_gpu_mma.cl's and projection_gpu_warpgroup.cl's arrays, for the kernels and, with the names of families/names.h and
- * families/fragment_names.h, for the host. */
+/* Sizes of projection_gpu_mma.cl's and projection_gpu_warpgroup.cl's arrays, for the kernels and, with the names of
+ * families/names.h and families/fragment_names.h, for the host. */
 #include "families/fragment_sizes.h"
 #include "families/projection_gpu/projection_gpu_sizes.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* projection_gpu_warpgroup: matrix products of projections by wgmma, of NVIDIA's Hopper; see src/families/projection_gpu/projection_gpu_warpgroup.cl. */
+/* projection_gpu_warpgroup: matrix products of projections by wgmma, of NVIDIA's Hopper; see
+ * src/families/projection_gpu/projection_gpu_warpgroup.cl. */
 #include "families/family_units.h"
 #include "families/fragments.h"
 #include "families/projection_gpu/projection_gpu_mma_sizes.h"

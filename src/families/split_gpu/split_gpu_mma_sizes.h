@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes of split_gpu_mma.cl's arrays, for the kernels and, with the names of families/names.h and families/fragment_names.h, for
- * the host. */
+/* Sizes of split_gpu_mma.cl's arrays, for the kernels and, with the names of families/names.h and families/fragment_names.h,
+ * for the host. */
 #define SUB_GROUPS_N SUB_GROUPS
 SIZE(BLOCK_M, (M_FRAGMENTS * FRAGMENT_QUERIES / (HALF_ROWS ? 2 : 1)))
 #include "families/fragment_attention_sizes.h"

@@ -47,8 +47,8 @@ struct chunk_pair {
 #define MOST_JOINED_QUERIES 8192
 
 /* The pairs that two shards are computed as, at most CHUNKS * CHUNKS; how many. Chunks are joined where causality alone hides
- * keys: a place's own keys, of which its queries see those up to their own, however the rows are counted, and in a zigzag those of
- * another place, of which some chunks see all of some (as in ring-flash-attention by Zilin Zhu: one call a step). */
+ * keys: a place's own keys, of which its queries see those up to their own, however the rows are counted, and in a zigzag those
+ * of another place, of which some chunks see all of some (as in ring-flash-attention by Zilin Zhu: one call a step). */
 int chunk_pairs(const clattn_problem *whole, const struct shard *q, const struct shard *kv,
                 struct chunk_pair pairs[CHUNKS * CHUNKS]);
 
