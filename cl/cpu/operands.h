@@ -121,7 +121,7 @@ INLINE lanes load_pairs_of_rows(const __global ushort *first, const __global ush
 #else
 typedef float operand;
 typedef float stored_operand;
-/* The values of an operand; there is no second one. */
+/* An operand of floats has only one value, which both functions return. */
 INLINE float first_value(const operand x)
 {
     return x;

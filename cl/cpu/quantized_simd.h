@@ -52,7 +52,7 @@ INLINE lanes quantized_columns(const int cache, const __global uchar *row, const
                         block_scale(cache, block), block_offset(cache, block));
 }
 
-/* row_scale: of all values of the row, where row_scaled (constant). */
+/* Converts a row of quantized values to floats. With row_scaled (constant) all are multiplied by row_scale. */
 INLINE void stage_quantized(const int cache, float *to, const __global uchar *row, const int dim,
                             const bool row_scaled, const float row_scale)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pairs of a step of double_backward: which of them see each other, the numbers of a query that they add up to, and
- * the weights that these give them. */
+/* Pairs of a query and a key in double_backward: which are visible, their products, the sums of a query over its keys, and the
+ * weights that follow from these sums. */
 #pragma once
 #include "common/double_backward_arguments.h"
 #include "double_backward/tile.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dropout on GPUs: what a kernel keeps of a tile's decisions, and the factors of single pairs, for values that are
- * seldom computed. */
+/* Dropout on GPUs: the declaration of a tile's bits in local memory, and the factor of a single pair. */
 #pragma once
 #include "common/dropout.h"
 
-/* Declares what dropout keeps of a tile, in a kernel's local memory: `kept`, null without dropout. */
+/* Declares `kept`, the bits in local memory that say which weights of a tile dropout keeps. Without dropout it is null. */
 #if HAS_DROPOUT
 #define DECLARE_KEPT(bytes) __local uchar kept[bytes]
 #else

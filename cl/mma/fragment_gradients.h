@@ -524,8 +524,8 @@ INLINE void round_rows(const float weights[STREAMED_SUMS],
 }
 
 #if OPERAND_PARTS > 1
-/* Adds Infs and NaNs among the weights times the first parts of streamed rows, and leaves 0 in their place: with the
- * other parts, of either sign or 0, they would make NaNs. */
+/* Multiplies Infs and NaNs among the weights by the first parts of streamed rows alone, adds the products to sums, and sets
+ * these weights to 0. Their products with the other parts, which may be 0 or have another sign, would make NaNs. */
 INLINE void add_infinite_weights(const __local ushort *tile, const int dim, const int dim_group,
                                  float weights[STREAMED_SUMS], float *sums, const int lane,
                                  __local float *exchange)
@@ -560,7 +560,7 @@ INLINE void add_infinite_weights(const __local ushort *tile, const int dim, cons
 #endif
 }
 
-/* Does so in the second pass. PoCL 3.1 miscompiles a barrier in an `if`. */
+/* Calls add_infinite_weights() in the second pass; in emulation always, since PoCL 3.1 miscompiles a barrier in an `if`. */
 #define ADD_INFINITE_WEIGHTS(again, tile, dim, dim_group, weights, sums)                           \
     do {                                                                                           \
         if (EMULATE || (again))                                                                    \

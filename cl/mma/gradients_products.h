@@ -7,7 +7,7 @@
 #if HAS_TILE_PRODUCTS
 #include "mma/warpgroup_tile.h"
 
-/* The warpgroup's owned rows, and the number of rows of their tile. */
+/* The first of the warpgroup's owned rows in their tile, and the tile's number of rows. */
 INLINE int first_owned(const struct place *here)
 {
     return PRODUCER ? 0 : warpgroup_rows(here->first_row);

@@ -19,7 +19,7 @@ struct projection_parts {
     __global int *w_is_flagged;
 };
 
-/* whole: the kernel's own arguments. */
+/* Finds the parts of x and w in the workspace. whole: the arguments that the kernel was called with. */
 INLINE struct projection_parts find_projection_parts(const struct projection_arguments *whole)
 {
     const struct projection_shape *s = whole->shape;

@@ -13,7 +13,7 @@
 #include "mma/instruction.h"
 
 enum {
-    ROW_PADDING = OTHER_WORDS == 2 && PACKED_VALUES ? 4 : 8, /* 4: lanes read 8 bytes of a row */
+    ROW_PADDING = OTHER_WORDS == 2 && PACKED_VALUES ? 4 : 8, /* 4 if lanes read 8 bytes */
     PACKED_RUN = OTHER_WORDS == 2 ? 4 : 8,
     PACKED_LINE = 64 / PACKED_RUN /* dims in 128 bytes, the width of all banks */
 };

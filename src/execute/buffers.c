@@ -245,7 +245,7 @@ static clattn_status check_presence(const struct ca_log *log, const char *what,
     return CLATTN_SUCCESS;
 }
 
-/* memories[n]: what operand n lies in, NULL if it has no elements. */
+/* Refuses a written operand that overlaps another one. memories[n]: the memory of operand n; NULL if it has no elements. */
 static clattn_status check_overlaps(const struct ca_log *log, const struct ca_operand *operands,
                                     const void *const *memories, const struct ca_places *places,
                                     size_t count)

@@ -27,7 +27,7 @@ union ca_shape {
 #undef OPERATION
 };
 
-/* The most numbers of an execution's offsets: attention's, with the values of a call. */
+/* The largest number of offsets of an execution: attention's, with the values of a call. */
 enum { CA_MOST_OFFSETS = CA_NUM_ARGUMENTS + sizeof(struct attention_call) / sizeof(cl_long) };
 
 /* Fill in the struct of a normal problem's operation, and return its size. program: the problem that the program
@@ -36,7 +36,7 @@ size_t ca_shape_of(const clattn_problem *p, const clattn_problem *program, union
 size_t ca_offsets_of(const clattn_problem *p, uint64_t taken, const struct ca_tensors *tensors,
                      cl_long offsets[CA_MOST_OFFSETS]);
 
-/* Bytes of the arguments of the kernel that has most, in a problem that has every operand. */
+/* The largest size of a kernel's arguments, in a problem that has every operand. */
 size_t ca_most_argument_bytes(void);
 
 #endif

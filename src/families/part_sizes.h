@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many parts in bf16 operands have, for kernels, and for the host in functions behind families/names.h;
- * families/operand_sizes.h comes before. */
+/* The number of bf16 parts of each operand, for kernels, and for the host in functions behind families/names.h. Include
+ * families/operand_sizes.h before it. */
 
 /* Where the scale and the offset of a format begin; of other numbers -1 and 0. */
 #define CA_BLOCK_SCALE(ID, number, name, bits, scale, offset, fifth, codes, bytes, fits, largest,  \
@@ -12,9 +12,10 @@
     (format) == number ? offset:
 #define CA_OFFSET_AT(format) (CA_BLOCK_FORMATS(CA_BLOCK_OFFSET, format) 0)
 
-/* Operands of tiles that are no bf16 are the sum of their parts (cl/bf16/parts.h). Two are exact for f16; three for blocks with
- * scales, of which values take two: these are off by up to 2^-15. Numbers in a format of bytes are bf16. Weights have as many
- * parts as queries. A product leaves out less than 2^-21 of it, of weights 2^-15. */
+/* For AMX tiles an operand that is not bf16 is the sum of its parts (cl/bf16/parts.h). Two parts are exact for f16, and three
+ * for blocks with scales; V in such blocks has only two, with an error of up to 2^-15. Formats of bytes without scales are
+ * exact in bf16. Weights have as many parts as queries. The terms that a product leaves out are below 2^-21 of it for scores, and
+ * below 2^-15 for weights. */
 SIZE(Q_PARTS, (OPERAND_TILES && DTYPE == DTYPE_F16 ? 2 : 1))
 SIZE(K_PARTS, (OPERAND_BYTES                ? 1
                : !OPERAND_TILES || !K_CACHE ? Q_PARTS

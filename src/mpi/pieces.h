@@ -23,7 +23,7 @@ struct tensor piece_queries(const struct piece *piece, const struct tensor all);
 
 struct tensor piece_keys(const struct piece *piece, const struct tensor all);
 
-/* Elements of a bias or mask whose rows are those of the shard, one behind the other. */
+/* The piece's part of a bias or mask whose rows are the shard's, without gaps between its chunks. */
 clattn_buffer piece_pairs(const struct piece *piece, const clattn_buffer all,
                           const clattn_layout *layout);
 
@@ -63,8 +63,8 @@ struct tensor place_sums(clattn_mpi_plan *plan, const size_t dim);
 
 struct tensor place_lse(clattn_mpi_plan *plan);
 
-/* Rows of the place, of `limits`, that belong to a sequence, range by range: other rows of packed batches
- * keep what they hold. Returns whether there is a further one, from *row on. */
+/* Finds the next range of rows, from *row on and within `limits`, that belong to a sequence. Other rows of packed batches keep
+ * what they hold. Returns false if there is no further range. */
 bool next_rows(const clattn_mpi_plan *plan, const struct lengths *lengths, const bool of_keys,
                const struct span limits, size_t *row, struct span *rows);
 

@@ -86,7 +86,8 @@ static ca_file open_wide(const wchar_t *path, DWORD access, DWORD disposition, D
 
 /* ---- what a file is --------------------------------------------------------------------------- */
 
-/* What facts say of rights: 0 is a trusted owner, this user or the system's; the flag is a right to write of others. */
+/* The values of struct ca_file_facts on Windows. owner is TRUSTED_OWNER if it is this user or the system. access has
+ * OTHERS_WRITE if others may write. */
 enum { TRUSTED_OWNER = 0, OTHER_OWNER = 1, OTHERS_WRITE = 1 };
 
 static bool is_known(PSID sid, WELL_KNOWN_SID_TYPE kind)

@@ -28,7 +28,7 @@ struct ca_chosen_keys {
     /* By rows: an execution for each batch and each kv head, or for all at once where these are 1. */
     size_t batches, kv_heads;
     int packed; /* by rows: queries are sequences of a packed batch, whose starts the first program writes */
-    /* By rows: whether rows of the table count on from batch to batch (page to page), and from kv head to kv head. */
+    /* By rows: whether the table's row numbers continue from batch to batch (or page to page), and from kv head to kv head. */
     int counts_batches, counts_heads;
     size_t mask_bytes; /* by a mask: its size */
     struct chosen_part

@@ -55,14 +55,14 @@ struct ca_measurer {
     /* Checks the candidate on the problem itself (its values at sampled rows, nothing written out
      * of bounds, no NaN), then times it: warm-up by busy time until three readings agree, each
      * reading long enough for the device's timer; at least three readings, but only one if it is over
-     * 2.5 * best, two if both are over 1.5 * best (best 0: never). What build() says of the binary
-     * and the time to compile is left as it is. Only after a correct build. */
+     * 2.5 * best, two if both are over 1.5 * best (best 0: never). The reading's binary and compile time stay as build() has
+     * set them. Only after a correct build. */
     void (*measure)(void *user, size_t problem, const struct ca_candidate *candidate, double best,
                     struct ca_reading *reading);
     /* One reading of each, in this order; INFINITY for one that fails. Nothing is checked again. */
     void (*round)(void *user, size_t problem, const struct ca_candidate *candidates, size_t count,
                   double *seconds);
-    /* Reports how one candidate failed after a round. NULL: as CA_RUNTIME_FAILED. */
+    /* Returns why a candidate failed in the last round. NULL: it counts as CA_RUNTIME_FAILED. */
     enum ca_outcome (*failure)(void *user);
     /* Returns how many results it has from an interrupted session, in an array that is the
      * measurer's until the next call. NULL: none. */

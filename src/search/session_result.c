@@ -146,8 +146,8 @@ static void reject(struct ca_task *task, const struct ca_trial *failed)
             task->trials[n].time = INFINITY;
 }
 
-/* Lets those finalists take part that are built, or can be; at most half of the time is spent on
- * building. None does if the fastest cannot. */
+/* Enters those finalists in a race that are built or can be built, in at most half of the time. If the fastest cannot be
+ * entered, there is no race. */
 static void admit(struct ca_task *task, const struct ranking *finalists, double end,
                   struct ca_race *race)
 {

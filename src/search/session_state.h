@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* State that the parts of a session share. session_run.c leads through its phases, session_try.c
- * builds and measures, session_time.c keeps to the budget, session_race.c races,
- * session_result.c decides. */
+/* The state of a search, which its files share. session_run.c runs its phases, session_try.c builds and measures candidates,
+ * session_time.c keeps the time budget, session_race.c times finalists in turns, and session_result.c decides. */
 #ifndef CA_SESSION_STATE_H
 #define CA_SESSION_STATE_H
 
@@ -61,7 +60,7 @@ struct ca_session {
 
 /* session_try.c */
 
-/* The candidates as the measurer takes them, valid until the next call. */
+/* The candidates of these configurations, in an array that is valid until the next call. */
 const struct ca_candidate *ca_session_candidates(const struct ca_session *session,
                                                  const size_t *configs, size_t count);
 
@@ -82,7 +81,7 @@ void ca_session_record(struct ca_task *task, size_t config, const struct ca_read
 /* Returns NULL if the configuration was not tried on this task. */
 const struct ca_trial *ca_session_trial(const struct ca_task *task, size_t config);
 
-/* Tells the event hook, and obeys it. reading is NULL after a round. */
+/* Calls the event hook, and ends the search or the races if it says so. reading is NULL after a round. */
 void ca_session_tell(struct ca_task *task, size_t config, const struct ca_reading *reading);
 
 /* session_time.c */

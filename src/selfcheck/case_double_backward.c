@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cases of double backward: queries are counted (b, h, i), keys (b, kv_head, j). An element may be off by some
- * roundings of the magnitudes that it is a sum of. */
+/* Cases of double backward: queries are counted (b, h, i), keys (b, kv_head, j). The bound of an element's error is some
+ * roundings of the sum of its terms' magnitudes. */
 #include "base/sizes.h"
 #include "problem/problem.h"
 #include "selfcheck/answer_row.h"
@@ -19,11 +19,11 @@ struct part {
     double value, magnitude;
 };
 
-/* One query: the numbers of its pairs, and those that a row of them has. */
+/* A query: the numbers of its pairs, and their means over the row. */
 struct query {
     size_t b, h, i, queries, keys;
     int64_t diagonal;
-    double *p, *t, *g, *u; /* weights, tangents, gradients and cross products, a key each */
+    double *p, *t, *g, *u; /* weights, tangents, gradients and cross products, one for each key */
     double mean_t, mean_g, mean_all;
     double share;   /* the relative error of a weight */
     double wide[3]; /* the largest magnitudes of t, g and u */
@@ -308,7 +308,7 @@ static clattn_problem shrink(const clattn_problem *real)
     return made;
 }
 
-/* Makes rows from `first` on NaN, of each head of a batch. */
+/* Sets rows from `first` on to NaN, in each head of a batch. */
 static void spoil(struct ca_trust_case *c, unsigned argument, const clattn_layout *layout,
                   size_t heads, size_t b, size_t first, size_t rows, size_t dim)
 {

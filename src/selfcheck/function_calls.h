@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of the caller's in a case: the library cannot compute them, so the device does, in a kernel that does
- * nothing else. Answers are made twice. The first time the calls that they need are collected, as if functions changed nothing;
- * then the device computes all of them; the second time they are looked up, in the same order. */
+/* The caller's score and mask functions in a self-check. The host cannot compute them, so the device does, in a kernel that
+ * does nothing else. Answers are computed twice. The first pass collects the calls, and takes functions to change nothing. Then
+ * the device computes all calls, and the second pass looks up their results in the same order. */
 #ifndef CA_FUNCTION_CALLS_H
 #define CA_FUNCTION_CALLS_H
 
@@ -15,11 +15,12 @@ struct ca_function_pair {
     size_t b, h, i, j, queries, keys;
 };
 
-/* Begins to collect calls; 0 without memory. Frees them; NULL is allowed. */
+/* ca_function_calls_begin() begins to collect calls, and returns 0 without memory. ca_function_calls_free() accepts NULL. */
 int ca_function_calls_begin(struct ca_trust_case *c);
 void ca_function_calls_free(struct ca_function_calls *calls);
 
-/* Computes what was collected, and begins to look it up. Without device and without calls it does nothing. */
+/* Computes the collected calls on the device; from then on their results are looked up. Without a device or without calls it
+ * does nothing. */
 clattn_status ca_function_calls_compute(clattn_context *ctx, struct ca_trust_case *c);
 
 /* Returns whether the mask function leaves the pair visible. */

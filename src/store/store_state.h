@@ -27,9 +27,9 @@ struct ca_store {
     struct ca_table view;    /* the union of all, of this device */
     int view_is_old;
     int warned;   /* not 0: a warning was given that the file cannot be written */
-    int told;     /* not 0: it was logged that a file stands in for a lock */
+    int told;     /* not 0: it was logged that a second file replaces the lock */
     double waits; /* most seconds to wait for the lock of all processes; CA_STORE_WAITS */
-    /* not 0: the last wait for the lock was in vain; nobody waits again until it was free */
+    /* not 0: the last wait for the lock ended without it; no thread waits again until it was free */
     atomic_int had_to_wait;
     struct sentence *sentences;
 };

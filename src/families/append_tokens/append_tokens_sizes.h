@@ -11,7 +11,7 @@
 /* A token's cosines and sines, struct turn. The powers of an item take as many bytes as two of
  * them. */
 #define TURN_BYTES (2 * TURNED_COLUMNS * FLOAT_BYTES)
-/* The cache row of a token: struct token. */
+/* The size of struct token, which has a token's row in the cache. */
 #define TOKEN_BYTES (5 * LONG_BYTES)
 
 #define PRIVATE_BYTES (TOKENS * (TURN_BYTES + TOKEN_BYTES) + TURN_BYTES)

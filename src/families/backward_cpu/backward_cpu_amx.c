@@ -19,7 +19,7 @@ static size_t block(const size_t *values)
 
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
-    /* The least private memory that any choice of tunables needs. */
+    /* The tunables with the least private memory. If they do not fit, none do. */
     static const size_t least[NUM_TUNABLES] = {[UNIT_INDEX] = UNIT_AMX,
                                                [BLOCK_VECTORS_INDEX] = 2,
                                                [BLOCK_M_INDEX] = 32,

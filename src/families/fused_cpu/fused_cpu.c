@@ -60,7 +60,7 @@ static size_t groups(const struct ca_problem *p, const size_t *values)
 
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
-    /* The least private memory that any choice of tunables needs. */
+    /* The tunables with the least private memory. If they do not fit, none do. */
     const size_t least[NUM_TUNABLES] = {[SIMD_WIDTH_INDEX] = 4,
                                         [BLOCK_VECTORS_INDEX] = 1,
                                         [QK_KEYS_INDEX] = 8,

@@ -7,7 +7,7 @@
 /* Whether a block's values are its scale times their numbers alone: sums of products may then be scaled instead. */
 #define CA_ONLY_SCALED(format) (CA_SCALE_AT(format) >= 0 && CA_OFFSET_AT(format) == 0)
 
-/* The operands of a key, where pairs are multiplied: whole tiles, part by part. */
+/* The operands of a part of a key, and of all its parts, where pairs are multiplied: whole tiles. */
 SIZE(KEY_PART, ROUNDED_TO_TILES(OPERANDS(DIM_QK)))
 SIZE(KEY_OPERANDS, (K_PARTS * KEY_PART))
 

@@ -41,7 +41,7 @@ static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
-    /* The least private memory that any choice of tunables needs. */
+    /* The tunables with the least private memory. If they do not fit, none do. */
     static const size_t least[NUM_TUNABLES] = {
         [SIMD_WIDTH_INDEX] = 4, [REGISTER_VECTORS_INDEX] = 1, [REGISTER_ROWS_INDEX] = 1,
         [BLOCK_N_INDEX] = 64,   [BLOCK_M_INDEX] = 16,         [SOFTMAX_ROWS_INDEX] = 1};

@@ -185,7 +185,7 @@ static double copy_bandwidth(struct trial *trial)
     return fault_none(trial->fault) ? 2 * (double)bytes / least : 1;
 }
 
-/* Makes a queue to measure with, unless there is a fault, which it may set; false then. */
+/* Makes a queue for measurements. Returns false if there is a fault already, or if it sets one. */
 static bool open_trial(struct trial *trial)
 {
     cl_context opencl = fault_none(trial->fault) ? clattn_context_opencl(trial->context) : NULL;
