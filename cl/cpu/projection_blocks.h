@@ -148,7 +148,7 @@ INLINE struct group find_group(void)
                           get_group_id(2)};
 }
 
-/* A block's offsets: of its rows in x and the results, and of its columns in w and the results. */
+/* A block of y: the offsets of its rows in x and in the results, and of its columns in w and in the results. */
 struct block {
     int rows, columns;
     long begin, end; /* this block's part of the depth */

@@ -199,7 +199,8 @@ struct tile {
 };
 
 enum {
-    /* 1 if the tiles of all passes lie in one block each; queries begin at a limit to the right, too. */
+    /* 1 if each tile of all passes lies in one block of the lists. With a window to the right, tiles of queries may begin
+     * inside of a block. */
     IN_BLOCKS = !HAS_WINDOW_RIGHT && TILES_IN_BLOCKS(BLOCK_OWNED, BLOCK_OWNED) &&
                 TILES_IN_BLOCKS(BLOCK_STREAMED, BLOCK_STREAMED) && TILES_IN_BLOCKS(1, OWNED_KEYS)
 };
@@ -219,8 +220,8 @@ INLINE bool is_partial(const struct arguments *args, const struct tile t)
            end_key(args, t.e, t.i0) < t.j0 + t.keys;
 }
 
-/* The first stage's results for the tile's head. What is not there is null, member by member: LLVM copies members that
- * nobody sets with the tile, in memory. */
+/* Finds the bits of block lists, or the marks, for the tile's head. Members that do not apply are set to null one by one: if
+ * some were never set, LLVM would keep the tile in memory. */
 INLINE void find_head(const struct arguments *args, struct tile *t)
 {
     t->bits.at = 0;

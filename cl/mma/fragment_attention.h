@@ -126,7 +126,7 @@ INLINE bool first_of_query(const int lane)
     return (lane & (SHARING_BITS_END - FIRST_SHARING_BIT)) == 0;
 }
 
-/* The number of the score_tile of a lane's n-th query, and the query's row in it. */
+/* The index of the score_tile that has a lane's n-th query, and the query's row in that tile. */
 INLINE int tile_of_query(const int n)
 {
     return HAS_ROW_TILES ? n : 0;
@@ -139,9 +139,10 @@ INLINE int row_in_tile(const int fragment_row, const int lane, const int n)
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
-/* Rows of planes, and of bytes, lie in lines, padded to pieces of 16 bytes. */
+/* Whether rows of v, and those of q and k, are planes of parts or bytes in the workspace: contiguous, padded to 16 bytes. */
 enum { V_IN_LINES = OPERAND_PARTS > 1, QK_IN_LINES = V_IN_LINES || OPERAND_BYTES };
 
+/* The step, dims and width of loads that fill tiles. */
 INLINE long fill_step(const bool in_lines, const long step)
 {
     return in_lines ? 1 : step;

@@ -202,7 +202,7 @@ INLINE void find_visible(const bool owns_keys, const struct score_tile tile, con
  * computed. No other value of a score but softcap's derivative may be needed again. */
 #define WEIGHTS_FIRST ((HAS_TILE_PRODUCTS || M_FRAGMENTS > 1) && HIDES_AT_END)
 
-/* With softcap replaces products by their tanh, of which scores and their derivatives are made. */
+/* With softcap, replaces products by their tanh, from which scores and their derivatives follow. */
 INLINE void bend_products(const struct arguments *args, const struct score_tile tile,
                           float p[STREAMED_SUMS])
 {
@@ -389,8 +389,8 @@ INLINE struct kept_pairs keep_nonfinite(const bool again, const bool drops, stru
     return kept;
 }
 
-/* ds of a weight and a second product, dp; if `drops` *weight becomes what dropout keeps of it. bits: not 0 if the pair
- * is kept. */
+/* Returns ds of a pair, from its weight and dp. If `drops`, dropout is also applied to *weight. bits: not 0 if dropout keeps
+ * the pair. */
 INLINE float gradient_of_weight(const bool drops, const uint bits, const float dp,
                                 const float minus_delta, float *weight)
 {
@@ -440,7 +440,7 @@ INLINE void weigh_bent_gradients(const bool partial, const struct arguments *arg
             p[x] = ds[x] = 0.0f;
 }
 
-/* The second step, which drops weights if `drops`. */
+/* The second step: computes ds from p and dp. If `drops`, it also applies dropout to p. */
 INLINE void weigh_gradients(const bool again, const bool owns_keys, const bool partial,
                             const struct kept_pairs kept, const int first_row, const float4 *owned,
                             const __local float4 *streamed, const bool drops,

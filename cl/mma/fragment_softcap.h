@@ -56,7 +56,7 @@ INLINE void cap_any_products(const float softcap, const float factor[LANE_QUERIE
     for (int here = 0; here < LANE_QUERIES; here++) {
         float numerators[4], denominators[4];
 #define SUM_AT(n)                                                                                  \
-    (first + (n) / 2 * TILE_SUMS + 2 * here + (n) % 2) /* NVIDIA's tiles have two of a row */
+    (first + (n) / 2 * TILE_SUMS + 2 * here + (n) % 2) /* two sums of a row in each tile */
         UNROLL
         for (int n = 0; n < 4; n++)
             numerators[n] = tanh_fraction(s[SUM_AT(n)] * factor[here], &denominators[n]);

@@ -20,8 +20,9 @@
 #define PRODUCE(call)
 #endif
 
-/* A sub-group's sums, of one matrix where it is one of a pair, what adds to them, and whether it stores them; and the
- * statistics of owned queries, those of a lane or, since it would have many, in local memory. */
+/* Declares a sub-group's sums of dk and dv, and whether it stores them. With M_FRAGMENTS > 1, one sub-group of a pair has the
+ * sums of dk and the other those of dv. Statistics of owned queries are in registers, but in local memory with M_FRAGMENTS > 1,
+ * since a lane would have too many. */
 #if M_FRAGMENTS > 1
 #define DECLARE_KEY_SUMS                                                                           \
     __local float4 passed[PAIRS * PAIR_FLOAT4];                                                    \

@@ -61,7 +61,7 @@ INLINE struct copies find_copies(const struct projection_arguments *args, const 
     return c;
 }
 
-/* Returns whether there are lines for all n-th pieces, and for the work-item's own. */
+/* Whether the work-item's n-th piece belongs to a line of the tile. The first condition is constant, and true if all do. */
 #define IS_X_LINE(c, n)                                                                            \
     (X_COPIES * THREADS == BLOCK_M * X_PIECES || (c)->x_line + (n)*X_LINES_AT_ONCE < BLOCK_M)
 #define IS_W_LINE(c, n)                                                                            \

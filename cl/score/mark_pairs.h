@@ -70,7 +70,7 @@ INLINE long marks_of_block(const struct arguments *args, const long b, const lon
     return (map * ((longest_q(args) + MARK_M - 1) / MARK_M) + i / MARK_M) * marked_tiles(args);
 }
 
-/* The begin of all marks; null if none are made. */
+/* The address of the first mark; null if there are no marks. */
 INLINE const __global uchar *all_marks(const struct arguments *args)
 {
     return are_marked(args) ? (const __global uchar *)(args->workspace + marks_begin(args)) : 0;

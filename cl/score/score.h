@@ -59,8 +59,8 @@ static inline bool visible(const struct arguments *args, const struct extent e, 
     return unmasked(args, e, listed_block(args, b, h, i, j), b, h, i, j);
 }
 
-/* The final score of query i and key j, which is visible to it, from s = scale * dot after softcap.
- * Reads nothing beyond the batch's lengths. */
+/* Computes the final score of a visible pair from s, its product after scale and softcap: score function, bias and ALiBi. Reads
+ * nothing beyond the batch's lengths. */
 static inline float biased(const struct arguments *args, const struct extent e, const long b,
                            const long h, const long i, const long j, float s)
 {

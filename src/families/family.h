@@ -61,9 +61,9 @@ enum { CA_MAX_STAGES = 10, CA_ONLY_IF_FORCED = -1 };
 /* A flag instead of the workspace's bit: only problems with block lists have the stage or, with
  * CA_READ_ONLY, its use of the workspace (src/families/block_bits.h). */
 #define CA_OF_BLOCKS CA_BIT(CA_NUM_ARGUMENTS + 1)
-/* A flag instead of the workspace's bit: only problems with marks have it (ca_has_pair_marks()). */
+/* A flag instead of the workspace's bit: only in problems with marks does the stage use the workspace (ca_has_pair_marks()). */
 #define CA_OF_MARKS CA_BIT(CA_NUM_ARGUMENTS + 2)
-/* The same for problems of f32, in a family that multiplies parts of floats. */
+/* The same for problems of f32 in a family that multiplies f32 as parts. */
 #define CA_OF_PARTS CA_BIT(CA_NUM_ARGUMENTS + 3)
 
 /* The refusal of a packed batch by a family that counts rows by batches. */

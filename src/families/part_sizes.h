@@ -14,8 +14,8 @@
 
 /* For AMX tiles an operand that is not bf16 is the sum of its parts (cl/bf16/parts.h). Two parts are exact for f16, and three
  * for blocks with scales; V in such blocks has only two, with an error of up to 2^-15. Formats of bytes without scales are
- * exact in bf16. Weights have as many parts as queries. The terms that a product leaves out are below 2^-21 of it for scores, and
- * below 2^-15 for weights. */
+ * exact in bf16. Weights have as many parts as queries. The terms that a product leaves out are below 2^-21 of it for scores,
+ * and below 2^-15 for weights. */
 SIZE(Q_PARTS, (OPERAND_TILES && DTYPE == DTYPE_F16 ? 2 : 1))
 SIZE(K_PARTS, (OPERAND_BYTES                ? 1
                : !OPERAND_TILES || !K_CACHE ? Q_PARTS

@@ -123,7 +123,7 @@ static void add_gradients(clattn_mpi_plan *plan, const struct block *block,
         device_move_both(plan, KERNEL_ADD_FLOATS, moves);
 }
 
-/* Rows of packed batches that are no sequence's are not written by a part, and add nothing. */
+/* Sets gradients that are added later to 0, since a part does not write rows that belong to no sequence of a packed batch. */
 static void clear_gradients(clattn_mpi_plan *plan, const struct piece *piece,
                             const struct part_gradients *g)
 {

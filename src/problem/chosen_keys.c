@@ -218,8 +218,8 @@ static double time_of_copied_pair(clattn_dtype dtype, size_t rows)
     return 1.0 + (dtype == CLATTN_BF16 ? 250.0 : 70.0) / (double)rows;
 }
 
-/* Returns whether attention to all keys by a mask takes less time than attention to the listed ones: queries share
- * keys there. A mask of over 2^30 bytes is made for no one's sake. */
+/* Returns whether attention to all keys with a mask takes less time than attention to the listed keys. With a mask, a tile of
+ * keys serves many queries. Masks of over 2^30 bytes are not made. */
 static int is_faster_by_mask(const clattn_problem *p, const struct ca_chosen_keys *chosen)
 {
     const size_t rows = p->heads / p->kv_heads;
@@ -232,7 +232,7 @@ static int is_faster_by_mask(const clattn_problem *p, const struct ca_chosen_key
     return mask <= (double)(1 << 30) && (double)p->seq_kv * time_of_pair(rows * p->seq_q) < listed;
 }
 
-/* Tries a way: by copies gradients, by rows what is forward. */
+/* Tries to derive the problem without lists. Copies are for gradients, and rows for forward attention. */
 static int derive(const clattn_problem *p, enum ca_chosen_way way, struct ca_chosen_keys *chosen)
 {
     const struct ca_chosen_keys before = *chosen;

@@ -318,7 +318,7 @@ static int derive_loads(struct ca_derivation *d)
         const size_t written = d->out.length;
         if (!derive_next(d, CA_BY_LOAD, n))
             return 0;
-        if (d->loads == 0) { /* what was written is of no load */
+        if (d->loads == 0) { /* there is no load: removes what was written */
             d->out.length = written;
             d->out.text[written] = '\0';
             return 1;

@@ -19,7 +19,7 @@ static _Atomic(struct clattn_function *) all_functions;
 
 /* ---- reading a source ------------------------------------------------------------------------ */
 
-/* A place in a source. */
+/* The rest of a source, which is still to be read. */
 struct reader {
     const char *at, *end;
 };

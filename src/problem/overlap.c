@@ -121,7 +121,7 @@ enum ca_overlap ca_places_overlap(const struct ca_places *a, const struct ca_pla
     add_tensor(&s, a, 1);
     add_tensor(&s, b, -1);
     measure(&s);
-    /* Starts that are further apart than both tensors reach need no calculation. */
+    /* Tensors whose starts are further apart than both reach do not overlap. */
     const uint64_t distance = a->begin > b->begin ? a->begin - b->begin : b->begin - a->begin;
     if (distance > (uint64_t)(s.reach_hi[0] - s.reach_lo[0] + s.hi - s.lo))
         return CA_APART;

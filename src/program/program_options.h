@@ -6,8 +6,8 @@
 #include "families/candidate.h"
 #include "problem/problem.h"
 
-/* The compiler's options for a problem and the candidate's tunables on a device. False if they do not fit,
- * which the number of tunables rules out. */
+/* The compiler's options for a problem and the candidate's tunables on a device. False if they do not fit, which cannot happen
+ * with CA_OPTIONS_TEXT bytes. */
 enum { CA_OPTIONS_TEXT = 4096 };
 int ca_program_options(const struct ca_candidate *candidate, const struct ca_problem *p,
                        const clattn_device_info *dev, char *text, size_t text_bytes);

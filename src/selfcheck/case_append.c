@@ -186,7 +186,7 @@ static size_t longest(const clattn_append_problem *p)
     return p->dim_qk > p->dim_v ? p->dim_qk : p->dim_v;
 }
 
-/* Slots and positions for all tokens, and what is cached. Every place is one token's alone. */
+/* Fills the slots and positions of all tokens, and the numbers of cached tokens. No two tokens have the same place. */
 static void fill_lists(struct ca_trust_case *c, int hostile)
 {
     const clattn_append_problem *p = &c->problem.append;

@@ -24,12 +24,9 @@ enum { CA_STEM_TEXT = 64, CA_VERSION_TEXT = 24 };
 void ca_store_stem(const clattn_device_info *dev, char text[CA_STEM_TEXT]);
 void ca_store_version(const clattn_device_info *dev, char text[CA_VERSION_TEXT]);
 
-/* Reads the file if it has changed since it was last read, or if
- * `again`; bans without a lasting reason (quarantine.h) are lifted. A
- * missing file is an empty table. *changed becomes 1 if the table may
- * differ from before. CLATTN_FILE_ERROR, with the reason and an empty
- * table: the file is damaged. CLATTN_OUT_OF_MEMORY: nothing has changed.
- * */
+/* Reads the file if it has changed since it was last read, or if `again`. Bans without a lasting reason (quarantine.h) are
+ * removed. A missing file is an empty table. *changed becomes 1 if the table may differ from before. CLATTN_FILE_ERROR, with
+ * the reason and an empty table: the file is damaged. CLATTN_OUT_OF_MEMORY: nothing has changed. */
 clattn_status ca_store_file_read(struct ca_store_file *file, int again, int *changed, char *reason,
                                  size_t reason_bytes);
 

@@ -535,7 +535,7 @@ split(PARAMETERS_split)
     const float weight_exponent = weight_exponent_of(not_finite);
     store_results(args, &task, &l, rows, state, results, weight_exponent, lane, exchange);
     barrier(CLK_GLOBAL_MEM_FENCE); /* the partial results are complete */
-    if (v_nonfinite)               /* only non-finite values count here */
+    if (v_nonfinite)               /* V's Infs and NaNs were 0 in the products */
         add_nonfinite_to_results(args, &task, &m, &l, results);
     END_KERNEL();
 }

@@ -120,7 +120,7 @@ static double shift_seconds(const struct cost *c, const double bytes, const int 
     return r->latency + bytes / fmin(r->node_bandwidth, r->bandwidth / leaving);
 }
 
-/* Each of `count` ranks, one beside the other, sends so many bytes to each other one. */
+/* The time in which each of `count` consecutive ranks sends so many bytes to each of the others. */
 static double to_all_seconds(const struct cost *c, const double bytes, const int count)
 {
     const clattn_mpi_rates *r = c->rates;
