@@ -19,6 +19,7 @@ struct neighbour {
     const struct ca_class *class;
     struct ca_problem representative; /* the class's representative problem */
     double distance;
+    size_t number; /* in the table's order */
 };
 
 /* Lists all classes of all devices of a table, which the caller frees; NULL, and *count 0, without memory. */
@@ -37,8 +38,10 @@ static struct neighbour *list_neighbours(const struct ca_table *table,
             struct ca_problem other;
             if (!ca_class_read(device->classes[n].text, &other))
                 continue;
-            list[(*count)++] = (struct neighbour){device, &device->classes[n], other,
-                                                  ca_class_distance(representative, &other.given)};
+            list[*count] =
+                (struct neighbour){device, &device->classes[n], other,
+                                   ca_class_distance(representative, &other.given), *count};
+            (*count)++;
         }
     }
     return list;
@@ -89,7 +92,7 @@ static int by_distance(const void *a, const void *b)
 
     if (x->distance != y->distance)
         return x->distance < y->distance ? -1 : 1;
-    return (x->class > y->class) - (x->class < y->class); /* the table's order */
+    return x->number < y->number ? -1 : x->number > y->number;
 }
 
 clattn_status ca_table_nearest(const struct ca_table *table, const struct ca_problem *p,
