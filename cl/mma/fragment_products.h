@@ -84,16 +84,13 @@ INLINE void find_products_of_bytes(const __local float *k_scales, const __local 
                                    const int lane)
 {
     UNROLL
-    for (int n = 0; n < KEY_TILES; n++) {
+    for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
-        for (int f = 0; f < M_FRAGMENTS; f++)
-            UNROLL
-        for (int e = 0; e < TILE_SUMS; e++) {
-            const int x = n * TILE_SUMS + e;
-            const int row = lane_row_of(first_row + f * FRAGMENT_QUERIES, lane, sum_query(e));
-            s[f][x] =
-                fma(s[f][x] * k_scales[key_of(lane, x)], q_factors[row], q_factors[BLOCK_M + row]);
-        }
+    for (int x = 0; x < KEY_SUMS; x++) {
+        const int row =
+            lane_row_of(first_row + f * FRAGMENT_QUERIES, lane, sum_query(x % TILE_SUMS));
+        s[f][x] =
+            fma(s[f][x] * k_scales[key_of(lane, x)], q_factors[row], q_factors[BLOCK_M + row]);
     }
 }
 #endif

@@ -213,7 +213,7 @@ static int spills_lanes_of_8(const struct ca_problem *p)
 {
     const int small = ca_larger(p->normal.dim_qk, p->normal.dim_v) <= 80;
 
-    return p->normal.softcap > 0.0f || p->normal.block_q ||
+    return p->normal.softcap > 0.0f || p->normal.block_q || p->normal.int8 ||
            (p->normal.mask && p->normal.page_size) ||
            (p->normal.dtype == CLATTN_BF16 && !is_quantized(p)) ||
            (p->normal.dtype != CLATTN_F32 && small);
