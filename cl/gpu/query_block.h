@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The common parts of fused kernels for GPUs: work-groups own BLOCK_M queries of one (batch, head)
- * and walk over the keys visible to any of them. Tiles of
- * BLOCK_N keys count from the first of them. Tiles without a listed pair, or marked as empty by a
- * mask or a bias (score/mark_pairs.h), are skipped; a tile of paged keys ends where the table masks
- * keys (common/key_rows.h).
+ * and walk over the keys visible to any of them. Tiles of BLOCK_N keys count from the first of
+ * them, those of invariant problems from key 0. Tiles without a listed pair, or marked as empty by
+ * a mask or a bias (score/mark_pairs.h), are skipped; a tile of paged keys ends where the table
+ * masks keys (common/key_rows.h).
  *
  * Kernels define marks_begin(), where marks or bits of block lists begin in the workspace, in floats.
  *
@@ -58,7 +58,9 @@ find_query_block(const struct arguments *args)
     p.queries = clamp(p.e.queries - p.i0, 0L, (long)BLOCK_M);
     const long last = p.i0 + max(p.queries, 1) - 1;
     const long seen_from = first_key(args, p.e, p.i0);
-    p.begin = HAS_DROPOUT ? seen_from / 4 * 4 : seen_from; /* four keys share random numbers */
+    p.begin = HAS_INVARIANT ? seen_from / BLOCK_N * BLOCK_N /* a key has one place in a tile */
+              : HAS_DROPOUT ? seen_from / 4 * 4             /* four keys share random numbers */
+                            : seen_from;
     p.end = end_key(args, p.e, last);
     p.seen_by_all_from = first_key(args, p.e, last);
     p.seen_by_all_to = end_key(args, p.e, p.i0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The work of a work-group of split-K on GPUs: BLOCK_M of the rows that share a kv head (queries of
- * all its query heads), and one of SPLIT_K ranges of keys. It leaves partial results for
+ * all its query heads), and one of the ranges of keys: SPLIT_K, of an invariant problem those of INVARIANT_PART_KEYS keys. It leaves partial results for
  * gpu/split_combine.h.
  *
- * Workspace  [rows][SPLIT_K][DIM_V] o, then [rows][SPLIT_K][2] row_max and row_sum; rows are (batch,
+ * Workspace  [rows][ranges][DIM_V] o, then [rows][ranges][2] row_max and row_sum; rows are (batch,
  *            heads, seq_q). A range that saw nothing has a row_max of -inf and zeros. Then the bits of
  *            block lists.
  *
@@ -11,12 +11,22 @@
 #pragma once
 #include "common/key_rows.h"
 #include "common/sequence.h"
+#include "families/invariant_sizes.h"
 #include "score/score.h"
+
+/* The number of ranges that the keys are divided into. */
+INLINE long count_parts(const struct arguments *args)
+{
+    return HAS_INVARIANT
+               ? max((longest_kv(args) + INVARIANT_PART_KEYS - 1) / INVARIANT_PART_KEYS, 1L)
+               : SPLIT_K;
+}
 
 /* The bits of block lists follow the partial results in the workspace. */
 INLINE long marks_begin(const struct arguments *args)
 {
-    return args->shape->batch * args->shape->heads * longest_q(args) * SPLIT_K * (DIM_V + 2);
+    return args->shape->batch * args->shape->heads * longest_q(args) * count_parts(args) *
+           (DIM_V + 2);
 }
 
 #include "score/mark_blocks.h"
@@ -45,7 +55,7 @@ INLINE void find_row(const struct arguments *args, const struct task *task, cons
 }
 
 /* Divides the keys that some row of the group may see into ranges of whole blocks; the numbers
- * of blocks differ by at most one. */
+ * of blocks differ by at most one. In an invariant problem a key has one place in one block of one range. */
 INLINE void find_range(const struct arguments *args, struct task *task)
 {
     const long first = task->row % args->shape->seq_q;
@@ -55,10 +65,16 @@ INLINE void find_range(const struct arguments *args, struct task *task)
     /* Dropout gives four keys one counter of random numbers: a thread group has all four. */
     const long begin = first_key(args, task->e, low) & ~3L;
     const long end = end_key(args, task->e, min(high, max(task->e.queries - 1, low)));
+
+#if HAS_INVARIANT
+    task->begin = max(begin / BLOCK_N * BLOCK_N, task->part * INVARIANT_PART_KEYS);
+    task->end = min(end, (task->part + 1) * INVARIANT_PART_KEYS);
+#else
     const long blocks = (max(end - begin, 0L) + BLOCK_N - 1) / BLOCK_N;
 
     task->begin = begin + blocks * task->part / SPLIT_K * BLOCK_N;
     task->end = min(end, begin + blocks * (task->part + 1) / SPLIT_K * BLOCK_N);
+#endif
     task->all_begin = first_key(args, task->e, high);
     task->all_end = min(end_key(args, task->e, low), end_key(args, task->e, high));
 }
@@ -69,12 +85,12 @@ INLINE void find_range(const struct arguments *args, struct task *task)
 INLINE struct task find_range_task(const struct arguments *args)
 {
     const long blocks = ROW_BLOCKS(args);
-    const long group = get_group_id(0) / blocks;
+    const long group = get_group_id(0) / blocks, parts = count_parts(args);
     struct task task;
 
-    task.b = group / SPLIT_K / args->shape->kv_heads;
-    task.kv_head = group / SPLIT_K % args->shape->kv_heads;
-    task.part = group % SPLIT_K;
+    task.b = group / parts / args->shape->kv_heads;
+    task.kv_head = group / parts % args->shape->kv_heads;
+    task.part = group % parts;
     task.row = get_group_id(0) % blocks * BLOCK_M;
     task.rows = (int)min(args->shape->group * args->shape->seq_q - task.row, (long)BLOCK_M);
     task.e = extent_of(args, task.b);
@@ -152,9 +168,11 @@ INLINE long next_tile_of_task(const struct arguments *args, const struct task *t
 INLINE long result_of(const struct arguments *args, const struct task *task, const long h,
                       const long i)
 {
-    return ((task->b * args->shape->heads + h) * longest_q(args) + i) * SPLIT_K + task->part;
+    return ((task->b * args->shape->heads + h) * longest_q(args) + i) * count_parts(args) +
+           task->part;
 }
 
 /* The row_max and row_sum of all partial results, in the workspace. */
 #define STATISTICS(args, results)                                                                  \
-    ((results) + (args)->shape->batch * (args)->shape->heads * longest_q(args) * SPLIT_K * DIM_V)
+    ((results) +                                                                                   \
+     (args)->shape->batch * (args)->shape->heads * longest_q(args) * count_parts(args) * DIM_V)

@@ -491,7 +491,8 @@ split(PARAMETERS_split)
 {
     struct arguments arguments = ARGUMENTS_split;
     ENTER_SEQUENCE(args, &arguments,
-                   get_group_id(0) / ROW_BLOCKS(&arguments) / SPLIT_K / arguments.shape->kv_heads);
+                   get_group_id(0) / ROW_BLOCKS(&arguments) / count_parts(&arguments) /
+                       arguments.shape->kv_heads);
     __local uint4 pieces[GROUP_PIECES], q_operands[Q_PIECES], factors[SUB_GROUPS * TILE_FACTORS];
     __local float statistics[SUB_GROUPS * BLOCK_M];
     __local long q_places[BLOCK_M], places[OWN_PLACES];

@@ -643,9 +643,10 @@ typedef struct clattn_append_problem {
  * They do depend on the device, its driver, the version of the library, dtypes and formats, dims, the scale, softcap
  * and windows, heads and kv_heads, which options there are, and the family where plan options force one. Key numbers count from the
  * batch's first key: a prefix that leaves the cache changes bits. A table of pages may name other pages; a page that
- * it lacks before a window changes bits unless page_size is a multiple of 32. Products of projections are not covered, and
- * neither are merges, several ranks, and results in which a NaN or an infinity stands. The option is for forward without dropout,
- * block lists, mask_keys, scores and key_sums. The families for GPUs do not keep it: a GPU takes those for CPUs, slowly.
+ * it lacks before a window changes bits unless page_size is a multiple of 32, on GPUs of 128. Products of projections are not
+ * covered, and neither are merges, several ranks, and results in which a NaN or an infinity stands. The option is for forward
+ * without dropout, block lists, mask_keys, scores and key_sums. GPUs take fused_gpu, in f16 and bf16 by matrix instructions
+ * (UNIT=mma, but for quantized values beside f16), and up to CLATTN_INVARIANT_QUERIES queries split_gpu UNIT=item.
  * A plan whose family fails to compile is refused, as another has other bits. The idea: H. He and Thinking Machines
  * Lab, "Defeating Nondeterminism in LLM Inference", 2025. Its cost: doc/guide/serving.md.
  *

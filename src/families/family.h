@@ -66,6 +66,11 @@ enum { CA_MAX_STAGES = 10, CA_ONLY_IF_FORCED = -1 };
 /* The same for problems of f32 in a family that multiplies f32 as parts. */
 #define CA_OF_PARTS CA_BIT(CA_NUM_ARGUMENTS + 3)
 
+/* The refusal of tunables with which an invariant problem would have other bits than in other plans. */
+#define CA_OTHER_BITS                                                                              \
+    "with these tiles, threads or exponential an invariant problem would have other bits than in " \
+    "other plans"
+
 /* The refusal of a packed batch by a family that counts rows by batches. */
 #define CA_READS_NO_STARTS                                                                         \
     "sequences follow each other in one buffer, whose starts this family does not read"

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batch invariance: the bits of a request alone, in pieces, with a larger cache, among other requests of a batch
  * or of a packed batch, and with its keys in pages. A run draws the request and its options (CLATTN_TEST_SEED). */
+#include "families/registry.h"
+#include "problem/problem.h"
 #include "tests/support/families.h"
 #include "tests/support/fixture.h"
 #include "tests/support/problems.h"
+#include "tests/support/profiles.h"
 #include "tests/support/rng.h"
 #include "tests/support/unoptimised.h"
 #include <criterion/criterion.h>
@@ -259,4 +262,57 @@ FAMILY_TEST(invariant, bits_are_those_of_the_request_alone, CLATTN_FORWARD, keep
     compute_paged(&r, &other);
     expect_same(&r, &alone, &other, "in pages");
     fixture_close(&r.f);
+}
+
+/* ---- GPUs ------------------------------------------------------------------------------------ */
+
+/* A plan's family, and its tunables that may decide bits. */
+static void describe_plan(const char *text, const clattn_device_info *dev, char *said, size_t bytes)
+{
+    static const char *const deciding[] = {"INSTRUCTION", "BLOCK_N",   "BYTES",
+                                           "EXP",         "THREADS_N", "THREADS",
+                                           "THREADS_D",   "THREAD_N",  "SPLIT_K"};
+    const clattn_problem given = fixture_problem(text);
+    const struct ca_problem p = ca_problem_own(&given);
+    const struct ca_family *family = ca_family_of_invariant(&p, dev);
+    size_t values[CA_MAX_TUNABLES];
+    char reason[256];
+
+    cr_assert(family, "%s: '%s' has no family", dev->name, text);
+    ca_family_suggest(family, &p, dev, values);
+    cr_assert(!ca_family_refusal(family, &p, dev, values, reason, sizeof reason), "%s: '%s': %s",
+              dev->name, text, reason);
+    size_t at = (size_t)snprintf(said, bytes, "%s", family->full_name);
+    for (size_t n = 0; n < family->num_tunables; n++)
+        for (size_t m = 0; m < sizeof deciding / sizeof *deciding; m++)
+            if (strcmp(family->tunables[n].name, deciding[m]) == 0)
+                at += (size_t)snprintf(said + at, bytes - at, " %s=%zu", deciding[m], values[n]);
+}
+
+/* Batches, capacities and pages choose neither a family nor what decides bits; each GPU has families of its own for it. */
+Test(invariant, gpus_choose_alike_whatever_stands_beside) {
+    static const char *const options[] = {
+        "f16 d128", "bf16 d64 softcap=30 alibi sinks",  "f32 d80 window=300,0",
+        "f16 d256", "f16 d128 kcache=q8_0 vcache=q8_0", "bf16 d96 kcache=q4_0 vcache=q8_0"};
+    static const char *const queries[][2] = {{"q1", "q16"}, {"q17", "q3000"}};
+    static struct profile profiles[MOST_PROFILES];
+    const size_t count = profiles_read(profiles);
+    char alone[256], other[256], text[256];
+
+    for (size_t d = 0; d < count; d++)
+        for (size_t n = 0; n < 2 * sizeof options / sizeof *options; n++) {
+            const char *const *both = queries[n % 2];
+            if (!(profiles[d].info.type & CL_DEVICE_TYPE_GPU))
+                continue;
+            snprintf(text, sizeof text, "fwd %s h16/4 %s k600 klen causal=br invariant",
+                     options[n / 2], both[0]);
+            describe_plan(text, &profiles[d].info, alone, sizeof alone);
+            cr_expect(strstr(alone, "_gpu "), "%s: '%s' by %s", profiles[d].name, text, alone);
+            snprintf(text, sizeof text,
+                     "fwd %s b7 h16/4 %s k8000 page=16 pages=9000 klen causal=br invariant",
+                     options[n / 2], both[1]);
+            describe_plan(text, &profiles[d].info, other, sizeof other);
+            cr_expect(strcmp(alone, other) == 0, "%s: '%s': %s, alone %s", profiles[d].name, text,
+                      other, alone);
+        }
 }

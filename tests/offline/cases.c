@@ -108,6 +108,8 @@ static const struct {
     {NULL, "fwd f16 b8 h32/8 q8 k4096 d128 page=256 pages=128 klen mask=qk maskkeys=8"},
     {NULL, "fwd f16 b64 h32/8 q4096 k4096 d128 causal=br totalq=32768 totalkv=32768 lse"},
     {"fused_gpu UNIT=bytes", "fwd f32 b1 h16 q4096 k4096 d64 causal=br lse precision=int8"},
+    {"fused_gpu UNIT=mma", "fwd f16 b1 h16 q4096 k4096 d64 causal=br softcap=30 lse invariant"},
+    {"split_gpu UNIT=item", "fwd f16 b1 h32/8 q1 k32768 d64 lse invariant"},
     {"fused_gpu UNIT=bytes", "fwd f16 b1 h16 q4096 k4096 d128 precision=int8"},
     {"fused_gpu UNIT=mma", "fwd f16 b1 h32/8 q4096 k4096 d128 causal=tl precision=int8"},
     {"fused_gpu UNIT=mma", "fwd bf16 b1 h16 q4096 k4096 d64 causal=br lse precision=int8"},

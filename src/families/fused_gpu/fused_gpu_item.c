@@ -14,6 +14,8 @@ static int reads_halves(const struct ca_problem *p);
 static int copies_floats(const struct ca_problem *p);
 static size_t most_registers(const clattn_device_info *dev);
 static size_t needed_registers(const struct ca_problem *p, const size_t *values);
+static int keeps_bits(const struct ca_problem *p, const clattn_device_info *dev,
+                      const size_t *values);
 
 #define TUNABLES_DEF "families/fused_gpu/fused_gpu_item.def"
 #define TUNABLES_UNIT UNIT_ITEM
@@ -60,12 +62,13 @@ static size_t needed_registers(const struct ca_problem *p, const size_t *values)
            (p->normal.softcap > 0.0f ? 32 : 0);
 }
 
+static const char *refusal_of_pages(const struct ca_problem *p, const clattn_device_info *dev);
+
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
-    (void)dev;
     if (p->normal.scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
-    return NULL;
+    return refusal_of_pages(p, dev);
 }
 
 static size_t block_m(const size_t *values)
@@ -153,6 +156,12 @@ static void add_stage(const struct ca_problem *p, const clattn_device_info *dev,
     }
 }
 
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values);
+
+#define REPRESENTATIVE_QUERIES 512
+static const size_t deciding[] = {BLOCK_N_INDEX, THREADS_N_INDEX, EXP_INDEX};
+#include "families/invariant_unit.h"
+
 static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t tile = ca_has_many_registers(dev) ? 8 : 4;
@@ -160,6 +169,12 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
         ca_smaller(256, ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]));
     size_t *const block_m = &values[BLOCK_M_INDEX], *const threads = &values[THREADS_N_INDEX];
 
+    if (p->normal.invariant) {
+        adapt_to_representative(p, dev, values);
+        if (p->normal.page_size)
+            values[STAGES_INDEX] = 1;
+        return;
+    }
     while (*threads < 32 && thread_dims(p, *threads) > tile)
         *threads *= 2;
     values[THREAD_M_INDEX] = thread_dims(p, *threads) > tile || ca_keeps_more(p) ? 4 : tile;
@@ -232,6 +247,7 @@ const struct ca_family ca_fused_gpu_item = {
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .preference = ca_item_preference,
+    .keeps_invariant = 1,
 };
 
 const struct ca_family ca_fused_gpu_bytes = {

@@ -13,6 +13,8 @@
 static size_t work_items(const size_t *values);
 static size_t register_words(const struct ca_problem *p, const size_t *values);
 static int spills(const struct ca_problem *p, const size_t *values);
+static int keeps_bits(const struct ca_problem *p, const clattn_device_info *dev,
+                      const size_t *values);
 
 enum { PRODUCER = 0, DRAWERS = 0 };
 
@@ -117,7 +119,8 @@ static int has_registers(const struct ca_problem *p, const clattn_device_info *d
     if (own == 0)
         return 1;
     return register_words(p, least) <= ca_fragment_of(own)->registers &&
-           !(ca_fragment_of(own)->replicas > 1 && p->normal.page_size && is_quantized(p));
+           !(ca_fragment_of(own)->replicas > 1 && (p->normal.page_size || p->normal.invariant) &&
+             is_quantized(p));
 }
 
 static int fits_registers(const struct ca_problem *p, const size_t *values)
@@ -219,6 +222,22 @@ static int spills_lanes_of_8(const struct ca_problem *p)
            (p->normal.dtype != CLATTN_F32 && small);
 }
 
+#define REPRESENTATIVE_QUERIES 512
+static const size_t deciding[] = {INSTRUCTION_INDEX, BLOCK_N_INDEX, BYTES_INDEX, EXP_INDEX};
+#include "families/invariant_unit.h"
+
+/* Places of pages take registers and local memory: fewer rows a sub-group leave room, and change no bits. */
+static void adapt_to_pages(const struct ca_problem *p, const clattn_device_info *dev,
+                           size_t *values)
+{
+    values[STAGES_INDEX] = 1;
+    values[Q_RESIDENT_INDEX] = 0;
+    if (reject(p, dev, values))
+        values[M_FRAGMENTS_INDEX] = 1;
+    while (values[SUB_GROUPS_INDEX] > 1 && reject(p, dev, values))
+        values[SUB_GROUPS_INDEX] /= 2;
+}
+
 static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most_items = dev->max_work_group_size < dev->max_work_item_sizes[0]
@@ -226,6 +245,12 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
                                   : dev->max_work_item_sizes[0];
     const size_t own = ca_instruction_of(dev);
 
+    if (p->normal.invariant) {
+        adapt_to_representative(p, dev, values);
+        if (p->normal.page_size)
+            adapt_to_pages(p, dev, values);
+        return;
+    }
     values[EMULATE_INDEX] = own == 0;
     if (own == CA_MMA_SYNC)
         values[EXP_INDEX] = 1;
@@ -277,6 +302,12 @@ static const char *unsupported(const struct ca_problem *p, const clattn_device_i
             "products of bytes by matrix instructions stand beside values of 16 bits, not floats";
     if (!reason && p->normal.int8 && !ca_fragment_multiplies_bytes(dev, ca_instruction_of(dev)))
         reason = "the device's matrix instruction multiplies no bytes, or no faster than f16";
+    if (!reason && p->normal.invariant && p->normal.dtype == CLATTN_F32)
+        reason =
+            "floats in parts cannot be in pages, with which an invariant problem has its bits too";
+    if (!reason && p->normal.invariant && p->normal.dtype == CLATTN_F16 &&
+        p->normal.v_cache != CLATTN_CACHE_PLAIN)
+        reason = "another query's overflow changes the unit of weights of quantized values in f16";
     if (reason)
         return reason;
     if (p->normal.dtype == CLATTN_F16 && p->normal.dropout > 0.0f &&
@@ -287,7 +318,7 @@ static const char *unsupported(const struct ca_problem *p, const clattn_device_i
     if (!has_registers(p, dev))
         return "outputs, or places and scales of rows, exceed the registers of the device's "
                "sub-groups";
-    return p->normal.dtype == CLATTN_F32 ? refusal_of_suggested(p, dev) : NULL;
+    return p->normal.dtype == CLATTN_F32 ? refusal_of_suggested(p, dev) : refusal_of_pages(p, dev);
 }
 
 static int preference(const struct ca_problem *p, const clattn_device_info *dev)
@@ -317,5 +348,6 @@ const struct ca_family ca_fused_gpu_mma = {
     .private_bytes = private_bytes,
     .options = more_options,
     .preference = preference,
+    .keeps_invariant = 1,
     .multiplies_bytes = CA_BYTES_TOO,
 };

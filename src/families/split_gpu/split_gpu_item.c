@@ -10,6 +10,8 @@
 
 static int reads_halves(const struct ca_problem *p);
 static size_t most_registers(const clattn_device_info *dev);
+static int keeps_bits(const struct ca_problem *p, const clattn_device_info *dev,
+                      const size_t *values);
 
 #define TUNABLES_DEF "families/split_gpu/split_gpu_item.def"
 #define TUNABLES_UNIT UNIT_ITEM
@@ -58,14 +60,15 @@ static size_t combine_items(const size_t *values)
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
+static const char *refusal_of_pages(const struct ca_problem *p, const clattn_device_info *dev);
+
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
-    (void)dev;
     if (p->normal.scores != CLATTN_SCORES_NONE)
         return "the scores never lie in memory, so they cannot be handed out";
     if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX || p->normal.seq_kv > CL_INT_MAX)
         return "more rows or keys of a kv head than 32 bits count";
-    return NULL;
+    return refusal_of_pages(p, dev);
 }
 
 /* A group has all rows, if registers allow, and lanes enough that each loads once from a row. */
@@ -102,10 +105,26 @@ static void adapt_rows(const struct ca_problem *p, const clattn_device_info *dev
         values[BLOCK_M_INDEX] /= 2;
 }
 
+static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values);
+
+/* A query of a call with few: rows of more queries form blocks of their own. */
+#define REPRESENTATIVE_QUERIES 1
+static const size_t deciding[] = {THREADS_INDEX, THREADS_D_INDEX, THREAD_N_INDEX, LOAD_WIDTH_INDEX,
+                                  EXP_INDEX};
+#include "families/invariant_unit.h"
+
 static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most_items = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
 
+    if (p->normal.invariant) {
+        adapt_to_representative(p, dev, values);
+        values[SPLIT_K_INDEX] = 1;
+        while (values[BLOCK_M_INDEX] > 1 &&
+               reject(p, dev, values)) /* places of pages take registers */
+            values[BLOCK_M_INDEX] /= 2;
+        return;
+    }
     adapt_rows(p, dev, values);
     while (values[THREADS_INDEX] > most_items && values[THREADS_INDEX] > 32)
         values[THREADS_INDEX] /= 2;
@@ -142,6 +161,7 @@ const struct ca_family ca_split_gpu_item = {
     .local_bytes = local_bytes,
     .private_bytes = private_bytes,
     .preference = preference,
+    .keeps_invariant = 1,
 };
 
 const struct ca_family *const ca_split_gpu[] = {&ca_split_gpu_item, &ca_split_gpu_mma, NULL};

@@ -11,8 +11,9 @@
 
 static struct ca_ndrange split_ndrange(const struct ca_problem *p, const size_t *values)
 {
-    return ca_groups(ca_split_groups(p, block_m(values), 1, values[SPLIT_K_INDEX]),
-                     work_items(values));
+    return ca_groups(
+        ca_split_groups(p, block_m(values), 1, ca_split_parts(p, values[SPLIT_K_INDEX])),
+        work_items(values));
 }
 
 static struct ca_ndrange combine_ndrange(const struct ca_problem *p, const size_t *values)
@@ -24,7 +25,8 @@ static struct ca_ndrange combine_ndrange(const struct ca_problem *p, const size_
 /* Partial results, rows with a maximum and a sum each; the bits of block lists come last. */
 static size_t workspace_bytes(const struct ca_problem *p, const size_t *values)
 {
-    return ca_split_rows(p) * values[SPLIT_K_INDEX] * (p->normal.dim_v + 2) * sizeof(cl_float) +
+    return ca_split_rows(p) * ca_split_parts(p, values[SPLIT_K_INDEX]) * (p->normal.dim_v + 2) *
+               sizeof(cl_float) +
            ca_block_bits_bytes(p);
 }
 
