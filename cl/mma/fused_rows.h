@@ -200,57 +200,90 @@ INLINE void softmax_of_tile(const struct arguments *args, const struct query_blo
 
 /* ---- store ----------------------------------------------------------------------------------- */
 
-/* Stores the rows of a fragment, o and lse; row_sum is that of all lanes that share a row. */
+/* Element n of an array of one for each of a lane's queries. Intel's compiler unrolls no loop over eight queries that stores all
+ * their sums, and keeps in memory what the loop indexes. There a vector in registers is indexed, one query after the other. */
+#if LOOPS_ARE_TEXT && !EMULATE
+#define QUERIES_IN_TURN 1
+#define OF_QUERY(x, n) ((float8)((x)[0], (x)[1], (x)[2], (x)[3], (x)[4], (x)[5], (x)[6], (x)[7]))[n]
+#define UNROLL_QUERIES _Pragma("unroll 1")
+#else
+#define QUERIES_IN_TURN 0
+#define OF_QUERY(x, n) (x)[n]
+#define UNROLL_QUERIES UNROLL
+#endif
+
+/* Stores lse of the lane's n-th query of a fragment, and returns the factor of its sums; row_sum is that of all lanes that share
+ * the row. */
+INLINE float finish_query(const struct arguments *args, const struct query_block block,
+                          const int fragment_row, const int n, const struct fragment_state *state,
+                          __local int *row_is_zero, const float weight_exponent, const int lane)
+{
+    const int row = lane_row_of(fragment_row, lane, n);
+    const long i = block.i0 + row;
+    bool sees_any = first_key(args, block.e, i) < end_key(args, block.e, i);
+
+    if (TRACKS_SEEN)
+        sees_any = sees_any && OF_QUERY(state->seen, n) > 0.0f;
+    const struct row_end ended = finish_row(args, block.h, sees_any, OF_QUERY(state->row_max, n),
+                                            OF_QUERY(state->row_sum, n));
+    float factor = ended.zero ? 0.0f : ended.factor * (1.0f / weight_scale_of(weight_exponent));
+    if (HAS_DROPOUT)
+        factor *= args->shape->keep;
+    if (first_of_query(lane)) {
+        row_is_zero[row] = ended.zero;
+        if (i < args->shape->seq_q)
+            store_lse(args, ended, block.bh, block.h, i);
+    }
+    return factor;
+}
+
+/* Stores the row of o of the lane's n-th query. */
+INLINE void store_query(const struct arguments *args, const struct query_block block,
+                        const int fragment_row, const int n, const struct fragment_state *state,
+                        const float factor, const int lane)
+{
+    const long i = block.i0 + lane_row_of(fragment_row, lane, n);
+    __global o_storage *const rows = args->o + head_offset(args->shape->o_stride, block.b, block.h);
+    __global o_storage *const to = rows + i * args->shape->o_stride[2];
+
+    if (i >= args->shape->seq_q)
+        return;
+    UNROLL
+    for (int m = 0; m < DIM_TILES * SUMS_OF_QUERY; m++) {
+        const float *const sums = state->out + m / SUMS_OF_QUERY * FRAGMENT_SUMS;
+        const int e = n * SUMS_OF_QUERY + m % SUMS_OF_QUERY;
+        const int d = dim_of(lane, m / SUMS_OF_QUERY * FRAGMENT_SUMS + e);
+        if (d >= DIM_V)
+            continue;
+#if KEYS_OF_SUMS % 2 == 0 && UNIT_O && O_DTYPE && DIM_V % 2 == 0 /* one store takes two sums */
+        if (m % 2 == 0)
+            store_pair(factor == 0.0f ? 0 : pack_pair(sums[e] * factor, sums[e + 1] * factor),
+                       rows_aligned(rows, args->shape->o_stride[2], 2), to + d);
+#else
+        store1_of(O_DTYPE, factor == 0.0f ? 0.0f : OF_QUERY(sums, e) * factor, to,
+                  d * o_step(args));
+#endif
+    }
+}
+
+/* Stores the rows of a fragment, o and lse. */
 INLINE void store_fragment(const struct arguments *args, const struct query_block block,
                            const int fragment_row, const struct fragment_state *state,
-                           __local int *row_is_zero, const float weight_exponent, const int lane,
-                           __local float *exchange)
+                           __local int *row_is_zero, const float weight_exponent, const int lane)
 {
     float factor[LANE_QUERIES];
 
-    UNROLL
+    UNROLL_QUERIES
     for (int n = 0; n < LANE_QUERIES; n++) {
-        const int row = lane_row_of(fragment_row, lane, n);
-        const long i = block.i0 + row;
-        bool sees_any = first_key(args, block.e, i) < end_key(args, block.e, i);
-
-        if (TRACKS_SEEN)
-            sees_any = sees_any && state->seen[n] > 0.0f;
-        const struct row_end ended =
-            finish_row(args, block.h, sees_any, state->row_max[n], state->row_sum[n]);
-        factor[n] = ended.zero ? 0.0f : ended.factor * (1.0f / weight_scale_of(weight_exponent));
-        if (HAS_DROPOUT)
-            factor[n] *= args->shape->keep;
-        if (first_of_query(lane)) {
-            row_is_zero[row] = ended.zero;
-            if (i < args->shape->seq_q)
-                store_lse(args, ended, block.bh, block.h, i);
-        }
-    }
-    UNROLL
-    for (int n = 0; n < LANE_QUERIES; n++) {
-        const long i = block.i0 + lane_row_of(fragment_row, lane, n);
-        __global o_storage *const rows =
-            args->o + head_offset(args->shape->o_stride, block.b, block.h);
-        __global o_storage *const to = rows + i * args->shape->o_stride[2];
-        if (i >= args->shape->seq_q)
-            continue;
-        UNROLL
-        for (int x = 0; x < DIM_SUMS; x++) {
-            if (sum_query(x % FRAGMENT_SUMS) != n || dim_of(lane, x) >= DIM_V)
-                continue;
-#if KEYS_OF_SUMS % 2 == 0 && UNIT_O && O_DTYPE && DIM_V % 2 == 0 /* one store takes two sums */
-            if (x % 2 == 0)
-                store_pair(factor[n] == 0.0f ? 0
-                                             : pack_pair(state->out[x] * factor[n],
-                                                         state->out[x + 1] * factor[n]),
-                           rows_aligned(rows, args->shape->o_stride[2], 2), to + dim_of(lane, x));
-#else
-            store1_of(O_DTYPE, factor[n] == 0.0f ? 0.0f : state->out[x] * factor[n], to,
-                      dim_of(lane, x) * o_step(args));
+        factor[n] =
+            finish_query(args, block, fragment_row, n, state, row_is_zero, weight_exponent, lane);
+#if QUERIES_IN_TURN
+        store_query(args, block, fragment_row, n, state, factor[n], lane);
 #endif
-        }
     }
+    UNROLL
+    for (int n = 0; n < (QUERIES_IN_TURN ? 0 : LANE_QUERIES); n++)
+        store_query(args, block, fragment_row, n, state, factor[n], lane);
 }
 
 /* Stores all rows of the sub-group. */
@@ -272,7 +305,7 @@ INLINE void store_fragment_rows(const struct arguments *args, const struct query
         if (TRACKS_SEEN)
             query_maximum(state[f].seen, lane, exchange);
         store_fragment(args, block, first_row + f * FRAGMENT_QUERIES, &state[f], row_is_zero,
-                       weight_exponent, lane, exchange);
+                       weight_exponent, lane);
     }
 }
 
