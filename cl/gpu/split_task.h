@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The work of a work-group of split-K on GPUs: BLOCK_M of the rows that share a kv head (queries of
- * all its query heads), and one of the ranges of keys: SPLIT_K, of an invariant problem those of INVARIANT_PART_KEYS keys. It leaves partial results for
- * gpu/split_combine.h.
+ * all its query heads), and one range of keys. There are SPLIT_K ranges; those of an invariant
+ * problem have INVARIANT_PART_KEYS keys. It leaves partial results for gpu/split_combine.h.
  *
  * Workspace  [rows][ranges][DIM_V] o, then [rows][ranges][2] row_max and row_sum; rows are (batch,
  *            heads, seq_q). A range that saw nothing has a row_max of -inf and zeros. Then the bits of

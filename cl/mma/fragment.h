@@ -10,7 +10,8 @@
  *
  * A product has FRAGMENT_QUERIES queries, FRAGMENT_OTHERS keys or dims and FRAGMENT_DEPTH terms; a
  * lane holds FRAGMENT_SUMS of its sums, QUERY_WORDS and OTHER_WORDS of its operands, two 16-bit
- * elements to a word. An element of a product of bytes is two of them. The header of the instruction defines which elements these are:
+ * elements to a word. Of a product of bytes, two are an element. The header of the instruction
+ * defines which elements these are:
  *
  *   lane_query(lane, n)       the n-th of LANE_QUERIES queries of a lane's sums
  *   sum_query(e)              the number of sum e's query among them

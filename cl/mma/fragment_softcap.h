@@ -13,8 +13,8 @@
 #pragma once
 #include "mma/fragment_tanh.h"
 
-/* 1: the inputs' 16 bits leave these approximations far behind. Else fragment_tanh() computes each score, whose bits then do not
- * depend on other scores, as an invariant problem wants it. */
+/* 1: the inputs' 16 bits leave these approximations far behind. Else fragment_tanh() computes each score, whose bits then do
+ * not depend on other scores, as an invariant problem wants it. */
 #define QUICK_TANH (HAS_COPIES && DTYPE != DTYPE_F32 && HAS_STRICT == 0 && HAS_INVARIANT == 0)
 
 enum { TANH_IN_FOURS = KEY_TILES % 2 == 0 ? QUICK_TANH : 0 };

@@ -200,8 +200,9 @@ INLINE void softmax_of_tile(const struct arguments *args, const struct query_blo
 
 /* ---- store ----------------------------------------------------------------------------------- */
 
-/* Element n of an array of one for each of a lane's queries. Intel's compiler unrolls no loop over eight queries that stores all
- * their sums, and keeps in memory what the loop indexes. There a vector in registers is indexed, one query after the other. */
+/* Element n of an array of one for each of a lane's queries. Intel's compiler unrolls no loop over eight queries that stores
+ * all their sums, and keeps in memory what the loop indexes. There a vector in registers is indexed, one query after the
+ * other. */
 #if LOOPS_ARE_TEXT && !EMULATE
 #define QUERIES_IN_TURN 1
 #define OF_QUERY(x, n) ((float8)((x)[0], (x)[1], (x)[2], (x)[3], (x)[4], (x)[5], (x)[6], (x)[7]))[n]
@@ -212,8 +213,8 @@ INLINE void softmax_of_tile(const struct arguments *args, const struct query_blo
 #define UNROLL_QUERIES UNROLL
 #endif
 
-/* Stores lse of the lane's n-th query of a fragment, and returns the factor of its sums; row_sum is that of all lanes that share
- * the row. */
+/* Stores lse of the lane's n-th query of a fragment, and returns the factor of its sums; row_sum is that of all lanes that
+ * share the row. */
 INLINE float finish_query(const struct arguments *args, const struct query_block block,
                           const int fragment_row, const int n, const struct fragment_state *state,
                           __local int *row_is_zero, const float weight_exponent, const int lane)

@@ -177,9 +177,8 @@ static int take_more_rows(const struct ca_problem *p, const clattn_device_info *
     more[M_FRAGMENTS_INDEX] = 2;
     more[Q_RESIDENT_INDEX] = 0;
     more[STAGES_INDEX] = 2;
-    if (p->normal.int8 &&
-        p->normal.dim_v >
-            64) /* of 64 keys LLVM's code spills 30 words, beside factors of rows and keys */
+    /* Beside the factors of rows and keys of bytes, LLVM's code spills 30 words of blocks of 64 keys. */
+    if (p->normal.int8 && p->normal.dim_v > 64)
         more[BLOCK_N_INDEX] = 32;
     if (ca_mma_one_stage(p) || block_m(values) >= p->normal.seq_q ||
         ca_spans_blocks(block_m(more), p->normal.block_q))
