@@ -210,11 +210,11 @@ static void adapt_to_parts(const struct ca_problem *p, size_t *values)
 /* Returns whether blocks of 16 keys are better than larger ones with DPAS of 8 lanes. Larger blocks spilled with the
  * polynomial for tanh, with block lists, with a mask beside pages, with weights that are rounded to bf16, with strict
  * weights in two parts, and with products of bytes. In f16 and bf16, for dims up to 80, Intel's compiler kept their sums
- * in memory (1088 bytes of a work-item in dim 64), but those of 16 keys in registers. Sums of larger dims are in memory
- * with any block. */
+ * in memory (1088 bytes of a work-item in dim 64), but those of 16 keys in registers; in dim 96 it spills 62 words of
+ * these, and 110 of 32 keys. Sums of larger dims are in memory with any block. */
 static int spills_lanes_of_8(const struct ca_problem *p)
 {
-    const int small = ca_larger(p->normal.dim_qk, p->normal.dim_v) <= 80;
+    const int small = ca_larger(p->normal.dim_qk, p->normal.dim_v) <= 96;
 
     return p->normal.softcap > 0.0f || p->normal.block_q || p->normal.int8 || p->normal.strict ||
            (p->normal.mask && p->normal.page_size) ||
