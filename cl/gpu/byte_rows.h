@@ -12,11 +12,10 @@
 #include "common/quantized.h"
 #include "common/sequence.h"
 #include "families/byte_row_sizes.h"
-#include "families/units.h"
 #include "gpu/local_barrier.h"
 #include "score/score.h"
 
-#if OPERAND_BYTES
+#if HAS_INT8
 #ifdef PARAMETERS_sum_keys
 #define HAS_KEY_MEANS 1
 #else

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The task of a work-group of fused_gpu: its block of queries, and where its matrices begin. */
+/* The task of a work-group of fused_gpu: its block of queries, and where its matrices begin. Kernels that multiply bytes include
+ * gpu/byte_rows.h before. */
 #pragma once
 #include "common/key_rows.h"
 #include "common/quantized.h"
-#include "gpu/byte_rows.h"
 #include "gpu/query_block.h"
 #include "gpu/tile_load.h"
 #if OPERAND_PARTS > 1
@@ -19,7 +19,7 @@ struct task {
 #if OPERAND_PARTS > 1
     struct part_rows parts; /* of the same rows */
 #endif
-#if OPERAND_BYTES
+#if HAS_INT8
     const __global float *q_lines, *k_lines; /* of the same rows (byte_rows.h) */
 #endif
 };
@@ -46,7 +46,7 @@ INLINE struct task find_task(const struct arguments *args, const struct query_bl
     t.parts = find_part_rows(args, b, h, block.i0);
     t.q_aligned = t.k_aligned = t.v_aligned = true;
 #endif
-#if OPERAND_BYTES
+#if HAS_INT8
     t.q_lines = query_line(args, b, h, block.i0);
     t.k_lines = key_line(args, b, h / args->shape->group, 0);
 #endif

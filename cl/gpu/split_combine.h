@@ -40,7 +40,7 @@ combine(PARAMETERS_combine)
     const long row = get_group_id(0) / tiles, i = row % longest_q(args);
     const long bh = row / longest_q(args), b = bh / args->shape->heads, h = bh % args->shape->heads;
     const int d = (int)(get_group_id(0) % tiles) * COMBINED_COLUMNS + thread % COMBINED_COLUMNS;
-    const long parts = count_parts(args);
+    const long parts = count_ranges(args);
     const __global float *const results = args->workspace;
     const __global float *const statistics =
         results +

@@ -15,7 +15,7 @@
 #include "score/score.h"
 
 /* The number of ranges that the keys are divided into. */
-INLINE long count_parts(const struct arguments *args)
+INLINE long count_ranges(const struct arguments *args)
 {
     return HAS_INVARIANT
                ? max((longest_kv(args) + INVARIANT_PART_KEYS - 1) / INVARIANT_PART_KEYS, 1L)
@@ -25,7 +25,7 @@ INLINE long count_parts(const struct arguments *args)
 /* The bits of block lists follow the partial results in the workspace. */
 INLINE long marks_begin(const struct arguments *args)
 {
-    return args->shape->batch * args->shape->heads * longest_q(args) * count_parts(args) *
+    return args->shape->batch * args->shape->heads * longest_q(args) * count_ranges(args) *
            (DIM_V + 2);
 }
 
@@ -85,7 +85,7 @@ INLINE void find_range(const struct arguments *args, struct task *task)
 INLINE struct task find_range_task(const struct arguments *args)
 {
     const long blocks = ROW_BLOCKS(args);
-    const long group = get_group_id(0) / blocks, parts = count_parts(args);
+    const long group = get_group_id(0) / blocks, parts = count_ranges(args);
     struct task task;
 
     task.b = group / parts / args->shape->kv_heads;
@@ -168,11 +168,11 @@ INLINE long next_tile_of_task(const struct arguments *args, const struct task *t
 INLINE long result_of(const struct arguments *args, const struct task *task, const long h,
                       const long i)
 {
-    return ((task->b * args->shape->heads + h) * longest_q(args) + i) * count_parts(args) +
+    return ((task->b * args->shape->heads + h) * longest_q(args) + i) * count_ranges(args) +
            task->part;
 }
 
 /* The row_max and row_sum of all partial results, in the workspace. */
 #define STATISTICS(args, results)                                                                  \
     ((results) +                                                                                   \
-     (args)->shape->batch * (args)->shape->heads * longest_q(args) * count_parts(args) * DIM_V)
+     (args)->shape->batch * (args)->shape->heads * longest_q(args) * count_ranges(args) * DIM_V)

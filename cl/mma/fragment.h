@@ -35,11 +35,11 @@
  *
  * With EMULATE the lanes are consecutive work-items without lockstep. They exchange data through local
  * memory, `exchange`, and barriers: all items of the work-group call these operations together. The
- * layouts are the instruction's own; only the instruction differs. Without EMULATE `exchange` is null. */
+ * layouts are the instruction's own; only the instruction differs. Without EMULATE `exchange` is null. A kernel that
+ * multiplies bytes includes gpu/byte_products.h before. */
 #pragma once
 #include "common/kernel.h"
 #include "families/fragment_sizes.h"
-#include "gpu/byte_products.h"
 #include "gpu/local_barrier.h"
 #include "mma/instruction.h"
 
@@ -121,7 +121,7 @@ static inline void multiply_add(float *sum, const uint *query, const uint *other
     LOCAL_BARRIER(); /* the operands may be overwritten */
 }
 
-#if OPERAND_BYTES
+#if HAS_INT8
 /* An element is two bytes. */
 static inline void multiply_add_bytes(int *sum, const uint *query, const uint *other,
                                       const int lane, __local float *exchange)

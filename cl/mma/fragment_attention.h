@@ -140,7 +140,7 @@ INLINE int row_in_tile(const int fragment_row, const int lane, const int n)
 /* ---- filling --------------------------------------------------------------------------------- */
 
 /* Whether rows of v, and those of q and k, are planes of parts or bytes in the workspace: contiguous, padded to 16 bytes. */
-enum { V_IN_LINES = OPERAND_PARTS > 1, QK_IN_LINES = V_IN_LINES || OPERAND_BYTES };
+enum { V_IN_LINES = OPERAND_PARTS > 1, QK_IN_LINES = V_IN_LINES || HAS_INT8 };
 
 /* The step, dims and width of loads that fill tiles. */
 INLINE long fill_step(const bool in_lines, const long step)

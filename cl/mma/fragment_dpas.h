@@ -89,7 +89,7 @@ static inline void multiply_add(float *sum, const uint *query, const uint *other
 #endif
 }
 
-#if OPERAND_BYTES
+#if HAS_INT8
 /* The product of bytes, 8 x N x 32, has the same layout: a pair of bytes in each element's place. */
 static inline void multiply_add_bytes(int *sum, const uint *query, const uint *other,
                                       const int lane, __local float *exchange)

@@ -84,7 +84,7 @@ static inline void multiply_add(float *sum, const uint *query, const uint *other
 #endif
 }
 
-#if OPERAND_BYTES
+#if HAS_INT8
 /* The products of bytes of CDNA 3, 32 x 32 x 16 and 16 x 16 x 32, have the same layout: a pair of bytes in each element's
  * place (v_mfma_i32_32x32x16_i8, v_mfma_i32_16x16x32_i8). */
 static inline void multiply_add_bytes(int *sum, const uint *query, const uint *other,

@@ -76,7 +76,7 @@ static inline void multiply_add(float *sum, const uint *query, const uint *other
                      "r"(other[1]));
 }
 
-#if OPERAND_BYTES
+#if HAS_INT8
 /* mma.sync.m16n8k32 has the same layout of words: "Matrix Fragments for mma.m16n8k32" of the same document. */
 static inline void multiply_add_bytes(int *sum, const uint *query, const uint *other,
                                       const int lane, __local float *exchange)

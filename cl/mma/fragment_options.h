@@ -3,7 +3,6 @@
  *   UNROLL      before a loop of few and constant steps, which EMULATE leaves as a loop
  *   HALF_ROWS   1: rows are at most half of a fragment's, and lanes have nothing of the other half */
 #pragma once
-#include "families/units.h"
 
 #if EMULATE
 #define UNROLL _Pragma("unroll 1")

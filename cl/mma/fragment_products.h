@@ -8,7 +8,7 @@
 
 /* ---- queries times keys ---------------------------------------------------------------------- */
 
-#if OPERAND_BYTES
+#if HAS_INT8
 #define ADD_QK multiply_add_bytes
 #else
 #define ADD_QK multiply_add
@@ -20,7 +20,7 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
                         uint q_words[HELD_DEPTHS][M_FRAGMENTS][QUERY_WORDS],
                         float s[M_FRAGMENTS][KEY_SUMS], const int lane, __local float *exchange)
 {
-#if OPERAND_BYTES
+#if HAS_INT8
     int sums[M_FRAGMENTS][KEY_SUMS] = {{0}};
 #endif
     UNROLL
@@ -35,7 +35,7 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
 #if STAGES_CODES
             float products[M_FRAGMENTS][OTHERS_AT_ONCE * FRAGMENT_SUMS] = {{0.0f}};
 #define KEY_PRODUCTS(f) products[f]
-#elif OPERAND_BYTES
+#elif HAS_INT8
 #define KEY_PRODUCTS(f) (sums[f] + n * FRAGMENT_SUMS)
 #else
 #define KEY_PRODUCTS(f) (s[f] + n * FRAGMENT_SUMS)
@@ -68,7 +68,7 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
         }
         in_order();
     }
-#if OPERAND_BYTES
+#if HAS_INT8
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)
         UNROLL
@@ -77,11 +77,10 @@ INLINE void multiply_qk(const __local ushort *q_tile, const __local ushort *k_ti
 #endif
 }
 
-#if OPERAND_BYTES
+#if HAS_INT8
 /* Sums of integers become products of queries and keys, those of the sub-group's rows from the first one on. */
-INLINE void find_products_of_bytes(const __local float *k_scales, const __local float *q_factors,
-                                   const int first_row, float s[M_FRAGMENTS][KEY_SUMS],
-                                   const int lane)
+INLINE void scale_byte_products(const __local float *k_scales, const __local float *q_factors,
+                                const int first_row, float s[M_FRAGMENTS][KEY_SUMS], const int lane)
 {
     UNROLL
     for (int f = 0; f < M_FRAGMENTS; f++)

@@ -140,7 +140,7 @@ INLINE bool copies_by_column(const int stride, const int tile_rows, const int co
                              const int dim)
 {
     const int threads = column_threads(columns), at_once = FILL_THREADS / threads;
-#if EMULATE && (OPERAND_BYTES || DTYPE == DTYPE_F32)
+#if EMULATE && (HAS_INT8 || DTYPE == DTYPE_F32)
     if (columns % (8 * threads) != 0 || dim < columns)
         return false;
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernels of fused forward attention by matrix instructions are made of: their sizes, a work-group's threads
- * and task, and the fragments of a sub-group. */
+ * and task, and the fragments of a sub-group. A kernel that multiplies bytes includes gpu/byte_rows.h before. */
 #pragma once
 #include "mma/fragment.h"
 #include "gpu/tile_exp.h"
@@ -26,11 +26,10 @@ enum { COMPUTING = FRAGMENT_LANES * SUB_GROUPS };
 
 #include "gpu/tile_load.h"
 #include "mma/attention_parts.h"
-#include "gpu/byte_rows.h"
 /* Marks, or bits of block lists, follow parts and rows of bytes in the workspace. */
 INLINE long marks_begin(const struct arguments *args)
 {
-#if OPERAND_BYTES
+#if HAS_INT8
     return byte_row_floats(args);
 #else
     return OPERAND_PARTS > 1 ? attention_parts_end(args) / FLOAT_BYTES : 0;

@@ -7,7 +7,7 @@
 /* ---- load ------------------------------------------------------------------------------------ */
 
 /* The elements of 16 bits of a line of q or k. */
-#if OPERAND_BYTES
+#if HAS_INT8
 #define QK_LINE (2 * LINE_FLOATS)
 #else
 #define QK_LINE PART_LINE(DIM_QK)
@@ -30,7 +30,7 @@ INLINE long v_row_step(const struct arguments *args)
 }
 
 /* Where plane n of the task's q, k or v begins, or its first line of bytes. */
-#if OPERAND_BYTES
+#if HAS_INT8
 #define STAGED_Q(t, n) ((const __global element *)(t).q_lines)
 #define STAGED_K(t, n, j0) ((const __global element *)(t).k_lines + (j0)*k_row_step(args))
 #define STAGED_V(t, n, j0) v_place((t).v, from_key(j0, args->shape->v_stride))
@@ -88,7 +88,7 @@ INLINE __local ushort *v_tile_at(__local ushort *q_tile, const int number)
     return q_tile + V_AT + (STAGES > 1 ? number * STAGE_ELEMENTS : 0);
 }
 
-#if OPERAND_BYTES
+#if HAS_INT8
 /* Loads the scales of the block's queries, and their products with the mean; 0 for rows beyond the last one. */
 INLINE void load_query_factors(const struct task *t, __local float *factors)
 {

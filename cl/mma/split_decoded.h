@@ -491,7 +491,7 @@ split(PARAMETERS_split)
 {
     struct arguments arguments = ARGUMENTS_split;
     ENTER_SEQUENCE(args, &arguments,
-                   get_group_id(0) / ROW_BLOCKS(&arguments) / count_parts(&arguments) /
+                   get_group_id(0) / ROW_BLOCKS(&arguments) / count_ranges(&arguments) /
                        arguments.shape->kv_heads);
     __local uint4 pieces[GROUP_PIECES], q_operands[Q_PIECES], factors[SUB_GROUPS * TILE_FACTORS];
     __local float statistics[SUB_GROUPS * BLOCK_M];

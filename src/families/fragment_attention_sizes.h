@@ -2,11 +2,13 @@
 /* Sizes of forward attention by matrix instructions (cl/mma/fragment_attention.h), of the lists of sizes in
  * fused_gpu_mma_sizes.h and split_gpu_mma_sizes.h. These have SUB_GROUPS_N, the sub-groups that share rows, KV_PARTS and
  * BLOCK_M. */
-#include "families/byte_row_sizes.h"
+
+/* Keys are staged as codes of their format, unless q and k become bytes (byte_row_sizes.h). */
+#define STAGES_CODES (K_CACHE && !HAS_INT8)
 
 SIZE(PARTS, MAX(KV_PARTS, 1))
-/* The elements of 16 bits of a staged row of q and k; two bytes are one. */
-SIZE(QK_ELEMENTS, (OPERAND_BYTES ? 2 * BYTE_WORDS : DIM_QK))
+/* The elements of 16 bits of a staged row of q and k; two bytes of a line (families/byte_row_sizes.h) are one. */
+SIZE(QK_ELEMENTS, (HAS_INT8 ? ROUND_UP(DIM_QK, 16) / 2 : DIM_QK))
 /* Steps of the depth with a common factor of their products with a key. */
 SIZE(SCALED_DEPTHS, STAGES_CODES ? 32 / FRAGMENT_DEPTH : 1)
 SIZE(PART_DEPTHS, (DIVIDE_UP(QK_ELEMENTS, PARTS *SCALED_DEPTHS *FRAGMENT_DEPTH) * SCALED_DEPTHS))
@@ -23,7 +25,7 @@ SIZE(P_STRIDE, BLOCK_N + ROW_PADDING)
 
 /* Factors of a tile of quantized keys or values (cl/mma/fragment_tile.h); a plain tile has none. Rows of bytes have a scale
  * each, for two tiles. */
-SIZE(K_FACTORS, (OPERAND_BYTES ? 2 * BLOCK_N : STAGES_CODES ? PART_COLUMNS / 32 * BLOCK_N : 1))
+SIZE(K_FACTORS, (HAS_INT8 ? 2 * BLOCK_N : STAGES_CODES ? PART_COLUMNS / 32 * BLOCK_N : 1))
 SIZE(V_FACTORS, (V_CACHE ? DIVIDE_UP(DIMS, 32) * PART_KEYS : 1))
 /* Places of the rows of paged K and V: of this tile and of the next. */
 SIZE(PLACES, (PAGE_SIZE ? 4 * BLOCK_N : 1))

@@ -3,13 +3,9 @@
  * families/fragment_names.h, for the host. */
 #pragma once
 #include "families/sizes.h"
-#include "families/units.h"
 
 /* f32 is multiplied in parts of bf16, whose sum it is; elements of 16 bits have one part. */
 #define OPERAND_PARTS (DTYPE == DTYPE_F32 ? 3 : 1)
-
-/* Keys are staged as codes of their format, unless q and k become bytes (byte_row_sizes.h). */
-#define STAGES_CODES (K_CACHE && !OPERAND_BYTES)
 
 /* With EMULATE, the words that a sub-group exchanges between its lanes. */
 #define EXCHANGE_WORDS                                                                             \

@@ -41,6 +41,9 @@
 #define PRODUCER 0
 #define DRAWERS 0
 #include "mma/any_instruction.h"
+#include "gpu/byte_products.h"
+#include "mma/fragment.h"
+#include "gpu/byte_rows.h"
 #include "mma/fused_fragments.h"
 #include "mma/fragment_products.h"
 #include "mma/fused_rows.h"
@@ -80,10 +83,10 @@
     if (again)                                                                                     \
     take_exact_scores(args, &t, &keys, first_row, s, lane)
 #define MULTIPLY_PV(v_tile, s) multiply_pv_planes(v_tile, s, state, lane, exchange)
-#elif OPERAND_BYTES
+#elif HAS_INT8
 #define MULTIPLY_QK(k_tile, s)                                                                     \
     multiply_qk(q_rows, k_tile, 0, q_words, s, lane, exchange);                                    \
-    find_products_of_bytes(k_factors + number * BLOCK_N, q_factors, first_row, s, lane)
+    scale_byte_products(k_factors + number * BLOCK_N, q_factors, first_row, s, lane)
 #define MULTIPLY_PV(v_tile, s) multiply_pv(v_tile, v_factors, s, state, lane, exchange)
 #else
 #define MULTIPLY_QK(k_tile, s) multiply_qk(q_rows, k_tile, k_factors, q_words, s, lane, exchange)
@@ -100,7 +103,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
                    get_group_id(0) / query_blocks(&arguments) / arguments.shape->heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8] TILES_ATTRIBUTE;
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
-#if OPERAND_BYTES
+#if HAS_INT8
     __local float q_factors[Q_FACTORS];
 #endif
     DECLARE_BYTES();
@@ -127,7 +130,7 @@ fused_gpu_mma(PARAMETERS_fused_gpu_mma)
     if (get_local_id(0) == 0)
         not_finite = v_nonfinite = 0;
     load_all_queries(args, &t, first_row, q_tile, q_words, lane);
-#if OPERAND_BYTES
+#if HAS_INT8
     load_query_factors(&t, q_factors);
 #endif
     do {

@@ -20,7 +20,7 @@ SIZE(STREAMED_ELEMENTS, (STREAMS_PLANES ? PLANE_PLACES * PLACE_ELEMENTS : STAGES
 SIZE(LOCAL_ELEMENTS, (MAX(K_AT + STREAMED_ELEMENTS, OPERAND_PARTS *STAGED_ROWS *ROW_STRIDE)))
 
 /* The scales of rows of bytes, and their products with the mean of keys (cl/gpu/byte_rows.h). */
-SIZE(Q_FACTORS, (OPERAND_BYTES ? 2 * BLOCK_M : 0))
+SIZE(Q_FACTORS, (HAS_INT8 ? 2 * BLOCK_M : 0))
 
 /* Dropout's bits: a producer draws them ahead, as words of lanes (cl/mma/fragment_dropout.h). */
 SIZE(TILE_KEPT_BYTES,

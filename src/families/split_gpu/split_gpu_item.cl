@@ -273,7 +273,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void split(PARAMET
 {
     struct arguments arguments = ARGUMENTS_split;
     ENTER_SEQUENCE(args, &arguments,
-                   get_group_id(0) / ROW_BLOCKS(&arguments) / count_parts(&arguments) /
+                   get_group_id(0) / ROW_BLOCKS(&arguments) / count_ranges(&arguments) /
                        arguments.shape->kv_heads);
     __local float4 q_tile[Q_FLOAT4S], products_of_all[SHARED_FLOAT4S], weights[WEIGHT_FLOAT4S];
     __local float row_maxima[GROUP_STATES], row_sums[GROUP_STATES];

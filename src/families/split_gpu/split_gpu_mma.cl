@@ -482,7 +482,7 @@ split(PARAMETERS_split)
 {
     struct arguments arguments = ARGUMENTS_split;
     ENTER_SEQUENCE(args, &arguments,
-                   get_group_id(0) / ROW_BLOCKS(&arguments) / count_parts(&arguments) /
+                   get_group_id(0) / ROW_BLOCKS(&arguments) / count_ranges(&arguments) /
                        arguments.shape->kv_heads);
     __local uint4 tiles[LOCAL_ELEMENTS / 8], weights[WEIGHT_ELEMENTS / 8];
     __local float k_factors[K_FACTORS], v_factors[V_FACTORS];
