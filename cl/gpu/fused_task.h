@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The task of a work-group of fused_gpu: its block of queries, and where its matrices begin. Kernels that multiply bytes include
- * gpu/byte_rows.h before. */
+/* The task of a work-group of fused_gpu: its block of queries, and where its matrices begin. Kernels that multiply bytes
+ * include gpu/byte_rows.h before. */
 #pragma once
 #include "common/key_rows.h"
 #include "common/quantized.h"
