@@ -25,5 +25,4 @@
 /* Tests: a CPU's operands are pairs of bf16; a matrix unit multiplies tiles of pairs; those of Q K^T are four bytes. */
 #define OPERAND_PAIRS (UNIT == UNIT_PAIRS || UNIT == UNIT_AMX)
 #define OPERAND_TILES (UNIT == UNIT_AMX)
-/* Matrix units multiply bytes where the problem asks for it (precision=int8). */
-#define OPERAND_BYTES (UNIT == UNIT_BYTES || ((UNIT == UNIT_AMX || UNIT == UNIT_MMA) && HAS_INT8))
+#define OPERAND_BYTES (UNIT == UNIT_BYTES || (UNIT == UNIT_AMX && HAS_INT8))

@@ -83,13 +83,14 @@
     if (again)                                                                                     \
     take_exact_scores(args, &t, &keys, first_row, s, lane)
 #define MULTIPLY_PV(v_tile, s) multiply_pv_planes(v_tile, s, state, lane, exchange)
-#elif HAS_INT8
+#else
+#if HAS_INT8
 #define MULTIPLY_QK(k_tile, s)                                                                     \
     multiply_qk(q_rows, k_tile, 0, q_words, s, lane, exchange);                                    \
     scale_byte_products(k_factors + number * BLOCK_N, q_factors, first_row, s, lane)
-#define MULTIPLY_PV(v_tile, s) multiply_pv(v_tile, v_factors, s, state, lane, exchange)
 #else
 #define MULTIPLY_QK(k_tile, s) multiply_qk(q_rows, k_tile, k_factors, q_words, s, lane, exchange)
+#endif
 #define MULTIPLY_PV(v_tile, s) multiply_pv(v_tile, v_factors, s, state, lane, exchange)
 #endif
 
