@@ -10,6 +10,7 @@ from pathlib import Path
 import commands
 import outputs
 import subjects
+import tunables
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDS, COLUMNS, LINES = 40, 120, 200
@@ -25,6 +26,7 @@ TASKS = {
     "I come from PyTorch, FlashAttention, cuDNN or ONNX": ("doc/guide/coming.md", "PyTorch"),
     "how fast is it on a device like mine": ("doc/results/README.md", "Which page is about a device like mine"),
     "add an option with an operand": ("doc/design/adding.md", "An option"),
+    "how does decoding divide its keys": ("doc/design/families/split.md", "Algorithm"),
 }
 # Names of families, tunables and people are one word each; so is what stands in backquotes.
 CODE, LINK = commands.CODE, re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
@@ -158,10 +160,14 @@ def complaints(texts):
                                    "\n".join(code.strip("`").replace(" ", "\n") for code in CODE.findall(text)))):
             if not re.search(r"NAME|VERB|^tests/races/races$|^doc/[a-z.-]+$", path) and not any(ROOT.glob(path)):
                 yield f"{page} names {path}, which is not there"
+        for name in sorted(set(re.findall(r"`(?:bench/results/)?([\w-]+-20\d\d-\d\d-\d\d\.(?:json|txt|tsv))`", text))):
+            if page != "CHANGELOG.md" and not (ROOT / "bench/results" / name).exists():
+                yield f"{page} names {name}, which is not in bench/results"
     for status in re.findall(r"^    (CLATTN_[A-Z_]+) = [1-9]", (ROOT / "include/clattn/status.h").read_text(encoding="utf-8"), re.M):
         if f"| `{status}` |" not in texts.get("doc/guide/errors.md", ""):
             yield f"doc/guide/errors.md lacks {status}"
     yield from subjects.complaints(texts, blocks)
+    yield from tunables.complaints(texts)
     near = {"README.md"}
     for _ in range(2):
         near |= {to for page in near for to in links.get(page, ())}

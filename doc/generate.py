@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python3 doc/generate.py [--check] [BUILD]: makes the pages and tables that follow from measured results and from the library:
-doc/results/*.md of machines with their charts, tables of the pages by subject (doc/subjects.py) and of README.md, and with a build
-doc/guide/support.md.
+doc/results/*.md of machines with their charts, tables of the pages by subject (doc/subjects.py) and of README.md, drawings and tables
+of tunables of the kernel families (doc/drawings.py, doc/tunables.py), and with a build doc/guide/support.md.
 With --check nothing is written: it says which of them are not as they would be made, and ends with 1."""
 import json
 import math
@@ -13,7 +13,9 @@ import textwrap
 from html import escape
 from pathlib import Path
 
+import drawings
 import subjects
+import tunables
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench/results"
@@ -421,41 +423,6 @@ def picture():
         '<text x="650" y="108" text-anchor="middle" font-size="12">execute</text></svg>']) + "\n"
 
 
-def tiles():
-    """The drawing of doc/design/families.md: a block of queries streams tiles of keys under a causal mask."""
-    side, left, top = 34, 190, 70
-    shapes = []
-    for row in range(6):
-        for column in range(6):
-            kind = "empty" if column > row else "partial" if column == row else "full"
-            fill = {"empty": "#fff", "partial": "#f9dfa8", "full": "#bfe0c6"}[kind] if row == 3 else \
-                   {"empty": "#fff", "partial": "#fdf6e3", "full": "#eef7f0"}[kind]
-            x, y = left + side * column, top + side * row
-            shapes.append(f'<rect x="{x}" y="{y}" width="{side}" height="{side}" fill="{fill}" stroke="#999"/>')
-            if kind == "partial":
-                shapes.append(f'<path d="M{x} {y}l{side} {side}" stroke="#777"/>')
-    y = top + side * 3
-
-    def text(x, y, words, anchor="start", size=13):
-        return f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="{size}">{escape(words)}</text>'
-
-    return "\n".join([
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 324" font-family="sans-serif">',
-        '<rect width="860" height="324" fill="#fff"/><text x="12" y="24" font-size="16" font-weight="bold">'
-        'Scores stay on the chip: a block of queries streams tiles of keys</text>',
-        *shapes, f'<rect x="{left}" y="{y}" width="{side * 6}" height="{side}" fill="none" stroke="#1b6ca8" stroke-width="3"/>',
-        text(left + side * 3, top - 10, "keys, a tile of BLOCK_N at a time", "middle"), text(left - 10, y + 22, "BLOCK_M queries", "end"),
-        text(left - 10, y + 40, "of one work-group", "end", 11), text(left, top + side * 6 + 22, "full: no mask is read, partial: tested,", size=12),
-        text(left, top + side * 6 + 38, "empty: skipped", size=12),
-        *[f'<rect x="440" y="{60 + 56 * n}" width="400" height="46" rx="6" fill="{fill}" stroke="#555"/>' + text(452, 80 + 56 * n, title) +
-          text(452, 97 + 56 * n, more, size=11) for n, (fill, title, more) in enumerate([
-              ("#e8f0f8", "s = q k\u1d40, then the steps of a score", "Q K\u1d40: K staged in local memory, or packed for vectors"),
-              ("#fdf3dc", "p = exp(s - m)", "online softmax: row_max and row_sum rescale earlier sums"),
-              ("#e5f3e8", "o = o exp(row_max - m) + p v", "P V: sums stay in registers until the last tile"),
-              ("#f5e6ea", "o / row_sum, lse = row_max + log(row_sum)", "once for each block, the only results in memory")])],
-        "</svg>"]) + "\n"
-
-
 def main(arguments):
     check = arguments[:1] == ["--check"]
     build = Path(arguments[check]) if arguments[check:] else None
@@ -479,10 +446,11 @@ def main(arguments):
     settle("doc/results/h200-profile.svg", profile())
     settle("doc/design/tile-time.svg", tile_time())
     settle("doc/picture.svg", picture())
-    settle("doc/design/tiles.svg", tiles())
+    for name, drawing in drawings.ALL.items():
+        settle(f"doc/design/families/{name}.svg", drawing())
     settle("doc/results/README.md", between((ROOT / "doc/results/README.md").read_text(encoding="utf-8"), "machines", index()))
     settle("doc/results/first-call.md", between((ROOT / "doc/results/first-call.md").read_text(encoding="utf-8"), "first calls", first_calls()))
-    for page, tables in subjects.TABLES.items():
+    for page, tables in {**subjects.TABLES, **tunables.tables()}.items():
         text = (ROOT / page).read_text(encoding="utf-8")
         for name, made in tables.items():
             text = between(text, name, made())

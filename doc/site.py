@@ -17,10 +17,18 @@ PARTS = {"Guide": "doc/guide", "Results": "doc/results", "Design": "doc/design"}
 
 
 def entries(folder):
-    """The pages of a folder in the order in which its README.md names them."""
-    text = (ROOT / folder / "README.md").read_text(encoding="utf-8")
-    named = [f"{folder}/{name}" for name in dict.fromkeys(re.findall(r"\]\(([a-z0-9-]+\.md)\)", text))]
-    return [f"{folder}/README.md"] + [page for page in named if (ROOT / page).exists()]
+    """The pages of a folder in the order in which its README.md names them; those of a folder within it are a group."""
+    text, found = (ROOT / folder / "README.md").read_text(encoding="utf-8"), [f"{folder}/README.md"]
+    groups = {}
+    for name in dict.fromkeys(re.findall(r"\]\(((?:[a-z]+/)?[a-z0-9_-]+\.md)\)", text)):
+        if not (ROOT / folder / name).exists():
+            continue
+        group = name.rpartition("/")[0]
+        if group and group not in groups:
+            groups[group] = []
+            found.append({group.capitalize(): groups[group]})
+        (groups[group] if group else found).append(f"{folder}/{name}")
+    return found
 
 
 def mkdocs():

@@ -17,6 +17,7 @@ PAGES = Path(__file__).parents[3] / "doc" / "guide"
 sys.path.insert(0, str(PAGES.parent))
 import commands  # noqa: E402
 import subjects  # noqa: E402
+import tunables  # noqa: E402
 from check import blocks  # noqa: E402
 from check import pages as tracked_pages  # noqa: E402
 from outputs import OUTPUTS, difference  # noqa: E402
@@ -67,6 +68,19 @@ def test_figures_of_pages_are_those_of_files_of_results():
     changed = dict(pages, **{page: pages[page].replace("9 us", "8 us") + "\nIt is 1.5 times as fast elsewhere.\n"})
     said = list(subjects.complaints(changed, blocks))
     assert len(said) == 3 and "The smallest call" in said[0] and '"32 us"' in said[1] and '"1.5"' in said[2]
+
+
+def test_each_family_is_on_one_page_with_all_its_tunables():
+    pages = {page: (PAGES / "../.." / page).read_text(encoding="utf-8") for page in tracked_pages()}
+    assert not list(tunables.complaints(pages))
+    said = list(tunables.complaints({page: text for page, text in pages.items() if not page.endswith("/split.md")}))
+    assert len(said) == 2 and "split_cpu is in the title of no page" in said[0] and "split_gpu" in said[1]
+    assert "| `BLOCK_N` | keys in a tile | 24, 48, 64, **96**, 192 | 64, 96, 128, **192**, 256, 384 |" in tunables.table("fused_cpu")
+    for family in tunables.families():
+        for file in tunables.units(family):
+            source = re.sub(r"/\*.*?\*/", "", (PAGES / "../../src" / file).read_text(encoding="utf-8"), flags=re.S)
+            found = list(tunables.tunables(file))
+            assert len(found) == source.count("TUNABLE(") and all("**" in values for _, _, values in found), file
 
 
 @pytest.mark.parametrize("command", [
