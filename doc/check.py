@@ -27,6 +27,7 @@ TASKS = {
     "how fast is it on a device like mine": ("doc/results/README.md", "Which page is about a device like mine"),
     "add an option with an operand": ("doc/design/adding.md", "An option"),
     "how does decoding divide its keys": ("doc/design/families/split.md", "Algorithm"),
+    "why are gradients the same on every run": ("doc/design/decisions/no-atomics.md", "What we chose"),
 }
 # Names of families, tunables and people are one word each; so is what stands in backquotes.
 CODE, LINK = commands.CODE, re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
