@@ -88,8 +88,7 @@ INLINE long row_place(const __local long *places, const int row, const int rows,
 
 /* The number of pieces, of `all` in a tile, that a thread loads before it waits for the first. On
  * NVIDIA, where few groups of many registers are resident, a wait for each piece took most of the
- * time (doc/design/gpu-kernels.md); elsewhere more registers were spilled. CPUs use it only so that tests cover
- * it. */
+ * time; elsewhere more registers were spilled. CPUs use it only so that tests cover it. */
 #if defined(__NV_CL_C_VERSION) || defined(__NVPTX__) || defined(__x86_64__) || defined(__aarch64__)
 enum { LOADS_AT_ONCE = 4 };
 #else

@@ -37,7 +37,7 @@ static const struct target {
     {"sm_120", "sm_86", 170}};
 enum { NUM_TARGETS = sizeof targets / sizeof *targets, NUM_WITH_ALL = 9 };
 
-/* A problem for fused_gpu UNIT=warpgroup alone: UNIT=mma spills one register of it on gfx1100 (doc/design/gpu-kernels.md). */
+/* A problem for fused_gpu UNIT=warpgroup alone: UNIT=mma spills one register of it on gfx1100. */
 static const char of_fused_wgmma_alone[] = "fwd bf16 b1 h16 q4096 k4096 d256 causal=tl";
 
 /* Runs, by the seed, that `some` spreads the problems over. */

@@ -245,7 +245,7 @@ static const char *unsupported(const struct ca_problem *p, const clattn_device_i
 }
 
 /* It is never chosen where it would be emulated, which is for tests. It is preferred to
- * fused_gpu_mma, whose mma.sync reaches some 60 % of wgmma's rate there (doc/design/gpu-kernels.md). With f32 it
+ * fused_gpu_mma, whose mma.sync reaches some 60 % of wgmma's rate there (tests/offline/tile_time.sh). With f32 it
  * has two warpgroups or more, whose tiles hold several small blocks of lists; fused_gpu_mma has
  * smaller tiles. */
 static int preference(const struct ca_problem *p, const clattn_device_info *dev)

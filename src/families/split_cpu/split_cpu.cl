@@ -31,7 +31,7 @@
  *            (cl/bf16/tiles.h), for several rows that share a kv head: q, k and v as they are stored, weights
  *            rounded to bf16, which a problem of standard precision allows. Numbers in a format of bytes are exact in bf16;
  *            their scales multiply scores and weights. The host also defines EMULATE.
- * Tunables   src/families/split_cpu/split_cpu.def or split_pairs.def, all defined by the host; no fallbacks here. */
+ * Tunables   src/families/split_cpu/split_cpu.def or split_cpu_pairs.def, all defined by the host; no fallbacks here. */
 #include "common/common.h"
 #include "families/units.h"
 #if OPERAND_PAIRS
