@@ -179,7 +179,7 @@ def double_backward():
     d.box(490, 120, 390, 40, REGISTERS, "P, dS, gS, gP'", "weights, by five numbers of the row")
     d.box(490, 170, 390, 40, REGISTERS, "gq += gS k + dS ggk,  gdo += P ggv + gP' v", "sums stay on the chip until the last step")
     d.box(150, 220, 300, 34, MEMORY, "of each query: m, 1 / row_sum, r, D, c")
-    d.arrow(452, 237, 520, 164)
+    d.arrow(452, 232, 487, 148)
     d.text(490, 240, "Keys own likewise, and stream the queries of all heads.", size=11)
     return d.made()
 
@@ -284,8 +284,8 @@ def projection():
     d.area(540, 194, 26, 44, LOCAL)
     d.arrow(568, 216, 598, 216)
     d.arrow(691, 124, 691, 138)
-    d.text(550, 300, "x: BLOCK_K of the depth", "middle", 11)
-    d.text(718, 300, "y: all sums in registers until the depth ends", "middle", 11)
+    d.text(550, 300, "x, BLOCK_K deep", "middle", 11)
+    d.text(728, 300, "y: sums in registers until the depth ends", "middle", 11)
     return d.made()
 
 
