@@ -55,10 +55,11 @@ enum {
 /* Until a row ends, weights and their sums are 2^weight_exponent times too large. Weights of
  * quantized values also have a factor, below 2 for scales below 64, else below 2^11. If a product
  * exceeds f16, outputs become Infs and NaNs, and all is computed again with a smaller exponent: 2^4 times a factor of 2^11
- * is below the largest f16, of 2^12 is not. A scale of a row is such a factor itself in e5m2, in others 2^5 times one. */
+ * is below the largest f16, of 2^12 is not. A scale of a row is such a factor itself in e5m2, in others 2^5 times one. An
+ * invariant problem has the smaller exponent from the first, since other rows may decide whether all is computed again. */
 INLINE float weight_exponent_of(const bool again)
 {
-    return DTYPE != DTYPE_F16 ? 0.0f : !V_CACHE ? 15.0f : again ? 4.0f : 14.0f;
+    return DTYPE != DTYPE_F16 ? 0.0f : !V_CACHE ? 15.0f : again || HAS_INVARIANT ? 4.0f : 14.0f;
 }
 
 INLINE float weight_scale_of(const float weight_exponent)

@@ -129,8 +129,9 @@
  * - strict: p' and dt have the accuracy of f32.
  *
  * In f16 matrix units of GPUs take a p' that is off by up to 2^-40 of its row's largest as well, with a quantized v
- * 2^-39, strict ones 2^-51; where a row's v has scales from 64 on, 2^-29 and 2^-41. That shows only where an element of o is
- * the sum of p' below 2^-28 alone, 2^-29 if strict.
+ * 2^-39, strict ones 2^-51. That shows only where an element of o is the sum of p' below 2^-28 alone, 2^-29 if strict. With a
+ * quantized v that has scales from 64 on, and with any in invariant problems, p' is off by up to 2^-29, 2^-41 if strict, which
+ * shows below 2^-17 and 2^-19.
  *
  * An f32 problem is strict, whether it asks for it or not: its strict field is ignored, and its text
  * form has no such word. How far an element may be off, with r = 2^-11 of f16 and 2^-8 of bf16, u = 2^-24,
@@ -467,7 +468,8 @@ typedef enum clattn_scores {
 /** Added to an entry of a block list: the boolean mask hides nothing in this block. */
 #define CLATTN_BLOCK_FULL 0x40000000
 
-/** The largest seq_q for which a plan of an invariant problem takes a family that splits the keys. */
+/** The largest seq_q for which a plan of an invariant problem takes a family that splits the keys; dims over 256 may take one
+ *  for any. */
 #define CLATTN_INVARIANT_QUERIES 16
 
 /** No limit on this side of a window. */
@@ -646,7 +648,7 @@ typedef struct clattn_append_problem {
  * it lacks before a window changes bits unless page_size is a multiple of 32, on GPUs of 128. Products of projections are not
  * covered, and neither are merges, several ranks, and results in which a NaN or an infinity stands. The option is for forward
  * without dropout, block lists, mask_keys, scores and key_sums. GPUs take fused_gpu, in f16 and bf16 by matrix instructions
- * (UNIT=mma, but for quantized values beside f16), and up to CLATTN_INVARIANT_QUERIES queries split_gpu UNIT=item.
+ * (UNIT=mma), and up to CLATTN_INVARIANT_QUERIES queries split_gpu, by the unit that single queries take without the option.
  * A plan whose family fails to compile is refused, as another has other bits. The idea: H. He and Thinking Machines
  * Lab, "Defeating Nondeterminism in LLM Inference", 2025. Its cost: doc/guide/serving.md.
  *

@@ -25,6 +25,17 @@ static void adapt_to_representative(const struct ca_problem *p, const clattn_dev
     adapt(&alone, dev, values);
 }
 
+/* Where a unit is emulated, which nothing but tests chooses, the instruction and how it reads bytes are the caller's. */
+static int is_named(size_t tunable, const size_t *values)
+{
+#if TUNABLES_UNIT == UNIT_MMA
+    return values[EMULATE_INDEX] && (tunable == INSTRUCTION_INDEX || tunable == BYTES_INDEX);
+#else
+    (void)tunable, (void)values;
+    return 0;
+#endif
+}
+
 static int keeps_bits(const struct ca_problem *p, const clattn_device_info *dev,
                       const size_t *values)
 {
@@ -34,7 +45,7 @@ static int keeps_bits(const struct ca_problem *p, const clattn_device_info *dev,
         return 1;
     adapt_to_representative(p, dev, own);
     for (size_t n = 0; n < sizeof deciding / sizeof *deciding; n++)
-        if (values[deciding[n]] != own[deciding[n]])
+        if (values[deciding[n]] != own[deciding[n]] && !is_named(deciding[n], values))
             return 0;
     return 1;
 }

@@ -27,6 +27,7 @@ const int HAS_DROPOUT = p->normal.dropout > 0.0f, HAS_BLOCKS = p->normal.block_q
 const int HAS_MASK = p->normal.mask != 0, HAS_BIAS = p->normal.bias != 0;
 const int HAS_SCORE_FUNCTION = p->normal.score_function != NULL;
 const int HAS_V_SCALES = p->normal.v_scales != 0, HAS_INT8 = p->normal.int8 != 0;
+const int HAS_INVARIANT = p->normal.invariant != 0;
 const int HAS_MASK_FUNCTION = p->normal.mask_function != NULL;
 const int UNIT_W_COLUMN = p->normal.projection.w.stride[3] == 1; /* only projections use it */
 /* Only appends use these. */
@@ -35,5 +36,5 @@ const int HAS_WINDOW_LEFT = p->normal.window_left != CLATTN_UNLIMITED;
 (void)DIM_QK, (void)DIM_V, (void)HEADS, (void)PAGE_SIZE, (void)K_CACHE, (void)V_CACHE;
 (void)BLOCK_VALUES, (void)DTYPE, (void)DTYPE_F16, (void)DTYPE_F32, (void)HAS_DROPOUT,
     (void)HAS_BLOCKS, (void)HAS_MASK, (void)HAS_SCORE_FUNCTION, (void)HAS_MASK_FUNCTION,
-    (void)HAS_V_SCALES, (void)HAS_INT8, (void)HAS_BIAS, (void)HAS_WINDOW_LEFT, (void)UNIT_W_COLUMN,
-    (void)ROTARY, (void)ROTARY_DIM;
+    (void)HAS_V_SCALES, (void)HAS_INT8, (void)HAS_INVARIANT, (void)HAS_BIAS, (void)HAS_WINDOW_LEFT,
+    (void)UNIT_W_COLUMN, (void)ROTARY, (void)ROTARY_DIM;

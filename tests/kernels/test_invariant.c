@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batch invariance: the bits of a request alone, in pieces, with a larger cache, among other requests of a batch
  * or of a packed batch, and with its keys in pages. A run draws the request and its options (CLATTN_TEST_SEED). */
+#include "families/fragments.h"
 #include "families/registry.h"
 #include "problem/problem.h"
 #include "tests/support/families.h"
@@ -19,7 +20,7 @@ TestSuite(invariant, .init = unoptimised, .timeout = 600);
 enum { BATCH = 3, HEADS = 4, KV_HEADS = 2, QUERIES = 70, CAPACITY = 800, DIM = 32, PAGE = 16 };
 enum { PAGES = CAPACITY / PAGE, ROWS = BATCH * QUERIES };
 
-/* A row of queries is DIM floats, or as many in bf16, and so is one of keys, which may be one block of q8_0, too. */
+/* A row of queries is DIM floats, or as many in 16 bits, and so is one of keys, which may be one block of q8_0, too. */
 enum { MOST_ROW_BYTES = DIM * sizeof(float), BLOCK_BYTES = 34 };
 
 static unsigned char q[BATCH * HEADS * QUERIES * MOST_ROW_BYTES],
@@ -31,8 +32,8 @@ static const float slopes[HEADS] = {0.5f, 0.25f, 0.125f, 0.0625f}, sinks[HEADS] 
 /* The request is batch 1: its queries are the last of its keys. */
 struct request {
     struct fixture f;
-    const char *family;
-    char options[160];
+    const char *family, *dtype;
+    char options[160], tunables[80];
     size_t queries, keys, query_bytes, row_bytes;
 };
 
@@ -51,7 +52,7 @@ static unsigned char *query_of(const struct request *r, size_t b, size_t h, size
     return q + ((b * HEADS + h) * QUERIES + i) * r->query_bytes;
 }
 
-static void fill_row(struct rng *rng, size_t bytes, unsigned char *row)
+static void fill_row(struct rng *rng, const struct request *r, size_t bytes, unsigned char *row)
 {
     if (bytes == BLOCK_BYTES) { /* a scale from 2^-7 on as f16, and the codes */
         const cl_half scale = (cl_half)(0x2000 + rng_below(rng, 1024));
@@ -62,6 +63,13 @@ static void fill_row(struct rng *rng, size_t bytes, unsigned char *row)
     }
     const size_t element = bytes / DIM;
     for (size_t n = 0; n < DIM; n++) {
+        /* from 2^-4 up to 2, of either sign */
+        const uint16_t half =
+            (uint16_t)(rng_below(rng, 2) << 15 | (0x2c00 + rng_below(rng, 0x1400)));
+        if (strcmp(r->dtype, "f16") == 0) {
+            memcpy(row + n * element, &half, sizeof half);
+            continue;
+        }
         const float x = (float)rng_uniform(rng, -2, 2);
         memcpy(row + n * element, (const char *)&x + sizeof x - element, element);
     }
@@ -72,13 +80,17 @@ static void fill(struct rng *rng, const struct request *r)
     memset(k, 0xff, sizeof k); /* keys that nobody has are NaN */
     memset(v, 0xff, sizeof v);
     for (size_t n = 0; n < (size_t)BATCH * HEADS * QUERIES; n++)
-        fill_row(rng, r->query_bytes, q + n * r->query_bytes);
+        fill_row(rng, r, r->query_bytes, q + n * r->query_bytes);
     for (size_t head = 0; head < (size_t)BATCH * KV_HEADS; head++) {
         for (size_t key = 0; key < (head / KV_HEADS == 1 ? r->keys : CAPACITY); key++) {
-            fill_row(rng, r->row_bytes, row_of(k, r, head, key));
-            fill_row(rng, r->row_bytes, row_of(v, r, head, key));
+            fill_row(rng, r, r->row_bytes, row_of(k, r, head, key));
+            fill_row(rng, r, r->row_bytes, row_of(v, r, head, key));
         }
     }
+    /* A last value so large that the last query's weights of f16 may overflow. */
+    const cl_half large = 0x7800;
+    for (size_t head = KV_HEADS; head < 2 * KV_HEADS && r->row_bytes == BLOCK_BYTES; head++)
+        memcpy(row_of(v, r, head, r->keys - 1), &large, sizeof large);
     for (size_t page = 0; page < PAGES; page++) { /* page n holds the keys of page PAGES - 1 - n */
         for (size_t head = 0; head < KV_HEADS; head++) {
             const size_t from = (PAGES - 1 - page) * PAGE,
@@ -92,18 +104,18 @@ static void fill(struct rng *rng, const struct request *r)
 /* Computes a problem of the request's options; `sizes` are the words of its text that differ. */
 static void compute(struct request *r, const char *sizes, clattn_host_forward_tensors tensors)
 {
-    const clattn_plan_options options = {.struct_size = sizeof options, .family = r->family};
+    const clattn_plan_options options = {
+        .struct_size = sizeof options, .family = r->family, .tunables = r->tunables};
     char text[512];
 
-    snprintf(text, sizeof text, "fwd %s h%d/%d d%d lse causal=br %s %s",
-             r->query_bytes == DIM * sizeof(float) ? "f32" : "bf16 odtype=f32", HEADS, KV_HEADS,
-             DIM, r->options, sizes);
+    snprintf(text, sizeof text, "fwd %s odtype=f32 h%d/%d d%d lse causal=br %s %s", r->dtype, HEADS,
+             KV_HEADS, DIM, r->options, sizes);
     const clattn_problem p = fixture_problem(text);
     tensors.struct_size = sizeof tensors;
     tensors.slopes = p.alibi ? slopes : NULL;
     tensors.sinks = p.sinks ? sinks : NULL;
     cr_assert(clattn_attention_forward_host(r->f.context, &p, &options, &tensors) == CLATTN_SUCCESS,
-              "%s: '%s': %s", r->family, text, r->f.log.last);
+              "%s %s: '%s': %s", r->family, r->tunables, text, r->f.log.last);
 }
 
 /* Queries [first, end) of the request by a problem of their own, whose cache has room for `room` keys. */
@@ -209,34 +221,60 @@ static void expect_same(const struct request *r, const struct results *alone, st
     for (size_t h = 0; h < HEADS; h++)
         cr_expect(memcmp(alone->o[h], other->o[h], r->queries * sizeof *alone->o[h]) == 0 &&
                       memcmp(alone->lse[h], other->lse[h], r->queries * sizeof(float)) == 0,
-                  "%s: head %zu of %zu queries and %zu keys with '%s' has other bits %s, seed %llu",
-                  r->family, h, r->queries, r->keys, r->options, how,
+                  "%s %s: head %zu of %zu queries and %zu keys in %s with '%s' has other bits %s, "
+                  "seed %llu",
+                  r->family, r->tunables, h, r->queries, r->keys, r->dtype, r->options, how,
                   (unsigned long long)run_seed());
     memset(other, 0, sizeof *other);
 }
 
-static const char problem_of_f32[] =
-    "fwd f32 b3 h4/2 q70 k800 d32 causal=br qlen klen lse invariant";
+/* Returns whether the family takes the request in this dtype, with caches or without. */
+static int takes(const char *family, const char *dtype, const char *caches)
+{
+    char text[128];
+
+    snprintf(text, sizeof text, "fwd %s b3 h4/2 q70 k800 d32 causal=br qlen klen lse invariant%s",
+             dtype, caches);
+    return family_takes(family, text);
+}
+
+/* Of an emulated unit the test names the instruction, whose layout decides which lane sums what, and how it reads bytes. */
+static void draw_tunables(struct rng *rng, struct request *r, const int quantized)
+{
+    static const char *const of_bytes[] = {"", " BYTES=1 KV_PARTS=1",
+                                           " BYTES=2 KV_PARTS=1 M_FRAGMENTS=1"};
+    const int is_split = strcmp(r->family, "split_gpu UNIT=mma") == 0;
+    const size_t bytes = rng_below(rng, 3), any = CA_MMA_SYNC + rng_below(rng, CA_DPAS_16),
+                 instruction = bytes > 0 && quantized ? CA_MMA_SYNC : any;
+
+    r->tunables[0] = '\0';
+    if (!strstr(r->family, "UNIT=mma") ||
+        ca_instruction_of(clattn_context_device(r->f.context)) != 0)
+        return;
+    snprintf(r->tunables, sizeof r->tunables, "INSTRUCTION=%zu%s", instruction,
+             is_split && quantized ? of_bytes[bytes] : "");
+}
 
 static void draw_request(struct rng *rng, struct request *r)
 {
-    const int f32 = family_takes(r->family, problem_of_f32);
-    const int quantized =
-        rng_one_in(rng, 3) && f32; /* f32's families take other dtypes' problems as well */
+    static const char caches[] = " kcache=q8_0 vcache=q8_0";
+    const int f32 = takes(r->family, "f32", ""), f16 = takes(r->family, "f16", "");
 
+    r->dtype = f32 ? "f32" : f16 && rng_one_in(rng, 2) ? "f16" : "bf16";
+    const int quantized = rng_one_in(rng, 3) && takes(r->family, r->dtype, caches);
     r->queries = 30 + rng_below(rng, QUERIES - 30);
     r->keys = 530 + rng_below(rng, CAPACITY - 530);
     r->query_bytes = DIM * (f32 ? sizeof(float) : sizeof(uint16_t));
     r->row_bytes = quantized ? BLOCK_BYTES : r->query_bytes;
-    snprintf(r->options, sizeof r->options, "invariant%s%s%s%s",
-             quantized ? " kcache=q8_0 vcache=q8_0" : "", rng_one_in(rng, 2) ? " window=300,*" : "",
-             rng_one_in(rng, 2) ? " softcap=3" : "", rng_one_in(rng, 2) ? " alibi sinks" : "");
+    snprintf(r->options, sizeof r->options, "invariant%s%s%s%s", quantized ? caches : "",
+             rng_one_in(rng, 2) ? " window=300,*" : "", rng_one_in(rng, 2) ? " softcap=3" : "",
+             rng_one_in(rng, 2) ? " alibi sinks" : "");
+    draw_tunables(rng, r, quantized);
 }
 
 static int keeps_invariant(const char *family)
 {
-    return family_takes(family, problem_of_f32) ||
-           family_takes(family, "fwd bf16 b3 h4/2 q70 k800 d32 causal=br qlen klen lse invariant");
+    return takes(family, "f32", "") || takes(family, "bf16", "");
 }
 
 FAMILY_TEST(invariant, bits_are_those_of_the_request_alone, CLATTN_FORWARD, keeps_invariant, 1)
@@ -269,9 +307,9 @@ FAMILY_TEST(invariant, bits_are_those_of_the_request_alone, CLATTN_FORWARD, keep
 /* A plan's family, and its tunables that may decide bits. */
 static void describe_plan(const char *text, const clattn_device_info *dev, char *said, size_t bytes)
 {
-    static const char *const deciding[] = {"INSTRUCTION", "BLOCK_N",   "BYTES",
-                                           "EXP",         "THREADS_N", "THREADS",
-                                           "THREADS_D",   "THREAD_N",  "SPLIT_K"};
+    static const char *const deciding[] = {"INSTRUCTION", "BLOCK_N",    "BYTES",     "EXP",
+                                           "THREADS_N",   "THREADS",    "THREADS_D", "THREAD_N",
+                                           "SPLIT_K",     "SUB_GROUPS", "HALF_ROWS"};
     const clattn_problem given = fixture_problem(text);
     const struct ca_problem p = ca_problem_own(&given);
     const struct ca_family *family = ca_family_of_invariant(&p, dev);
@@ -282,18 +320,22 @@ static void describe_plan(const char *text, const clattn_device_info *dev, char 
     ca_family_suggest(family, &p, dev, values);
     cr_assert(!ca_family_refusal(family, &p, dev, values, reason, sizeof reason), "%s: '%s': %s",
               dev->name, text, reason);
+    /* The last two decide bits where sub-groups share rows. */
+    const size_t count =
+        sizeof deciding / sizeof *deciding - (strcmp(family->name, "split_gpu") == 0 ? 0 : 2);
     size_t at = (size_t)snprintf(said, bytes, "%s", family->full_name);
     for (size_t n = 0; n < family->num_tunables; n++)
-        for (size_t m = 0; m < sizeof deciding / sizeof *deciding; m++)
+        for (size_t m = 0; m < count; m++)
             if (strcmp(family->tunables[n].name, deciding[m]) == 0)
                 at += (size_t)snprintf(said + at, bytes - at, " %s=%zu", deciding[m], values[n]);
 }
 
+static const char *const options[] = {
+    "f16 d128", "bf16 d64 softcap=30 alibi sinks",  "f32 d80 window=300,0",
+    "f16 d256", "f16 d128 kcache=q8_0 vcache=q8_0", "bf16 d96 kcache=q4_0 vcache=q8_0"};
+
 /* Batches, capacities and pages choose neither a family nor what decides bits; each GPU has families of its own for it. */
 Test(invariant, gpus_choose_alike_whatever_stands_beside) {
-    static const char *const options[] = {
-        "f16 d128", "bf16 d64 softcap=30 alibi sinks",  "f32 d80 window=300,0",
-        "f16 d256", "f16 d128 kcache=q8_0 vcache=q8_0", "bf16 d96 kcache=q4_0 vcache=q8_0"};
     static const char *const queries[][2] = {{"q1", "q16"}, {"q17", "q3000"}};
     static struct profile profiles[MOST_PROFILES];
     const size_t count = profiles_read(profiles);
@@ -302,17 +344,41 @@ Test(invariant, gpus_choose_alike_whatever_stands_beside) {
     for (size_t d = 0; d < count; d++)
         for (size_t n = 0; n < 2 * sizeof options / sizeof *options; n++) {
             const char *const *both = queries[n % 2];
+            const int splits = n % 2 == 0;
             if (!(profiles[d].info.type & CL_DEVICE_TYPE_GPU))
                 continue;
             snprintf(text, sizeof text, "fwd %s h16/4 %s k600 klen causal=br invariant",
                      options[n / 2], both[0]);
             describe_plan(text, &profiles[d].info, alone, sizeof alone);
-            cr_expect(strstr(alone, "_gpu "), "%s: '%s' by %s", profiles[d].name, text, alone);
+            cr_expect(strncmp(alone, splits ? "split_gpu" : "fused_gpu", 9) == 0, "%s: '%s' by %s",
+                      profiles[d].name, text, alone);
             snprintf(text, sizeof text,
                      "fwd %s b7 h16/4 %s k8000 page=16 pages=9000 klen causal=br invariant",
                      options[n / 2], both[1]);
             describe_plan(text, &profiles[d].info, other, sizeof other);
             cr_expect(strcmp(alone, other) == 0, "%s: '%s': %s, alone %s", profiles[d].name, text,
                       other, alone);
+        }
+}
+
+/* A GPU decodes by the unit that it takes without the option. */
+Test(invariant, gpus_decode_by_the_same_unit) {
+    static const char *const groups[] = {"h16", "h16/4", "h64/4"};
+    static struct profile profiles[MOST_PROFILES];
+    const size_t count = profiles_read(profiles);
+    char text[256], said[256];
+
+    for (size_t d = 0; d < count; d++)
+        for (size_t n = 0; n < 3 * sizeof options / sizeof *options; n++) {
+            const clattn_device_info *const dev = &profiles[d].info;
+            if (!(dev->type & CL_DEVICE_TYPE_GPU))
+                continue;
+            snprintf(text, sizeof text, "fwd %s %s q1 k4096 klen", options[n / 3], groups[n % 3]);
+            const struct ca_problem plain = fixture_checked(text);
+            const char *const unit = family_untuned(&plain, dev)->full_name;
+            strcat(text, " invariant");
+            describe_plan(text, dev, said, sizeof said);
+            cr_expect(strncmp(said, unit, strlen(unit)) == 0, "%s: '%s': %s, without %s",
+                      profiles[d].name, text, said, unit);
         }
 }

@@ -94,6 +94,8 @@ static const struct item items[] = {
     {"fused_gpu UNIT=mma", SMALL_FRAGMENTS " INSTRUCTION=1 BLOCK_N=16 Q_RESIDENT=0 STAGES=2",
      "fwd f16 h2/1 q19 k53 d48/9 causal=br klen lse precision=int8"},
     {"split_gpu UNIT=item", "SPLIT_K=1", "fwd f32 h2/1 q2 k1060 d8 klen sinks lse invariant"},
+    {"split_gpu UNIT=mma", SMALL_FRAGMENTS " INSTRUCTION=1 SPLIT_K=1",
+     "fwd f16 h2/1 q2 k1060 d8 klen sinks lse invariant"},
     {"fused_gpu UNIT=mma", SMALL_FRAGMENTS " INSTRUCTION=5 BLOCK_N=16 Q_RESIDENT=1",
      "fwd bf16 b2 h1 q9 k40 d20/32 page=4 pages=24 klen vcache=int8 precision=int8"},
     {"fused_gpu UNIT=warpgroup", "SUB_GROUPS=4 BLOCK_N=32 EXP=2 EMULATE=1",

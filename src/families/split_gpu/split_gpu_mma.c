@@ -15,6 +15,8 @@ static size_t combine_items(const size_t *values);
 static size_t keys_at_once(const size_t *values);
 static size_t register_words(const struct ca_problem *p, const size_t *values);
 static int spills(const struct ca_problem *p, const size_t *values);
+static int keeps_bits(const struct ca_problem *p, const clattn_device_info *dev,
+                      const size_t *values);
 
 #define TUNABLES_DEF "families/split_gpu/split_gpu_mma.def"
 #define TUNABLES_UNIT UNIT_MMA
@@ -120,6 +122,8 @@ static int spills(const struct ca_problem *p, const size_t *values)
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
+static const char *refusal_of_pages(const struct ca_problem *p, const clattn_device_info *dev);
+
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     const char *reason = ca_mma_refusal(p);
@@ -130,6 +134,8 @@ static const char *unsupported(const struct ca_problem *p, const clattn_device_i
         return "this family draws no dropout, which is for training";
     if (ca_split_rows_per_kv_head(p) > CL_UINT_MAX || p->normal.seq_kv > CL_INT_MAX)
         return "more rows or keys of a kv head than 32 bits count";
+    if (p->normal.invariant)
+        return refusal_of_pages(p, dev);
     return p->normal.dim_v > 256 ? refusal_of_suggested(p, dev)
                                  : NULL; /* sums of a row fill registers */
 }
@@ -149,27 +155,36 @@ static int halve(size_t *values, size_t index, size_t least)
 }
 
 /* Fits K and V into local memory. With background copies they lie side by side; else they use the same memory in turns, so
- * that two work-groups are resident. Divides them into more parts, then takes fewer keys, until they fit. Returns 0 if
- * nothing fits. */
-static int place_tiles(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
+ * that two work-groups are resident. Divides them into more parts until they fit. Returns 0 if nothing fits. */
+static int place_parts(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
-    const size_t keys = values[BLOCK_N_INDEX], resident = values[Q_RESIDENT_INDEX];
+    const size_t resident = values[Q_RESIDENT_INDEX];
     size_t *const kv_parts = &values[KV_PARTS_INDEX];
     const size_t fewest = values[INSTRUCTION_INDEX] == CA_MMA_SYNC && !values[BYTES_INDEX] ? 0 : 1;
     const size_t most = values[BYTES_INDEX] ? 1 : 8;
 
-    for (; values[BLOCK_N_INDEX] >= keys_at_once(values); values[BLOCK_N_INDEX] /= 2)
-        for (*kv_parts = fewest; *kv_parts <= most; *kv_parts += ca_larger(*kv_parts, 1)) {
-            values[Q_RESIDENT_INDEX] = resident;
-            if (fits(p, dev, values))
-                return 1;
-            values[Q_RESIDENT_INDEX] = 0;
-            if (fits(p, dev, values))
-                return 1;
-        }
-    values[BLOCK_N_INDEX] = keys;
+    for (*kv_parts = fewest; *kv_parts <= most; *kv_parts += ca_larger(*kv_parts, 1)) {
+        values[Q_RESIDENT_INDEX] = resident;
+        if (fits(p, dev, values))
+            return 1;
+        values[Q_RESIDENT_INDEX] = 0;
+        if (fits(p, dev, values))
+            return 1;
+    }
     values[Q_RESIDENT_INDEX] = resident;
     *kv_parts = fewest;
+    return 0;
+}
+
+/* Does so, then takes fewer keys, until they fit. */
+static int place_tiles(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    const size_t keys = values[BLOCK_N_INDEX];
+
+    for (; values[BLOCK_N_INDEX] >= keys_at_once(values); values[BLOCK_N_INDEX] /= 2)
+        if (place_parts(p, dev, values))
+            return 1;
+    values[BLOCK_N_INDEX] = keys;
     return 0;
 }
 
@@ -181,17 +196,66 @@ static int fewer_bytes(size_t *values)
     return halve(values, BYTES_INDEX, 0);
 }
 
+/* The most fragments of rows. Four with block lists need more than NVIDIA's 255 registers. With DPAS of 8 lanes, two spill
+ * in the programs of most options. */
+static size_t most_fragments(const struct ca_problem *p, const clattn_device_info *dev)
+{
+    switch (ca_instruction_of(dev)) {
+    case CA_DPAS_8:
+        return 1;
+    case CA_DPAS_16:
+        return 2;
+    case CA_MMA_SYNC:
+        return p->normal.block_q > 0 ? 2 : 4;
+    default:
+        return 4;
+    }
+}
+
+static void cover_rows(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
+{
+    while (values[M_FRAGMENTS_INDEX] < most_fragments(p, dev) &&
+           block_m(values) < ca_split_rows_per_kv_head(p))
+        values[M_FRAGMENTS_INDEX] *= 2;
+}
+
+/* Some words are spilled then, which is of use where local memory has room for more groups than registers. */
+static void limit_registers(const struct ca_problem *p, const clattn_device_info *dev,
+                            size_t *values)
+{
+    if (values[BYTES_INDEX] && values[M_FRAGMENTS_INDEX] == 1 &&
+        4 * local_bytes(p, values) <= dev->local_memory_bytes)
+        values[REGISTERS_INDEX] = 128;
+}
+
+/* A query of a call with few. How many rows share a group changes no bit, nor does where K, V and Q are. */
+#define REPRESENTATIVE_QUERIES 1
+static const size_t deciding[] = {INSTRUCTION_INDEX, SUB_GROUPS_INDEX, BLOCK_N_INDEX,
+                                  BYTES_INDEX,       HALF_ROWS_INDEX,  EXP_INDEX};
+#include "families/invariant_unit.h"
+
+/* Tunables of an invariant problem. Places of pages take local memory. */
+static void adapt_invariant(const struct ca_problem *p, const clattn_device_info *dev,
+                            size_t *values)
+{
+    adapt_to_representative(p, dev, values);
+    values[SPLIT_K_INDEX] = 1;
+    values[REGISTERS_INDEX] = 0;
+    cover_rows(p, dev, values);
+    while (!place_parts(p, dev, values) && halve(values, M_FRAGMENTS_INDEX, 1))
+        ;
+    limit_registers(p, dev, values);
+}
+
 static void adapt(const struct ca_problem *p, const clattn_device_info *dev, size_t *values)
 {
     const size_t most_items = ca_smaller(dev->max_work_group_size, dev->max_work_item_sizes[0]);
-    const size_t own = ca_instruction_of(dev), rows = ca_split_rows_per_kv_head(p);
-    const int is_dpas = own == CA_DPAS_8 || own == CA_DPAS_16;
-    /* Four fragments with block lists need more than NVIDIA's 255 registers. With DPAS of 8 lanes, two spill in the programs
-     * of most options. */
-    const size_t most_fragments = own == CA_DPAS_8                                           ? 1
-                                  : is_dpas || (own == CA_MMA_SYNC && p->normal.block_q > 0) ? 2
-                                                                                             : 4;
+    const size_t own = ca_instruction_of(dev);
 
+    if (p->normal.invariant) {
+        adapt_invariant(p, dev, values);
+        return;
+    }
     values[EMULATE_INDEX] = own == 0;
     values[SPLIT_K_INDEX] = 1;
     if (own == CA_MMA_SYNC) {
@@ -203,7 +267,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     } else {
         values[INSTRUCTION_INDEX] = own == CA_MFMA_32 ? CA_MFMA_16 : own;
         values[Q_RESIDENT_INDEX] = own == CA_MFMA_32;
-        if (is_dpas)
+        if (own == CA_DPAS_8 || own == CA_DPAS_16)
             values[SUB_GROUPS_INDEX] = 8;
     }
     if (values[BYTES_INDEX] == 2)
@@ -211,16 +275,12 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     while (work_items(values) > most_items && values[SUB_GROUPS_INDEX] > 1)
         values[SUB_GROUPS_INDEX] /= 2;
     values[BLOCK_N_INDEX] = ca_larger(values[BLOCK_N_INDEX], keys_at_once(values));
-    while (values[M_FRAGMENTS_INDEX] < most_fragments && block_m(values) < rows)
-        values[M_FRAGMENTS_INDEX] *= 2;
+    cover_rows(p, dev, values);
     while (!place_tiles(p, dev, values) &&
            (halve(values, M_FRAGMENTS_INDEX, 1) || fewer_bytes(values) ||
             halve(values, SUB_GROUPS_INDEX, 1)))
         ;
-    /* Some words are spilled then, which is of use where local memory has room for more groups than registers. */
-    if (values[BYTES_INDEX] && values[M_FRAGMENTS_INDEX] == 1 &&
-        4 * local_bytes(p, values) <= dev->local_memory_bytes)
-        values[REGISTERS_INDEX] = 128;
+    limit_registers(p, dev, values);
     ca_split_suggest(p, dev, &tunables[SPLIT_K_INDEX], block_m(values), work_items(values), values,
                      SPLIT_K_INDEX, reject);
 }
@@ -239,15 +299,24 @@ static int preference(const struct ca_problem *p, const clattn_device_info *dev)
         return 25;
     if (alone)
         return 98;
-    return p->normal.seq_kv >= 256 && (p->normal.seq_q <= 16 || groups < ca_device_cores(dev) / 2)
-               ? 98
-               : 25;
+    if (p->normal.seq_kv < 256)
+        return 25;
+    if (p->normal.seq_q <= CLATTN_INVARIANT_QUERIES)
+        return 98;
+    /* A prompt takes another unit, as in any batch. */
+    return !p->normal.invariant && groups < ca_device_cores(dev) / 2 ? 98 : 25;
 }
 
 const struct ca_family ca_split_gpu_mma = {
-    CA_UNIT_OF("split_gpu", "mma"),    .operation = CLATTN_FORWARD,
-    .source = ca_source_split_gpu_mma, OWN_MEMBERS,
-    CA_STAGES(SPLIT_STAGES),           .workspace_bytes = workspace_bytes,
-    .local_bytes = local_bytes,        .private_bytes = private_bytes,
-    .options = more_options,           .preference = preference,
+    CA_UNIT_OF("split_gpu", "mma"),
+    .operation = CLATTN_FORWARD,
+    .source = ca_source_split_gpu_mma,
+    OWN_MEMBERS,
+    CA_STAGES(SPLIT_STAGES),
+    .workspace_bytes = workspace_bytes,
+    .local_bytes = local_bytes,
+    .private_bytes = private_bytes,
+    .options = more_options,
+    .preference = preference,
+    .keeps_invariant = 1,
 };

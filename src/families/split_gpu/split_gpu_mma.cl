@@ -24,6 +24,8 @@
  *           range, BLOCK_M rows); combine: one for each row and 32 columns.
  * Workspace partial results: gpu/split_task.h
  * Ragged    Nothing outside the tensors is read; local memory holds 0 there.
+ * Invariant A row's bits depend on BLOCK_N, SUB_GROUPS, BYTES and EXP, which the host fixes, but neither on other rows nor on
+ *           its place among them: a key that it does not see adds 0, and its maximum rescales its own sums alone.
  * Masked    A weight of 0 does not silence an Inf or NaN of V. If some output becomes one, the range is
  *           computed again with 0 in the place of V's, and these are added at the end to rows that see them.
  * Barriers  Every thread reaches every barrier; only the instructions' own lockstep is relied on.

@@ -9,9 +9,10 @@
 #define SEEN_WORDS (MARKS_TILES ? 32 : 1)
 
 /* The combine kernel has a maximum, a sum and a factor of each range, and a sum for each of
- * COMBINE_THREADS. */
+ * COMBINE_THREADS; in an invariant problem, of any number of ranges, a maximum for each of these as well. */
 #define COMBINED_COLUMNS 32 /* the columns that a work-group combines */
-#define COMBINE_BYTES ((3 * SPLIT_K + COMBINE_THREADS) * FLOAT_BYTES)
+#define COMBINE_BYTES                                                                              \
+    (((HAS_INVARIANT ? COMBINE_THREADS : 3 * SPLIT_K) + COMBINE_THREADS) * FLOAT_BYTES)
 
 /* The local memory of the stage that needs more; compilers align variables beside the tiles. */
 #define LOCAL_BYTES (MAX(SPLIT_BYTES, COMBINE_BYTES) + 64)
