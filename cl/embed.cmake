@@ -16,9 +16,12 @@ set(words "const " "struct " "args->shape->" "int " "\n#define " "\;\n" "long " 
     "arguments" "UNROLL\nfor (" "return " "tile" "__global " "block" "__local " "#endif\n" "SIMD_WIDTH" "rows"
     "\nstatic inline " "lane" ")\n{\n" "first" "if " "for (" "row" "keys" "BLOCK" "VECTORS" "stride" ") {\n" "void "
     "columns" "count" "=0\;" "sums" " __attribute__((reqd_work_group_size" "queries" "step" "column" "begin" "FRAGMENT"
-    "#line " "THREADS" "bool " "LOCAL_BARRIER()" "STREAMED" "OPERAND" "head" "nonfinite" "++)\n")
+    "#line " "THREADS" "bool " "LOCAL_BARRIER()" "STREAMED" "OPERAND" "head" "nonfinite" "++)\n" "scale" "part" "weight"
+    "_of_" "place" "ushort" "end" "query" "_of(" "group" "word" "score" "VECTOR(" "pair" "exchange" "number" "products"
+    "storage *" "load_" "LANE_QUERIES")
 set(codes 1 2 3 4 5 6 7 8 11 12 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 128 129 130 131 132 133 134 135
-    136 137 138 139 140 141 142 143 144 145 146 147 148 149 150 151)
+    136 137 138 139 140 141 142 143 144 145 146 147 148 149 150 151 152 153 154 155 156
+    157 158 159 160 161 162 163 164 165 166 167 168 169 170 171)
 
 # The text with characters for words.
 function(shorten text result)

@@ -73,7 +73,7 @@ NOINLINE void change_scores(const struct score_tile *tile, const lanes *q, sourc
     lanes x[QK_KEYS][BLOCK_VECTORS];
 
     EACH_SCORE(x[n][m] = product_of_tiles(tile, q, m, k, n0 + n, products[n * BLOCK_VECTORS + m]))
-    finish_scores(tile, n0, count, x);
+    finish_tile_scores(tile, n0, count, x);
     EACH_SCORE(s[n * BLOCK_VECTORS + m] = x[n][m])
 }
 

@@ -109,7 +109,7 @@ NOINLINE void multiply_qk(const struct score_tile *tile, const lanes *q, source 
 #if OPERAND_BYTES
         EACH_SCORE(sum[n][m] = product_of_bytes(q, m, row[n], sum[n][m]))
 #endif
-        finish_scores(tile, n0, count, sum);
+        finish_tile_scores(tile, n0, count, sum);
         UNROLL
         for (int n = 0; n < QK_KEYS; n++) {
             UNROLL

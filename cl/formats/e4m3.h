@@ -4,24 +4,25 @@
  * bits of a magnitude, 7 places to the left, are those of a binary16 that is 2^8 times as small. */
 #pragma once
 
-/* What a NaN's bits are as such a binary16; all others are at most 1.75. */
-#define E4M3_NAN 1.875f
+/* A NaN's bits are 1.875 as such a binary16, and all others are at most 1.75. */
+static inline float4 e4m3_of_halves(const float4 x)
+{
+    return fabs(x) == 1.875f ? (float4)(NAN) : x * 256.0f;
+}
 
 static inline float e4m3_one(const uchar byte, const int shift, const uint fifth)
 {
     const ushort bits = (ushort)((byte & 128) << 8 | (byte & 127) << 7);
-    const float x = vload_half(0, (const half *)&bits);
 
-    return fabs(x) == E4M3_NAN ? NAN : x * 256.0f;
+    return e4m3_of_halves((float4)(vload_half(0, (const half *)&bits))).x;
 }
 
 static inline float4 e4m3_four(const uchar4 bytes, const int shift, const uint fifth)
 {
     const int4 x = convert_int4(bytes);
     const ushort4 bits = convert_ushort4((x & 128) << 8 | (x & 127) << 7);
-    const float4 y = vload_half4(0, (const half *)&bits);
 
-    return fabs(y) == E4M3_NAN ? (float4)(NAN) : y * 256.0f;
+    return e4m3_of_halves(vload_half4(0, (const half *)&bits));
 }
 
 /* Signs are in the two highest bits of x. The lower of them becomes 1 if the sum carries into it, which happens where a

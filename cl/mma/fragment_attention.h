@@ -293,11 +293,12 @@ INLINE void score_products(const struct arguments *args, const struct score_tile
  * and over earlier tiles. seen becomes 1 for rows with a visible key. partial: some keys may be
  * masked. Window and lengths are given as steps [see_from, see_to) from the lane's first key: a
  * comparison with each key's own number would take a register each. */
-INLINE void finish_scores(const struct arguments *args, const struct score_tile *tiles,
-                          const bool partial, const int see_from[LANE_QUERIES],
-                          const int see_to[LANE_QUERIES], const int fragment_row, float s[KEY_SUMS],
-                          float highest[LANE_QUERIES], float seen[LANE_QUERIES], const int lane,
-                          __local float *exchange)
+INLINE void finish_fragment_scores(const struct arguments *args, const struct score_tile *tiles,
+                                   const bool partial, const int see_from[LANE_QUERIES],
+                                   const int see_to[LANE_QUERIES], const int fragment_row,
+                                   float s[KEY_SUMS], float highest[LANE_QUERIES],
+                                   float seen[LANE_QUERIES], const int lane,
+                                   __local float *exchange)
 {
     bool waits = true;
 

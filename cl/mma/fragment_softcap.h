@@ -80,7 +80,7 @@ INLINE void cap_products(const float softcap, const float scale[LANE_QUERIES], f
     for (int n = 0; n < LANE_QUERIES; n++)
         factor[n] = scale[n] * approximate_reciprocal(softcap);
     UNROLL
-    for (int n = 0; n < KEY_SUMS; n++) /* two chains, as in finish_scores() */
+    for (int n = 0; n < KEY_SUMS; n++) /* two chains, as in finish_fragment_scores() */
         highest[n % 2] = fmax(highest[n % 2], fabs(s[n]));
     UNROLL
     for (int n = 0; n < LANE_QUERIES; n++)

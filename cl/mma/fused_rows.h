@@ -153,7 +153,7 @@ INLINE void take_exact_scores(const struct arguments *args, const struct task *t
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-/* The keys that are visible to each of the lane's rows of a fragment (finish_scores()). */
+/* The keys that are visible to each of the lane's rows of a fragment (finish_fragment_scores()). */
 INLINE void find_window(const struct score_tile *tile, const int fragment_row, const int lane,
                         int see_from[LANE_QUERIES], int see_to[LANE_QUERIES])
 {
@@ -192,8 +192,8 @@ INLINE void softmax_of_tile(const struct arguments *args, const struct query_blo
             scale[n] = tile.scale;
         }
         find_window(&tile, fragment_row, lane, see_from, see_to);
-        finish_scores(args, &tile, keys->partial, see_from, see_to, fragment_row, s[f], highest,
-                      state[f].seen, lane, exchange);
+        finish_fragment_scores(args, &tile, keys->partial, see_from, see_to, fragment_row, s[f],
+                               highest, state[f].seen, lane, exchange);
         weigh(fragment_row, lane, scale, s[f], highest, &state[f], weight_exponent, kept);
     }
 }

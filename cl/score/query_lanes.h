@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products become scores where SIMD lanes are queries: softcap, bias, ALiBi, masks and windows
  * (clattn/problem.h); weights get dropout. An option that changes scores is a step of
- * finish_scores(), which fused_cpu calls; its values that depend on the tile alone are members of
+ * finish_tile_scores(), which fused_cpu calls; its values that depend on the tile alone are members of
  * struct score_tile (score/query_tile.h).
  *
  * Products become scores while they are accumulators of QK_KEYS keys; a tile without a visible key for any query of the
@@ -94,8 +94,8 @@ INLINE lanes hide_outside(const struct score_tile *tile, const int n, const int 
 
 /* Turns products of keys n0 .. n0 + QK_KEYS - 1 into scores. Keys from count on repeat the last one
  * or, in AMX tiles, do not exist; their scores become -INFINITY where they might be read. */
-INLINE void finish_scores(const struct score_tile *tile, const int n0, const int count,
-                          lanes (*s)[BLOCK_VECTORS])
+INLINE void finish_tile_scores(const struct score_tile *tile, const int n0, const int count,
+                               lanes (*s)[BLOCK_VECTORS])
 {
     if (HAS_SOFTCAP)
         softcap_scores(tile, s);

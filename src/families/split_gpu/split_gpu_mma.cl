@@ -257,8 +257,8 @@ INLINE void find_scores(const struct arguments *args, const struct task *task,
             see_to[n] = min(row.end - before, keys->count) - first;
             highest[f][n] = state[f].row_max[n];
         }
-        finish_scores(args, tiles, keys->partial, see_from, see_to, f * FRAGMENT_QUERIES, s[f],
-                      highest[f], state[f].seen, lane, exchange);
+        finish_fragment_scores(args, tiles, keys->partial, see_from, see_to, f * FRAGMENT_QUERIES,
+                               s[f], highest[f], state[f].seen, lane, exchange);
     }
 }
 
