@@ -477,6 +477,8 @@ Test(unit_choices, refusals_of_GPUs) {
                       backward[] = "backward_gpu UNIT=warpgroup",
                       projection[] = "projection_gpu UNIT=warpgroup";
     static const struct refused refused[] = {
+        {"fused_gpu UNIT=item",
+         {"fwd f32 q3 k5 d32 kcache=q8_0 vcache=q8_0", "STAGES=2", "copies to local memory"}},
         {fused_mma, {"fwd f32 q3 k5 d8 page=4 pages=8 klen", NULL, "not in pages"}},
         {fused_mma, {"fwd f32 q3 k5 d8", "Q_RESIDENT=1", "do not stay in registers"}},
         {fused_mma, {"fwd f16 q3 k5 d32 kcache=q8_0 vcache=bf16", NULL, "of one dtype"}},

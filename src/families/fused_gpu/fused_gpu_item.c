@@ -32,10 +32,12 @@ static int reads_halves(const struct ca_problem *p)
            ca_problem_dtype(&p->normal, CA_V) != CLATTN_F32;
 }
 
-/* Returns whether rows can be copied to tiles without conversion: floats, not in pages. */
+/* Returns whether rows can be copied to tiles without conversion: floats, not in pages; keys may have become bytes. */
 static int copies_floats(const struct ca_problem *p)
 {
-    return !reads_halves(p) && !p->normal.page_size;
+    return p->normal.dtype == CLATTN_F32 &&
+           (p->normal.int8 || !ca_problem_converts(&p->normal, CA_K)) &&
+           !ca_problem_converts(&p->normal, CA_V) && !p->normal.page_size;
 }
 
 /* The output dims that a work-item holds for each of its rows. */
