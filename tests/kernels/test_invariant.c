@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batch invariance: the bits of a request alone, in pieces, with a larger cache, among other requests of a batch
- * or of a packed batch, and with its keys in pages. A run draws the request and its options (CLATTN_TEST_SEED). */
+ * or of a packed batch, with its keys in pages, and with other tunables. A run draws the request and its options (CLATTN_TEST_SEED). */
 #include "families/fragments.h"
 #include "families/registry.h"
 #include "problem/problem.h"
@@ -34,6 +34,7 @@ struct request {
     struct fixture f;
     const char *family, *dtype;
     char options[160], tunables[80];
+    struct rng *tuning; /* NULL, or what draws the tunables that `tunables` does not name */
     size_t queries, keys, query_bytes, row_bytes;
 };
 
@@ -101,21 +102,51 @@ static void fill(struct rng *rng, const struct request *r)
     }
 }
 
+/* Changes each tunable that the request does not name, where the family takes it so. */
+static void tune(const struct request *r, const clattn_problem *given, char text[CA_TUNABLES_TEXT])
+{
+    const clattn_device_info *const dev = clattn_context_device(r->f.context);
+    const struct ca_family *const family = ca_family_find(r->family);
+    const struct ca_problem p = ca_problem_own(given);
+    char reason[CA_REASON_BYTES], named[64];
+    size_t values[CA_MAX_TUNABLES];
+
+    ca_family_suggest(family, &p, dev, values);
+    cr_assert(ca_tunables_parse(family->tunables, family->num_tunables, r->tunables, values, reason,
+                                sizeof reason),
+              "%s", reason);
+    for (size_t n = 0; n < family->num_tunables; n++) {
+        const struct ca_tunable *const t = &family->tunables[n];
+        const size_t before = values[n];
+        snprintf(named, sizeof named, "%s=", t->name);
+        if (strstr(r->tunables, named) || strcmp(t->name, "BYTES") == 0)
+            continue;
+        values[n] = t->candidates[rng_below(r->tuning, t->num_candidates)];
+        if (ca_family_refusal(family, &p, dev, values, reason, sizeof reason))
+            values[n] = before;
+    }
+    ca_tunables_print(family->tunables, family->num_tunables, values, text, CA_TUNABLES_TEXT);
+}
+
 /* Computes a problem of the request's options; `sizes` are the words of its text that differ. */
 static void compute(struct request *r, const char *sizes, clattn_host_forward_tensors tensors)
 {
-    const clattn_plan_options options = {
+    clattn_plan_options options = {
         .struct_size = sizeof options, .family = r->family, .tunables = r->tunables};
-    char text[512];
+    char text[512], tuned[CA_TUNABLES_TEXT];
 
     snprintf(text, sizeof text, "fwd %s odtype=f32 h%d/%d d%d lse causal=br %s %s", r->dtype, HEADS,
              KV_HEADS, DIM, r->options, sizes);
     const clattn_problem p = fixture_problem(text);
+    if (r->tuning) {
+        tune(r, &p, tuned);
+        options.tunables = tuned;
+    }
     tensors.struct_size = sizeof tensors;
     tensors.slopes = p.alibi ? slopes : NULL;
     tensors.sinks = p.sinks ? sinks : NULL;
     cr_assert(clattn_attention_forward_host(r->f.context, &p, &options, &tensors) == CLATTN_SUCCESS,
-              "%s %s: '%s': %s", r->family, r->tunables, text, r->f.log.last);
+              "%s %s: '%s': %s", r->family, options.tunables, text, r->f.log.last);
 }
 
 /* Queries [first, end) of the request by a problem of their own, whose cache has room for `room` keys. */
@@ -299,6 +330,11 @@ FAMILY_TEST(invariant, bits_are_those_of_the_request_alone, CLATTN_FORWARD, keep
     expect_same(&r, &alone, &other, "in a packed batch");
     compute_paged(&r, &other);
     expect_same(&r, &alone, &other, "in pages");
+    r.tuning = &rng;
+    compute_piece(&r, 0, r.queries, 0, &other);
+    expect_same(&r, &alone, &other, "when tuned");
+    compute_paged(&r, &other);
+    expect_same(&r, &alone, &other, "in pages, when tuned");
     fixture_close(&r.f);
 }
 

@@ -58,10 +58,16 @@ static size_t groups(const struct ca_problem *p, const size_t *values)
     return ca_query_chunks(p, chunk(values)) * p->normal.heads * p->normal.batch;
 }
 
+/* Vectors of 16 have exponentials of their own, and so other bits. */
+static size_t least_width(const struct ca_problem *p, const clattn_device_info *dev)
+{
+    return p->normal.invariant ? ca_vector_lanes(dev) : 4;
+}
+
 static const char *unsupported(const struct ca_problem *p, const clattn_device_info *dev)
 {
     /* The tunables with the least private memory. If they do not fit, none do. */
-    const size_t least[NUM_TUNABLES] = {[SIMD_WIDTH_INDEX] = 4,
+    const size_t least[NUM_TUNABLES] = {[SIMD_WIDTH_INDEX] = least_width(p, dev),
                                         [BLOCK_VECTORS_INDEX] = 1,
                                         [QK_KEYS_INDEX] = 8,
                                         [PV_COLUMNS_INDEX] = 8,
@@ -216,7 +222,7 @@ static void adapt(const struct ca_problem *p, const clattn_device_info *dev, siz
     while (reject(p, dev, values) && values[BLOCK_VECTORS_INDEX] > 1)
         block_registers(values[BLOCK_VECTORS_INDEX] - 1, wide, values);
     if (reject(p, dev, values)) { /* the least that unsupported() has found to fit */
-        values[SIMD_WIDTH_INDEX] = 4;
+        values[SIMD_WIDTH_INDEX] = least_width(p, dev);
         block_registers(1, 0, values);
         values[BLOCK_N_INDEX] = p->normal.invariant ? INVARIANT_KEYS : 24;
     }
