@@ -21,11 +21,6 @@
 #if OPERAND_TILES
 #include "bf16/fused_products.h"
 #else
-INLINE bool meet_nonfinite(const lanes *q, source k, const long k_row, const int count)
-{
-    return false;
-}
-
 /* The first product of bytes is of integers: sums are integers in the registers of floats. */
 #if OPERAND_BYTES
 #define MULTIPLY_QK dot_bytes

@@ -95,7 +95,9 @@ INLINE void add_tile(const int partial, const struct arguments *args,
     /* scores */
     struct score_tile tile;
     find_score_tile(args, block, j, &tile);
+#if OPERAND_TILES
     tile.by_values = check_values && meet_nonfinite(q, k, k_row, count);
+#endif
     ints masks[MASK_VECTORS];
     if (HIDES_ANYWHERE && !load_biases_and_masks(args, block, j, count, &tile, streams, s, masks))
         return;
