@@ -66,7 +66,8 @@ size_t tensor_index(const struct tensor_shape *s, size_t b, size_t h, size_t i, 
 size_t tensor_count(const struct tensor_shape *s);
 size_t tensor_packed(const struct tensor_shape *s, size_t b, size_t h, size_t i, size_t d);
 
-/* Batches, heads, kv heads, queries and keys that the functions' operands are of: those of the whole where the problem is a part. */
+/* Batches, heads, kv heads, queries and keys that the functions' operands are of: those of the whole where the problem is a
+ * part. */
 void tensor_function_sizes(const clattn_problem *p, size_t sizes[5]);
 
 /* The elements of dfunction before those of operand n of the score function; of all, if there are not so many. */

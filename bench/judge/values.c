@@ -158,8 +158,8 @@ static double of_sixteen(unsigned code)
     return numbers[code];
 }
 
-/* A binary16 scale, in some formats none or also a binary16 offset, then the codes: bytes, or half bytes, of which the low ones come
- * first. With 5 bits, the fifth of each code, from the lowest bit of four bytes on, lie before the half bytes. */
+/* A binary16 scale, in some formats none or also a binary16 offset, then the codes: bytes, or half bytes, of which the low ones
+ * come first. With 5 bits, the fifth of each code, from the lowest bit of four bytes on, lie before the half bytes. */
 static const struct block_format {
     double (*number)(unsigned code);
     unsigned bits;

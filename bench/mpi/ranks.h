@@ -30,7 +30,8 @@ void ranks_rest(void);
 double ranks_number(double of_first);
 void ranks_copy(void *data, size_t bytes);
 
-/* Collective: rank 0 has a function of the caller's or NULL, and all get one of their own; false if a rank could not make it. */
+/* Collective: rank 0 has a function of the caller's or NULL, and all get one of their own; false if a rank could not make
+ * it. */
 bool ranks_function(const struct ranks *ranks, const clattn_function **function,
                     struct message *why);
 

@@ -31,8 +31,8 @@ bool peaks_open(struct peaks *peaks, const struct target *target, size_t most, s
 
 void peaks_close(struct peaks *peaks);
 
-/* One sample of some 30 ms of a kind that the device has (form), in launches of about `launch_seconds` (within bounds): as long as the
- * executions that it is compared with, so that interruptions weigh the same. */
+/* One sample of some 30 ms of a kind that the device has (form), in launches of about `launch_seconds` (within bounds): as long
+ * as the executions that it is compared with, so that interruptions weigh the same. */
 bool peaks_fma(struct peaks *peaks, enum peak_kind kind, double launch_seconds, double *gflops,
                struct message *why);
 

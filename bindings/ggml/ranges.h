@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host memory as buffers: a buffer, of CL_MEM_USE_HOST_PTR where the device shares memory, for each stretch of memory that tensors
- * lie in. Tensors that overlap, as values that are columns of the keys, get one buffer, since
+/* Host memory as buffers: a buffer, of CL_MEM_USE_HOST_PTR where the device shares memory, for each stretch of memory that
+ * tensors lie in. Tensors that overlap, as values that are columns of the keys, get one buffer, since
  * OpenCL leaves open what happens to two.
  *
  * Where the device is the CPU, and a trial shows that it reads and writes host memory itself,

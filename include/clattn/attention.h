@@ -41,8 +41,8 @@ typedef struct clattn_buffer {
  * dropout, which counts places in the whole (clattn/dropout.h): parts that are computed apart, on
  * several devices or one after the other, drop what the whole would. All 0: they are the whole. The
  * weight of (b, h, i, j) counts as that of (batch + b, head + h, query + i, key + j), all modulo 2^32.
- * Functions of the caller's see the same places (clattn/function.h). Without either it changes nothing. What else depends on places has
- * options of its own: causality, windows and ALiBi the diagonal, which for a part is CLATTN_OFFSET with
+ * Functions of the caller's see the same places (clattn/function.h). Without either it changes nothing. What else depends on
+ * places has options of its own: causality, windows and ALiBi the diagonal, which for a part is CLATTN_OFFSET with
  * diagonal_offset = d + query - key, d being that of the whole.
  *
  * It stands in other structs by value and does not grow: a weight has no other coordinates.
@@ -100,8 +100,8 @@ typedef struct clattn_forward_tensors {
     clattn_buffer function_5; /**< Read: the next operand of the functions. */
     /** Values of the functions' parameters; NULL: those that their sources give. */
     const clattn_function_values *function_values;
-    /** 0, or a number that the caller changes when the contents of the mask function's operands or of the lengths have changed: a
-     *  plan may keep what it found out about them (clattn/function.h). */
+    /** 0, or a number that the caller changes when the contents of the mask function's operands or of the lengths have changed:
+     *  a plan may keep what it found out about them (clattn/function.h). */
     uint64_t function_version;
     clattn_buffer
         key_sums; /**< Written; (batch, kv_heads, seq_kv) or (kv_heads, total_kv) floats. */
@@ -158,8 +158,8 @@ typedef struct clattn_backward_tensors {
     /** Values of the functions' parameters; NULL: those that their sources give. */
     const clattn_function_values *function_values;
     clattn_buffer dlse; /**< Read: the gradient with respect to lse, as packed as lse. */
-    /** 0, or a number that the caller changes when the contents of the mask function's operands or of the lengths have changed: a
-     *  plan may keep what it found out about them (clattn/function.h). */
+    /** 0, or a number that the caller changes when the contents of the mask function's operands or of the lengths have changed:
+     *  a plan may keep what it found out about them (clattn/function.h). */
     uint64_t function_version;
     /** Written; the gradients of the score function's operands, floats (clattn_problem_function_gradient()). */
     clattn_buffer dfunction;
@@ -233,8 +233,8 @@ CLATTN_API clattn_status clattn_attention_backward(const clattn_plan *plan, cl_c
  * @param tensors   As for clattn_attention_forward(); of its buffers only those named above are looked
  *                  at.
  * @retval CLATTN_SUCCESS           Nothing is wrong, or there is nothing to look at.
- * @retval CLATTN_INVALID_ARGUMENT  Something is wrong: clattn_context_last_error() names the first mistake; or a null, a plan of another
- *                                  operation, a queue of another context or device, a struct_size of
+ * @retval CLATTN_INVALID_ARGUMENT  Something is wrong: clattn_context_last_error() names the first mistake; or a null, a plan
+ *                                  of another operation, a queue of another context or device, a struct_size of
  *                                  none of this library's versions, or a buffer that is not there.
  * @retval CLATTN_BUFFER_TOO_SMALL  One of them reaches past the end of its buffer.
  * @retval CLATTN_OUT_OF_MEMORY     No host memory.

@@ -4,8 +4,8 @@
  * @ingroup describing
  * Each function makes one list of a problem with block lists (clattn/problem.h): of all heads, or of one,
  * where each has its own. It lists a block if the pattern sees one of its pairs, columns in rising order, and
- * adds CLATTN_BLOCK_FULL where one of its rules, such as the window, sees all of them. Without a mask the queries of a listed block see all of
- * its keys, as in BigBird; a boolean mask of the same pattern makes it exact to the pair, and is looked at in
+ * adds CLATTN_BLOCK_FULL where one of its rules, such as the window, sees all of them. Without a mask the queries of a listed
+ * block see all of its keys, as in BigBird; a boolean mask of the same pattern makes it exact to the pair, and is looked at in
  * few blocks. Causality and windows of the problem hold besides; the functions do not look at them. They take
  * as long as the list has rows and entries; clattn_blocks_mask() reads the mask.
  *

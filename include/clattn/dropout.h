@@ -14,8 +14,8 @@
  * probability, seed, offset and (b, h, i, j): it is the same for every family, tunable and device,
  * forward and backward, for longer sequences (of which it is a part), and for other numbers of
  * batches. An execution that computes a part of an attention says where the part lies
- * (clattn_dropout_place) and drops what the whole does. Another offset, or another seed, is another mask. Masks, causality and lengths do not
- * change it: what they hide may be kept or dropped alike. A dropped weight is a weight of 0, which
+ * (clattn_dropout_place) and drops what the whole does. Another offset, or another seed, is another mask. Masks, causality and
+ * lengths do not change it: what they hide may be kept or dropped alike. A dropped weight is a weight of 0, which
  * does not silence a NaN in v.
  */
 #ifndef CLATTN_DROPOUT_H

@@ -11,12 +11,12 @@
  *
  *     float score_derivative(float s, pair p, operands o)    d score / d s
  *
- * Where a source has no score_derivative() the library derives it. It can where score() has declarations of scalars, assignments,
- * if, for with an int, and return alone, with C's operators but [] and those of pointers. Of the built-in functions exp exp2
- * log log2 log1p tanh sqrt rsqrt sin cos erf fabs fmin fmax min max clamp fma mad pow pown floor ceil trunc rint round
- * sign, and native_ forms of exponentials, logarithms and roots, take what depends on s; the exponents of pow() and pown()
- * may not. Other functions, also the source's own, take what does not. Steps have the derivative 0, fabs() has 0 at 0, and
- * fmin() and fmax() have that of the first of two equal arguments. Macros cannot be derived.
+ * Where a source has no score_derivative() the library derives it. It can where score() has declarations of scalars,
+ * assignments, if, for with an int, and return alone, with C's operators but [] and those of pointers. Of the built-in
+ * functions exp exp2 log log2 log1p tanh sqrt rsqrt sin cos erf fabs fmin fmax min max clamp fma mad pow pown floor ceil trunc
+ * rint round sign, and native_ forms of exponentials, logarithms and roots, take what depends on s; the exponents of pow() and
+ * pown() may not. Other functions, also the source's own, take what does not. Steps have the derivative 0, fabs() has 0 at 0,
+ * and fmin() and fmax() have that of the first of two equal arguments. Macros cannot be derived.
  *
  * Gradients of operands (dfunction in clattn/problem.h) need the elements of type float, half or bfloat that score() loads, and
  * its derivative by each. The library derives both under the same rules for up to 8 loads, if none is in a loop and no other
@@ -62,13 +62,13 @@
  * are at least 32 queries and 128 keys, and no block lists, window to the left, or mask of the last
  * keys. Heads and batches share the pass unless the source or an extent names head, kv_head or batch, or batches have
  * lengths or are packed. Families that divide the keys, which decoding takes, call the function for a tile just before they
- * would read it instead, and skip it if it is empty. Its results lie in the workspace. A plan keeps copies of the last four, of at most a byte for each 8 pairs, for
- * executions on any queue with the same values of the function's parameters and the same dropout_place. If the mask function
- * has operands, or the problem lengths or packed batches, then also with the same function_version (clattn_forward_tensors), not 0, and the
- * same memories, of which buffers over one host memory are one: by an equal number the caller says that these have the same
- * contents. The plan does not notice if they have not; tiles may then be skipped that should not be. Nothing is kept where
- * the workspace is a pointer, with a mask or a bias besides, by the functions on host memory, or if there is no memory for it:
- * then each execution makes the pass.
+ * would read it instead, and skip it if it is empty. Its results lie in the workspace. A plan keeps copies of the last four, of
+ * at most a byte for each 8 pairs, for executions on any queue with the same values of the function's parameters and the same
+ * dropout_place. If the mask function has operands, or the problem lengths or packed batches, then also with the same
+ * function_version (clattn_forward_tensors), not 0, and the same memories, of which buffers over one host memory are one: by an
+ * equal number the caller says that these have the same contents. The plan does not notice if they have not; tiles may then be
+ * skipped that should not be. Nothing is kept where the workspace is a pointer, with a mask or a bias besides, by the functions
+ * on host memory, or if there is no memory for it: then each execution makes the pass.
  *
  * Parts. A call may compute a part of a larger attention, such as the queries and keys of one device. clattn_dropout_place says
  * where the part begins. With whole_batch, whole_heads, whole_q and whole_kv in the problem operands, and dfunction, are
@@ -166,7 +166,8 @@ CLATTN_API clattn_status clattn_function_create(const char *name, const char *so
 
 /**
  * The same with the source in a file, whose path is the name, or with that of a function of the library (cl/functions):
- * alibi, dilated, documents, draft_tree, neighborhood, prefix_lm, sam, sliding_window, softcap, swin, t5, t5_decoder or temperature.
+ * alibi, dilated, documents, draft_tree, neighborhood, prefix_lm, sam, sliding_window, softcap, swin, t5, t5_decoder or
+ * temperature.
  *
  * @retval CLATTN_FILE_ERROR  The file cannot be read; others as clattn_function_create().
  */
@@ -176,7 +177,8 @@ CLATTN_API clattn_status clattn_function_read(const char *path, const clattn_fun
 /** What it computes. @param function  Not null. */
 CLATTN_API clattn_function_kind clattn_function_kind_of(const clattn_function *function);
 
-/** "NAME:HASH", as in problem strings, with 16 hexadecimal digits of the source's hash; of the library's functions NAME. @param function  Not null. */
+/** "NAME:HASH", as in problem strings, with 16 hexadecimal digits of the source's hash; of the library's functions NAME.
+ * @param function  Not null. */
 CLATTN_API const char *clattn_function_name(const clattn_function *function);
 
 /** The source. @param function  Not null. */

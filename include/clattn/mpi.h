@@ -280,8 +280,9 @@ CLATTN_API clattn_status clattn_mpi_plan_describe(const clattn_mpi_plan *plan,
  * @param tensors  This rank's shards, as clattn_attention_forward() takes them, in buffers (pointers are
  *                 not taken). bias and mask have the rows of the shard's queries, one behind the other,
  *                 and all columns. slopes, sinks, q_lengths, kv_lengths, q_starts, kv_starts, operands
- *                 of functions, function_values, function_version, dropout_seed and dropout_offset are of the whole and the same on all ranks, and lse is packed (batch,
- *                 heads, shard's queries). workspace and dropout_place are not given. Not null.
+ *                 of functions, function_values, function_version, dropout_seed and dropout_offset are
+ *                 of the whole and the same on all ranks, and lse is packed (batch, heads, shard's
+ *                 queries). workspace and dropout_place are not given. Not null.
  * @retval CLATTN_SUCCESS           Computed on all ranks.
  * @retval CLATTN_INVALID_ARGUMENT  As clattn_attention_forward(), on any rank; or lengths, starts or seeds
  *                                  that differ between ranks.

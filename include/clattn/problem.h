@@ -83,11 +83,11 @@
  * Scales. Formats of bytes alone (e4m3, e5m2 and int8) may have scales of f32: with k_scales the key that is multiplied is
  * k[j] times k_scales[b, g, j], for kv head g, and with v_scales the value is v[j] times v_scales[b, g, j]. Strides of 0
  * say what shares a scale: the whole tensor, a kv head, or nothing, so that each key of each kv head has its own, as
- * vLLM's caches fp8_per_token_head and int8_per_token_head have them. In pages scales lie as the keys do. Any float may stand there; one that belongs to
- * no visible key changes nothing. A scale is multiplied in f32. In f16 matrix units of GPUs take magnitudes up to 2^15,
- * of e5m2 up to 2^11; with larger ones elements of o may be infinite or NaN. An append (k_scaled, v_scaled) divides a new row by the scale
- * of its place, with quotients rounded to f32, before it is stored: the caller writes the scales of new tokens before. A
- * scale that is no normal number, or whose reciprocal is none, gives any codes.
+ * vLLM's caches fp8_per_token_head and int8_per_token_head have them. In pages scales lie as the keys do. Any float may stand
+ * there; one that belongs to no visible key changes nothing. A scale is multiplied in f32. In f16 matrix units of GPUs take
+ * magnitudes up to 2^15, of e5m2 up to 2^11; with larger ones elements of o may be infinite or NaN. An append (k_scaled,
+ * v_scaled) divides a new row by the scale of its place, with quotients rounded to f32, before it is stored: the caller writes
+ * the scales of new tokens before. A scale that is no normal number, or whose reciprocal is none, gives any codes.
  *
  * Backward. Given do, the gradient of some loss with respect to o, and o and lse as forward wrote
  * them, with p' the weights after dropout and w = p' / p:
@@ -103,8 +103,8 @@
  *
  * with sums over all query heads of a kv head in dk and dv, over batches in dsink and dslope, over all
  * pairs for which score() loads x in dx, and over the dimensions that the bias broadcasts over in dbias.
- * What is masked contributes nothing: rows that see nothing and keys that nobody sees have gradients of 0, and so have rows whose lse is
- * -inf because all of their scores are. dlse, the gradient of the loss with respect to lse, is 0 unless the
+ * What is masked contributes nothing: rows that see nothing and keys that nobody sees have gradients of 0, and so have rows
+ * whose lse is -inf because all of their scores are. dlse, the gradient of the loss with respect to lse, is 0 unless the
  * problem has it: a z-loss has one, and so has a loss behind a merge of states. It is not read of rows whose
  * lse is -inf.
  *
@@ -125,7 +125,8 @@
  *   and dt (for dq and dk) may be rounded once to the dtype before they are multiplied with v, do, k
  *   or q, as FlashAttention, cuDNN and PyTorch do, so that these products are of two operands of the
  *   dtype, which processors have instructions for. Where v is quantized, p' times the scale of v's
- *   block is rounded instead; where v is of another dtype than q, p' stays as it is. Operands below 2^-126 may count as 0, as they do to x86's instructions for bf16.
+ *   block is rounded instead; where v is of another dtype than q, p' stays as it is. Operands below 2^-126 may count as 0,
+ *   as they do to x86's instructions for bf16.
  * - strict: p' and dt have the accuracy of f32.
  *
  * In f16 matrix units of GPUs take a p' that is off by up to 2^-40 of its row's largest as well, with a quantized v
@@ -162,8 +163,8 @@
  *
  * The mean is that of a batch's and kv head's keys, over all keys in use that lie in a page and whose m is from 2^-40 to 2^40.
  * It decides how accurate scores are, not what they are. Keys that a mask hides count in it, but large ones hardly,
- * by their weights. Keys of int8 (k_cache) are multiplied as they are stored, by their k_scales, with no mean. A row whose largest
- * magnitude is below 2^-100 counts as zeros. A query or a key with a NaN or an infinity has scores of NaN.
+ * by their weights. Keys of int8 (k_cache) are multiplied as they are stored, by their k_scales, with no mean. A row whose
+ * largest magnitude is below 2^-100 counts as zeros. A query or a key with a NaN or an infinity has scores of NaN.
  *
  * All that comes after is as precise as without: softcap, functions, biases, masks, lse and P V. A score is off by
  *
@@ -174,9 +175,9 @@
  * The option is for forward, without topk, scores, key_sums and invariant. On CPUs products are those of VPDPBUSD, with
  * AVX512-VNNI or AVX-VNNI (fused_cpu UNIT=bytes); in bf16 and f16 of standard precision also those of AMX-INT8's tiles
  * (fused_cpu UNIT=amx). On GPUs they are, in bf16 and f16, those of matrix units (fused_gpu UNIT=mma): NVIDIA's mma.sync from
- * sm_80 on, AMD's MFMA of CDNA 3, Intel's DPAS. Others, and f32, take instructions of work-items (fused_gpu UNIT=bytes): NVIDIA's
- * dp4a (from sm_61 on), AMD's v_dot4_i32 or cl_khr_integer_dot_product. A device without any refuses a problem, unless plan
- * options name the family, which then computes the same bits slowly.
+ * sm_80 on, AMD's MFMA of CDNA 3, Intel's DPAS. Others, and f32, take instructions of work-items (fused_gpu UNIT=bytes):
+ * NVIDIA's dp4a (from sm_61 on), AMD's v_dot4_i32 or cl_khr_integer_dot_product. A device without any refuses a problem, unless
+ * plan options name the family, which then computes the same bits slowly.
  *
  * What gradients cannot promise. The figures are the largest distance from gradients that double
  * precision gives for the same inputs, as a share of the gradient's largest element, on PoCL:
@@ -255,10 +256,10 @@
  *
  * With page_size the caches are pools of pages, as "Paged caches" below says: token i goes to key
  * kv_lengths[b] + i of its batch, which is below capacity and lies where the page table says; with slots there
- * is no table, and it goes to row slots[b,i] % page_size of page slots[b,i] / page_size. A token whose place is outside of the cache (a negative slot, a full cache) is skipped: nothing of it
- * is written. All else in the caches keeps its bits. No two tokens may have one place: what such a row
- * holds is of any of them, column by column. With rotary keys, and queries if they are given, turn on
- * the way, the first rotary_dim columns in pairs (x, y):
+ * is no table, and it goes to row slots[b,i] % page_size of page slots[b,i] / page_size. A token whose place is outside of the
+ * cache (a negative slot, a full cache) is skipped: nothing of it is written. All else in the caches keeps its bits. No two
+ * tokens may have one place: what such a row holds is of any of them, column by column. With rotary keys, and queries if they
+ * are given, turn on the way, the first rotary_dim columns in pairs (x, y):
  *
  *     t = position * rotary_base^(-2 i / rotary_dim)         x' = x cos(t) - y sin(t)
  *     position = positions[b,i], or kv_lengths[b] + i        y' = x sin(t) + y cos(t)
@@ -280,8 +281,8 @@
  *     gdo = P ggv + gP' v                        gv  = gP'^T do
  *
  * gk and gv are sums over the query heads of a kv head. P, D, r and c are computed anew: neither o nor lse is
- * read. What is masked by causality, a window or a length contributes nothing and is not looked at; rows that see nothing and keys that nobody sees get 0. All is
- * strict ("Precision" below): sums in f32, rounded once when stored.
+ * read. What is masked by causality, a window or a length contributes nothing and is not looked at; rows that see nothing and
+ * keys that nobody sees get 0. All is strict ("Precision" below): sums in f32, rounded once when stored.
  *
  * Indexer. A light score of each query and key chooses the keys that the query attends to (DeepSeek V3.2's lightning
  * indexer). With q (batch, heads, seq_q, dim) of the index heads, k (batch, 1, seq_kv, dim), one head for all, and w
@@ -330,8 +331,8 @@
  * holds is one of zeros. Nothing outside the pool is read whatever the table holds, several entries may
  * name the same page (a prefix that requests share), and with the same tunables o and lse are bit for
  * bit those of a contiguous cache that holds the same keys, where no entry hides any. Forward, which reads
- * pages, and appends, which write them; without dropout: gradients with respect to keys that requests share would be sums over requests, which no engine
- * that keeps pages asks for; gather them into a contiguous tensor to train on them.
+ * pages, and appends, which write them; without dropout: gradients with respect to keys that requests share would be sums over
+ * requests, which no engine that keeps pages asks for; gather them into a contiguous tensor to train on them.
  *
  * Latent attention (MLA). Inputs may share memory: where values are the first columns of keys, v is the
  * buffer of k with k's strides, and dim_v is less than dim_qk. A tile's values are then in the device's
@@ -350,8 +351,8 @@
  * - the first row is starts[b], clamped to 0..total, and the rows end before starts[b + 1], at the buffer's
  *   end or after seq rows, whichever comes first; a sequence that would end before its first row is empty;
  * - written are the rows of o and lse, backward of dq, dk and dv, that belong to a sequence, those not in
- *   use with 0 and -inf; other rows keep what they held. A row that belongs to several sequences receives elements of any of their
- *   results.
+ *   use with 0 and -inf; other rows keep what they held. A row that belongs to several sequences receives elements of any of
+ *   their results.
  *
  * The scores of packed batches are not handed out, and the bias has no gradient.
  *
@@ -643,8 +644,8 @@ typedef struct clattn_append_problem {
  * - contiguous keys, pages, packed keys, layouts, and what was tuned.
  *
  * They do depend on the device, its driver, the version of the library, dtypes and formats, dims, the scale, softcap
- * and windows, heads and kv_heads, which options there are, and the family where plan options force one. Key numbers count from the
- * batch's first key: a prefix that leaves the cache changes bits. A table of pages may name other pages; a page that
+ * and windows, heads and kv_heads, which options there are, and the family where plan options force one. Key numbers count from
+ * the batch's first key: a prefix that leaves the cache changes bits. A table of pages may name other pages; a page that
  * it lacks before a window changes bits unless page_size is a multiple of 32, on GPUs of 128. Products of projections are not
  * covered, and neither are merges, several ranks, and results in which a NaN or an infinity stands. The option is for forward
  * without dropout, block lists, mask_keys, scores and key_sums. GPUs take fused_gpu, in f16 and bf16 by matrix instructions
@@ -832,7 +833,8 @@ CLATTN_API size_t clattn_problem_function_gradient(const clattn_problem *problem
  *
  * @param problem  Gives the four sizes; not null.
  * @param rank     0 to 4.
- * @param shape    @p rank sizes, each 1 or that of the problem, of a mask's columns mask_keys if not 0; NULL only if @p rank is 0.
+ * @param shape    @p rank sizes, each 1 or that of the problem, of a mask's columns mask_keys if not 0; NULL only if
+ * @p rank is 0.
  * @param layout   Not null; receives the strides, zeros on failure.
  * @retval CLATTN_SUCCESS           Set.
  * @retval CLATTN_INVALID_ARGUMENT  A null, a rank above 4, a size that does not broadcast, or
@@ -856,8 +858,8 @@ CLATTN_API clattn_status clattn_layout_packed(const char *order, const size_t si
 
 /**
  * Packs q, k, v and o, and in a backward problem their gradients, in memory order @p order; of a
- * projection x and y, of a merge parts and o, of an append all six. As "layout=" of the text form does. Sizes come first: the strides follow from
- * those that the problem has now.
+ * projection x and y, of a merge parts and o, of an append all six. As "layout=" of the text form does. Sizes come first: the
+ * strides follow from those that the problem has now.
  *
  * @param problem  Not null; unchanged on failure.
  * @param order    As for clattn_layout_packed(): "bshd" is (batch, seq, heads, dim).

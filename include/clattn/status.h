@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file status.h  What every call returns. The sentence for a person: clattn_context_last_error(), or the log callback. @ingroup basics */
+/** @file status.h  What every call returns. The sentence for a person: clattn_context_last_error(), or the log callback.
+ * @ingroup basics */
 #ifndef CLATTN_STATUS_H
 #define CLATTN_STATUS_H
 

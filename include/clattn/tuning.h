@@ -29,8 +29,8 @@
  *
  * Writers take turns by a lock (NAME.lock). Each waits ten seconds at most for one holder, whom the sentence then names, as far
  * as the system tells. Who waited so in vain does not wait again until the lock is free. Plans never wait, unless they
- * measure: a damaged file is ignored while another process writes. On file systems without locks a file (NAME.lock.held) stands in, which is
- * said once; one that a killed process has left is removed by the first writer that has waited as long.
+ * measure: a damaged file is ignored while another process writes. On file systems without locks a file (NAME.lock.held) stands
+ * in, which is said once; one that a killed process has left is removed by the first writer that has waited as long.
  */
 #ifndef CLATTN_TUNING_H
 #define CLATTN_TUNING_H

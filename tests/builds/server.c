@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clattn_build_server SOCKET PROCESSES: builds programs for the processes of a run of the tests, so that PoCL finds them
- * in its cache when a process builds them itself. PoCL reads a library of 9 MB in each context in which it compiles, which takes a
- * processor a second; here that is done once in each of a few processes. They run until their group is killed. */
+ * in its cache when a process builds them itself. PoCL reads a library of 9 MB in each context in which it compiles, which
+ * takes a processor a second; here that is done once in each of a few processes. They run until their group is killed. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "request.h"
 

@@ -53,8 +53,8 @@ DeviceTest(append, groups_of_items)
 
 /* ---- to the bit ----------------------------------------------------------------------------- */
 
-/* A cache that is not rotated has the bits of clattn_quantize_host(), of all kinds of numbers. A run takes a third of the formats,
- * a nightly one all. */
+/* A cache that is not rotated has the bits of clattn_quantize_host(), of all kinds of numbers. A run takes a third of the
+ * formats, a nightly one all. */
 DeviceTest(append, blocks_are_those_of_the_quantizer)
 {
     enum { ROWS = 40, DIM = 64 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of the caller's (clattn/function.h) in every family: the sweep's rows meet them with every option, and here
- * are more of them with what each family takes. CLATTN_TEST_SEED, CLATTN_TEST_SCALE and CLATTN_TEST_FAMILY are as in the sweep. */
+ * are more of them with what each family takes. CLATTN_TEST_SEED, CLATTN_TEST_SCALE and CLATTN_TEST_FAMILY are as in the
+ * sweep. */
 #include "bench/judge/judge.h"
 #include "families/registry.h"
 #include "tests/support/families.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batch invariance: the bits of a request alone, in pieces, with a larger cache, among other requests of a batch
- * or of a packed batch, with its keys in pages, and with other tunables. A run draws the request and its options (CLATTN_TEST_SEED). */
+ * or of a packed batch, with its keys in pages, and with other tunables. A run draws the request and its options
+ * (CLATTN_TEST_SEED). */
 #include "families/fragments.h"
 #include "families/registry.h"
 #include "problem/problem.h"

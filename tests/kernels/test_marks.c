@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Marks of a mask's tiles, or of a mask function that reads the mask: the bits that come out without them. Forward makes none
- * of the copies of a mask that heads have; backward none where a window could hide keys, here of more keys than there are. The sweep draws masks and biases with tiles that nobody sees with every other option. */
+ * of the copies of a mask that heads have; backward none where a window could hide keys, here of more keys than there are. The
+ * sweep draws masks and biases with tiles that nobody sees with every other option. */
 #include "families/pair_marks.h"
 #include "problem/problem.h"
 #include "tests/support/fixture.h"

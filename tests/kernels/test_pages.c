@@ -62,8 +62,8 @@ static void scatter(const float *from, size_t page_size, int by_rows, const cl_i
     }
 }
 
-/* Expects the same bits. Only fused_gpu UNIT=item, by another driver's compiler than PoCL's, may differ in roundings, which is returned:
- * Intel's does (not by contracting multiply-adds; exponentials of its own are the likely reason). */
+/* Expects the same bits. Only fused_gpu UNIT=item, by another driver's compiler than PoCL's, may differ in roundings, which is
+ * returned: Intel's does (not by contracting multiply-adds; exponentials of its own are the likely reason). */
 static int differ_in_roundings(const struct fixture *f, const char *family, const char *text,
                                const struct results *want, const struct results *got)
 {

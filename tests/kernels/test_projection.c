@@ -207,7 +207,8 @@ Test(projection, suggestions_fit) {
 }
 
 /* The largest f32 rounds to an infinite bf16, so its parts (cl/mma/f32_parts.h) need care; and parts of one w may have both
- * signs, which makes a NaN of an infinity in x. Rows without such elements, and one with elements just below, must not change. */
+ * signs, which makes a NaN of an infinity in x. Rows without such elements, and one with elements just below, must not
+ * change. */
 Test(projection, large_elements_of_parts) {
     static const char *const families[] = {"projection_gpu UNIT=mma",
                                            "projection_gpu UNIT=warpgroup"};

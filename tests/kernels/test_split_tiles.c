@@ -158,8 +158,8 @@ Test(split_gpu_item, preference) {
     }
 }
 
-/* CPUs take split_cpu UNIT=vector for many keys, and where queries, which fused_cpu UNIT=vector has in a vector's lanes, would leave
- * most of them idle. */
+/* CPUs take split_cpu UNIT=vector for many keys, and where queries, which fused_cpu UNIT=vector has in a vector's lanes, would
+ * leave most of them idle. */
 Test(split_cpu_vector, preference) {
     static const struct {
         const char *problem;

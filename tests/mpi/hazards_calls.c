@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of OpenCL and MPI that hazards.h learns of. They stand before those of the libraries, as a program's own functions do. */
+/* Calls of OpenCL and MPI that hazards.h learns of. They stand before those of the libraries, as a program's own functions
+ * do. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include "tests/mpi/hazards.h"
 

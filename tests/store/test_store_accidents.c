@@ -497,7 +497,8 @@ Test(store_accidents, strange_files_are_set_aside) {
     }
 }
 
-/* Keeps the store's file from being renamed, or no longer: by the folder's mode, or by holding it, which Windows takes for that. */
+/* Keeps the store's file from being renamed, or no longer: by the folder's mode, or by holding it, which Windows takes for
+ * that. */
 static void fix_in_place(bool fixed)
 {
 #if defined(_WIN32)

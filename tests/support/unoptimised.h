@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* From now on PoCL compiles without optimising, in a fifth of the time, and inlines only what has barriers: for tests of calls and of
- * what a family computes. That it does so optimised as well is for the sweeps, the properties and
+/* From now on PoCL compiles without optimising, in a fifth of the time, and inlines only what has barriers: for tests of calls
+ * and of what a family computes. That it does so optimised as well is for the sweeps, the properties and
  * whatever leaves the family to the library. Before the process's first call of OpenCL. */
 void unoptimised(void);
 

@@ -167,7 +167,8 @@ void random_tunables(struct rng *r, struct problem_kind *kind, const clattn_devi
                           sizeof kind->tunables);
 }
 
-/* Problems of bytes are those that ask for them, a third of those of a family that computes others too, and lack some options. */
+/* Problems of bytes are those that ask for them, a third of those of a family that computes others too, and lack some
+ * options. */
 static clattn_problem draw_for(struct rng *r, const struct ca_family *family)
 {
     clattn_problem p = draw_options(r, family->operation);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the tests, each in a process of its own: PROGRAM [--filter 'SUITE/TEST'] [--list] [--verbose]. A `*` in the filter stands for
- * any text. CLATTN_TEST_PATIENCE multiplies the time limits, by 10 if it does not say otherwise. CLATTN_TEST_LAUNCHER is the
- * emulator by which the program runs, and by which it starts itself. */
+/* Runs the tests, each in a process of its own: PROGRAM [--filter 'SUITE/TEST'] [--list] [--verbose]. A `*` in the filter
+ * stands for any text. CLATTN_TEST_PATIENCE multiplies the time limits, by 10 if it does not say otherwise.
+ * CLATTN_TEST_LAUNCHER is the emulator by which the program runs, and by which it starts itself. */
 #include "os/environment.h"
 #include "os/process.h"
 #include "os/temporary.h"
