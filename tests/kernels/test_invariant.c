@@ -11,6 +11,7 @@
 #include "tests/support/profiles.h"
 #include "tests/support/rng.h"
 #include "tests/support/unoptimised.h"
+#include <clattn/function.h>
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <stdio.h>
@@ -287,6 +288,25 @@ static void draw_tunables(struct rng *rng, struct request *r, const int quantize
              is_split && quantized ? of_bytes[bytes] : "");
 }
 
+static void draw_option(struct rng *rng, struct request *r, size_t one_in, const char *word)
+{
+    if (rng_one_in(rng, one_in))
+        strcat(r->options, word);
+}
+
+/* A score function that knows nothing of a query but its scores: pieces number queries anew. */
+static const char *word_of_function(void)
+{
+    static const char source[] = "float score(float s, pair p, operands o)\n"
+                                 "{ return s + 0.05f * (float)(p.key % 7); }\n";
+    static char word[64];
+    const clattn_function *function;
+
+    cr_assert(clattn_function_create("by_key", source, &function, NULL, 0) == CLATTN_SUCCESS);
+    snprintf(word, sizeof word, " score=%s", clattn_function_name(function));
+    return word;
+}
+
 static void draw_request(struct rng *rng, struct request *r)
 {
     static const char caches[] = " kcache=q8_0 vcache=q8_0";
@@ -298,9 +318,13 @@ static void draw_request(struct rng *rng, struct request *r)
     r->keys = 530 + rng_below(rng, CAPACITY - 530);
     r->query_bytes = DIM * (f32 ? sizeof(float) : sizeof(uint16_t));
     r->row_bytes = quantized ? BLOCK_BYTES : r->query_bytes;
-    snprintf(r->options, sizeof r->options, "invariant%s%s%s%s", quantized ? caches : "",
-             rng_one_in(rng, 2) ? " window=300,*" : "", rng_one_in(rng, 2) ? " softcap=3" : "",
-             rng_one_in(rng, 2) ? " alibi sinks" : "");
+    snprintf(r->options, sizeof r->options, "invariant%s", quantized ? caches : "");
+    draw_option(rng, r, 2, " window=300,*");
+    draw_option(rng, r, 2, " softcap=3");
+    draw_option(rng, r, 2, " alibi sinks");
+    draw_option(rng, r, 3, word_of_function());
+    if (takes(r->family, r->dtype, " strict"))
+        draw_option(rng, r, 3, " strict");
     draw_tunables(rng, r, quantized);
 }
 
