@@ -340,6 +340,7 @@ FAMILY_TEST(invariant, bits_are_those_of_the_request_alone, CLATTN_FORWARD, keep
     struct rng rng = rng_seed(run_seed());
 
     fixture_open(&r.f);
+    fixture_need_groups_of(&r.f, r.family);
     draw_request(&rng, &r);
     fill(&rng, &r);
     compute_piece(&r, 0, r.queries, 0, &alone);
