@@ -2,6 +2,7 @@
 /* clattn-bench as a person calls it: exit codes, complaints, output. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "tests/bench/bench_program.h"
+#include "tests/support/unoptimised.h"
 
 #include <clattn/clattn.h>
 #include <criterion/criterion.h>
@@ -174,6 +175,47 @@ Test(bench, verify_finds_a_spoilt_and_a_truncated_file) {
     cr_assert(name != NULL && strstr(name + 1, path) == NULL, "its name is there twice: %s",
               program_text);
     program_must(BENCH_PROGRAM, 1, "", "verify %s 2> /dev/null", path);
+}
+
+/* Gradients of a function with derivatives that the library derives, with those of the source, and with wrong ones of the
+ * source, by which all else is right. */
+Test(bench, verify_finds_wrong_derivatives) {
+    static const char bent[] = "#pragma clattn operand float lift[h]\n"
+                               "float score(float s, pair p, operands o)\n"
+                               "{ return s + 0.25f * s * s * lift_at(o, p.own_head); }\n";
+    static const char by_s[] = "float score_derivative(float s, pair p, operands o)\n"
+                               "{ return 1.0f + %sf * s * lift_at(o, p.own_head); }\n";
+    static const char by_lift[] =
+        "int lift_index(float s, pair p, operands o) { return p.own_head; }\n"
+        "float lift_derivative(float s, pair p, operands o) { return %sf * s * s; }\n";
+    static const struct {
+        const char *by_s, *by_lift; /* their factors; NULL: the library derives it */
+        int status;
+        const char *says, *worst;
+    } cases[] = {
+        {"0.5", NULL, 0, "ok ", "elements: worst d"},
+        {NULL, "0.26", 1, "FAIL", "elements: worst dfunction("},
+        {NULL, NULL, 0, "ok ", "elements: worst d"},
+        {"0.49", NULL, 1, "FAIL", "elements: worst d"}, /* of q or k */
+    };
+
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        char source[1024];
+        size_t at = (size_t)snprintf(source, sizeof source, "%s", bent);
+        if (!run_takes_of(n, sizeof cases / sizeof *cases, 2)) /* the others in the next runs */
+            continue;
+        if (cases[n].by_s)
+            at += (size_t)snprintf(source + at, sizeof source - at, by_s, cases[n].by_s);
+        if (cases[n].by_lift)
+            snprintf(source + at, sizeof source - at, by_lift, cases[n].by_lift);
+        scratch_write(scratch_path("bent.cl"), source);
+        program_must(BENCH_PROGRAM, cases[n].status, cases[n].says,
+                     "verify --family backward_cpu --tunables 'SIMD_WIDTH=4 BLOCK_VECTORS=1 "
+                     "BLOCK_M=24 DQ_VECTORS=2' 'bwd f32 h2 q20 k30 d8 score=%s dfunction'",
+                     scratch_path("bent.cl"));
+        program_expect(cases[n].worst);
+        cr_expect(cases[n].status == 0 || !program_said("worst dv("), "%s", program_text);
+    }
 }
 
 Test(bench, run_writes_a_table_and_json) {
