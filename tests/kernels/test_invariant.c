@@ -2,6 +2,7 @@
 /* Batch invariance: the bits of a request alone, in pieces, with a larger cache, among other requests of a batch
  * or of a packed batch, with its keys in pages, and with other tunables. A run draws the request and its options
  * (CLATTN_TEST_SEED). */
+#include "bench/judge/values.h"
 #include "families/fragments.h"
 #include "families/registry.h"
 #include "problem/problem.h"
@@ -14,6 +15,7 @@
 #include <clattn/function.h>
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,13 +31,19 @@ static unsigned char q[BATCH * HEADS * QUERIES * MOST_ROW_BYTES],
     packed_q[HEADS * ROWS * MOST_ROW_BYTES];
 static unsigned char k[BATCH * KV_HEADS * CAPACITY * MOST_ROW_BYTES], v[sizeof k];
 static unsigned char pool_k[PAGES * KV_HEADS * PAGE * MOST_ROW_BYTES], pool_v[sizeof pool_k];
+
+/* Of each batch, head, query and key, or of fewer of them. */
+enum { PAIRS = BATCH * HEADS * QUERIES * CAPACITY };
+static unsigned char bias[PAIRS * sizeof(float)], mask[PAIRS];
 static const float slopes[HEADS] = {0.5f, 0.25f, 0.125f, 0.0625f}, sinks[HEADS] = {1, -1, 0, 2};
 
 /* The request is batch 1: its queries are the last of its keys. */
 struct request {
     struct fixture f;
     const char *family, *dtype;
-    char options[160], tunables[80];
+    char options[400], tunables[80];
+    size_t pair_stride[3]; /* of bias and mask, along batches, heads and queries */
+    const char *bias_dtype;
     struct rng *tuning; /* NULL, or what draws the tunables that `tunables` does not name */
     size_t queries, keys, query_bytes, row_bytes;
 };
@@ -78,6 +86,13 @@ static void fill_row(struct rng *rng, const struct request *r, size_t bytes, uns
     }
 }
 
+static clattn_dtype bias_dtype_of(const struct request *r)
+{
+    return strcmp(r->bias_dtype, "f32") == 0   ? CLATTN_F32
+           : strcmp(r->bias_dtype, "f16") == 0 ? CLATTN_F16
+                                               : CLATTN_BF16;
+}
+
 static void fill(struct rng *rng, const struct request *r)
 {
     memset(k, 0xff, sizeof k); /* keys that nobody has are NaN */
@@ -101,6 +116,23 @@ static void fill(struct rng *rng, const struct request *r)
             memcpy(pool_k + to, row_of(k, r, KV_HEADS + head, from), PAGE * r->row_bytes);
             memcpy(pool_v + to, row_of(v, r, KV_HEADS + head, from), PAGE * r->row_bytes);
         }
+    }
+}
+
+/* A bias and a mask that hide some keys of batch 1, in most tiles or in all of some; what is of keys that it lacks is NaN. */
+static void fill_pairs(struct rng *rng, const struct request *r)
+{
+    const clattn_dtype dtype = bias_dtype_of(r);
+    const size_t run = RNG_PICK(rng, 1, 24, 200), fewest = rng_below(rng, 2);
+
+    for (size_t n = 0; n < PAIRS; n++) {
+        const size_t key = n % CAPACITY, batch = n / (HEADS * QUERIES * CAPACITY);
+        const int lacks = batch == 1 && key >= r->keys;
+        value_set(dtype, bias, n,
+                  lacks                 ? NAN
+                  : rng_one_in(rng, 12) ? -INFINITY
+                                        : rng_uniform(rng, -2, 2));
+        mask[n] = lacks || (n / run) % 3 > fewest ? 0 : 7;
     }
 }
 
@@ -130,12 +162,15 @@ static void tune(const struct request *r, const clattn_problem *given, char text
     ca_tunables_print(family->tunables, family->num_tunables, values, text, CA_TUNABLES_TEXT);
 }
 
-/* Computes a problem of the request's options; `sizes` are the words of its text that differ. */
-static void compute(struct request *r, const char *sizes, clattn_host_forward_tensors tensors)
+/* Computes a problem of the request's options; `sizes` are the words of its text that differ. It begins with a batch and a
+ * query. */
+static void compute(struct request *r, const char *sizes, size_t batch, size_t query,
+                    clattn_host_forward_tensors tensors)
 {
     clattn_plan_options options = {
         .struct_size = sizeof options, .family = r->family, .tunables = r->tunables};
-    char text[512], tuned[CA_TUNABLES_TEXT];
+    const size_t pair = batch * r->pair_stride[0] + query * r->pair_stride[2];
+    char text[1024], tuned[CA_TUNABLES_TEXT];
 
     snprintf(text, sizeof text, "fwd %s odtype=f32 h%d/%d d%d lse causal=br %s %s", r->dtype, HEADS,
              KV_HEADS, DIM, r->options, sizes);
@@ -147,6 +182,8 @@ static void compute(struct request *r, const char *sizes, clattn_host_forward_te
     tensors.struct_size = sizeof tensors;
     tensors.slopes = p.alibi ? slopes : NULL;
     tensors.sinks = p.sinks ? sinks : NULL;
+    tensors.bias = p.bias ? bias + pair * (p.bias_dtype == CLATTN_F32 ? 4 : 2) : NULL;
+    tensors.mask = p.mask ? mask + pair : NULL;
     cr_assert(clattn_attention_forward_host(r->f.context, &p, &options, &tensors) == CLATTN_SUCCESS,
               "%s %s: '%s': %s", r->family, options.tunables, text, r->f.log.last);
 }
@@ -164,7 +201,7 @@ static void compute_piece(struct request *r, size_t first, size_t end, size_t ro
              "q%zu k%zu q=0.%d.%d.1 k=0.%d.%d.1 v=0.%d.%d.1 o=%d.%d.%d.1 qlen klen", rows,
              room ? room : keys, QUERIES * DIM, DIM, CAPACITY * DIM, DIM, CAPACITY * DIM, DIM,
              HEADS * QUERIES * DIM, QUERIES * DIM, DIM);
-    compute(r, sizes,
+    compute(r, sizes, 1, first,
             (clattn_host_forward_tensors){.q = query_of(r, 1, 0, first),
                                           .k = row_of(k, r, KV_HEADS, 0),
                                           .v = row_of(v, r, KV_HEADS, 0),
@@ -185,7 +222,7 @@ static void compute_in_batch(struct request *r, struct results *results)
     char sizes[64];
 
     snprintf(sizes, sizeof sizes, "b%d q%d k%d qlen klen", BATCH, QUERIES, CAPACITY);
-    compute(r, sizes,
+    compute(r, sizes, 0, 0,
             (clattn_host_forward_tensors){.q = q,
                                           .k = k,
                                           .v = v,
@@ -213,7 +250,7 @@ static void compute_packed(struct request *r, struct results *results)
                    (size_t)(starts[b + 1] - starts[b]) * r->query_bytes);
     }
     snprintf(sizes, sizeof sizes, "b%d q%d k%d totalq=%d klen", BATCH, QUERIES, CAPACITY, ROWS);
-    compute(r, sizes,
+    compute(r, sizes, 0, 0,
             (clattn_host_forward_tensors){.q = packed_q,
                                           .k = k,
                                           .v = v,
@@ -236,7 +273,7 @@ static void compute_paged(struct request *r, struct results *results)
         table[n] = PAGES - 1 - n;
     snprintf(sizes, sizeof sizes, "q%d k%d q=0.%d.%d.1 page=%d pages=%d qlen klen", QUERIES,
              CAPACITY, QUERIES * DIM, DIM, PAGE, PAGES);
-    compute(r, sizes,
+    compute(r, sizes, 1, 0,
             (clattn_host_forward_tensors){.q = query_of(r, 1, 0, 0),
                                           .k = pool_k,
                                           .v = pool_v,
@@ -294,17 +331,57 @@ static void draw_option(struct rng *rng, struct request *r, size_t one_in, const
         strcat(r->options, word);
 }
 
-/* A score function that knows nothing of a query but its scores: pieces number queries anew. */
-static const char *word_of_function(void)
+/* A function of the request, by the word of its kind: pieces number queries anew, but a query's distance from the last key
+ * stays. */
+static void draw_function(struct rng *rng, struct request *r, const char *word,
+                          const char *const sources[2])
 {
-    static const char source[] = "float score(float s, pair p, operands o)\n"
-                                 "{ return s + 0.05f * (float)(p.key % 7); }\n";
-    static char word[64];
     const clattn_function *function;
 
-    cr_assert(clattn_function_create("by_key", source, &function, NULL, 0) == CLATTN_SUCCESS);
-    snprintf(word, sizeof word, " score=%s", clattn_function_name(function));
-    return word;
+    if (!rng_one_in(rng, 3))
+        return;
+    cr_assert(clattn_function_create("of_request", sources[rng_below(rng, 2)], &function, NULL,
+                                     0) == CLATTN_SUCCESS);
+    strcat(strcat(r->options, word), clattn_function_name(function));
+}
+
+static void draw_functions(struct rng *rng, struct request *r)
+{
+    static const char *const scores[] = {
+        "float score(float s, pair p, operands o) { return s + 0.05f * (float)(p.key % 7); }\n",
+        "float score(float s, pair p, operands o)\n"
+        "{ return s - 0.01f * (float)(p.query + p.keys - p.queries - p.key); }\n",
+    };
+    static const char *const masks[] = {
+        "bool visible(pair p, operands o)\n"
+        "{ return (p.query + p.keys - p.queries - p.key) % 3 != p.head % 2; }\n",
+        "bool visible(pair p, operands o)\n"
+        "{\n"
+        "    const int i = p.query + p.keys - p.queries;\n"
+        "    return (p.key / 60 + i / 25) % 3 != 0 || p.key == 7 * p.head;\n"
+        "}\n",
+    };
+
+    draw_function(rng, r, " score=", scores);
+    draw_function(rng, r, " visible=", masks);
+}
+
+/* A bias and a mask, of all heads and queries together or of each. */
+static void draw_pairs(struct rng *rng, struct request *r)
+{
+    const size_t packed[] = {(size_t)HEADS * QUERIES * CAPACITY, (size_t)QUERIES * CAPACITY,
+                             CAPACITY};
+    char layout[64], word[96];
+
+    for (int n = 0; n < 3; n++)
+        r->pair_stride[n] = n > 0 && rng_one_in(rng, 3) ? 0 : packed[n];
+    r->bias_dtype = rng_one_in(rng, 2) ? "f32" : r->dtype;
+    snprintf(layout, sizeof layout, ":%zu.%zu.%zu.1", r->pair_stride[0], r->pair_stride[1],
+             r->pair_stride[2]);
+    snprintf(word, sizeof word, " bias=%s%s", r->bias_dtype, layout);
+    draw_option(rng, r, 3, word);
+    snprintf(word, sizeof word, " mask=%s", layout + 1);
+    draw_option(rng, r, 3, word);
 }
 
 static void draw_request(struct rng *rng, struct request *r)
@@ -322,7 +399,8 @@ static void draw_request(struct rng *rng, struct request *r)
     draw_option(rng, r, 2, " window=300,*");
     draw_option(rng, r, 2, " softcap=3");
     draw_option(rng, r, 2, " alibi sinks");
-    draw_option(rng, r, 3, word_of_function());
+    draw_functions(rng, r);
+    draw_pairs(rng, r);
     if (takes(r->family, r->dtype, " strict"))
         draw_option(rng, r, 3, " strict");
     draw_tunables(rng, r, quantized);
@@ -343,6 +421,7 @@ FAMILY_TEST(invariant, bits_are_those_of_the_request_alone, CLATTN_FORWARD, keep
     fixture_need_groups_of(&r.f, r.family);
     draw_request(&rng, &r);
     fill(&rng, &r);
+    fill_pairs(&rng, &r);
     compute_piece(&r, 0, r.queries, 0, &alone);
     compute_piece(&r, 0, r.queries, CAPACITY, &other);
     expect_same(&r, &alone, &other, "with a larger cache");
