@@ -224,7 +224,12 @@ static void print_hash(XXH64_hash_t hash, char text[CA_HASH_TEXT])
 
 void ca_family_source_hash(const struct ca_family *family, char text[CA_HASH_TEXT])
 {
-    struct ca_source_reader reader = {family->source, NULL};
+    ca_source_hash(family->source, text);
+}
+
+void ca_source_hash(const char *const *source, char text[CA_HASH_TEXT])
+{
+    struct ca_source_reader reader = {source, NULL};
     XXH3_state_t state;
     size_t length;
 

@@ -57,9 +57,10 @@ const char *ca_family_refusal_of_values(const struct ca_family *family, const st
 void ca_family_suggest(const struct ca_family *family, const struct ca_problem *p,
                        const clattn_device_info *dev, size_t *values);
 
-/* Hashes, in 16 hexadecimal digits, of the kernel source and of the declaration of the tunables
+/* Hashes, in 16 hexadecimal digits, of a source (ca_source_text()), of the family's kernel source and of the declaration of the tunables
  * (names and candidates): measurements with other hashes are stale. */
 enum { CA_HASH_TEXT = 17 };
+void ca_source_hash(const char *const *source, char text[CA_HASH_TEXT]);
 void ca_family_source_hash(const struct ca_family *family, char text[CA_HASH_TEXT]);
 void ca_family_declaration_hash(const struct ca_family *family, char text[CA_HASH_TEXT]);
 

@@ -5,6 +5,7 @@
 #include "os/clock.h"
 #include "program/program_build.h"
 #include "program/program_cache.h"
+#include "program/program_function.h"
 #include "program/program_options.h"
 #include "program/program_parameters.h"
 #include "program/verdict.h"
@@ -49,17 +50,25 @@ static void take_out(clattn_context *ctx, struct ca_program *program)
 
 /* Puts a program in that this thread is going to make. NULL without memory. */
 static struct ca_program *put_in(clattn_context *ctx, const struct ca_family *family,
-                                 const char *options, const char *parameters)
+                                 const struct ca_problem *p, const char *options,
+                                 const char *parameters)
 {
+    char *functions = ca_program_function_text(p ? &p->normal : NULL);
     const size_t bytes = strlen(options) + 1, more = strlen(parameters) + 1;
-    struct ca_program *program = calloc(1, sizeof *program + bytes + more);
+    const size_t most = functions ? strlen(functions) + 1 : 0;
+    struct ca_program *program =
+        functions ? calloc(1, sizeof *program + bytes + more + most) : NULL;
 
-    if (!program)
+    if (!program) {
+        free(functions);
         return NULL;
+    }
     program->state = CA_BEING_MADE;
     program->family = family;
     memcpy(program->options, options, bytes);
     program->parameters = memcpy(program->options + bytes, parameters, more);
+    program->functions = memcpy(program->options + bytes + more, functions, most);
+    free(functions);
     program->next = ctx->programs;
     ctx->programs = program;
     return program;
@@ -135,7 +144,7 @@ clattn_status ca_program_get(clattn_context *ctx, const struct ca_candidate *can
     struct ca_program *known = find(ctx->programs, candidate->family, options);
     const int waits = known != NULL;
     if (!known)
-        known = put_in(ctx, candidate->family, options, parameters);
+        known = put_in(ctx, candidate->family, p, options, parameters);
     status = !known  ? CLATTN_OUT_OF_MEMORY
              : waits ? wait_for(ctx, known, &ages, reason)
                      : make(ctx, candidate, p, check, known);

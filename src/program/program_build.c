@@ -12,7 +12,6 @@
 #include "program/build_log.h"
 #include "program/program_cache.h"
 #include "program/program_file.h"
-#include "program/program_function.h"
 #include "program/program_options.h"
 #include "program/ptx.h"
 #include "program/verdict.h"
@@ -60,8 +59,6 @@ static void judge_build(clattn_context *ctx, cl_program program, struct ca_progr
     ca_log_text(&ctx->log, CLATTN_LOG_DETAIL, text);
     free(text);
 }
-
-extern const char *const ca_source_builtins[]; /* cl/common/builtins.h */
 
 /* ---- building -------------------------------------------------------------------------------- */
 
@@ -144,12 +141,10 @@ static clattn_status retarget(clattn_context *ctx, cl_program *cl, const char *t
 
 /* The program of the parameters, the functions of the problem, and the source after them; on PoCL the declarations of built-in
  * functions come first, for build_with_own_builtins(). NULL if that fails, with the error in *err. */
-static cl_program create(clattn_context *ctx, const struct ca_problem *p,
-                         const struct ca_program *made, cl_int *err)
+static cl_program create(clattn_context *ctx, const struct ca_program *made, cl_int *err)
 {
     const int declares = ca_facts_of_pocl(&ctx->device);
     char *builtins = declares ? ca_source_text(ca_source_builtins) : NULL;
-    char *functions = ca_program_function_text(p ? &p->normal : NULL);
     char *source = ca_source_text(made->family->source);
     const char *all[4];
     cl_uint count = 0;
@@ -158,13 +153,12 @@ static cl_program create(clattn_context *ctx, const struct ca_problem *p,
     if (declares)
         all[count++] = builtins;
     all[count++] = made->parameters;
-    all[count++] = functions;
+    all[count++] = made->functions;
     all[count++] = source;
     *err = CL_OUT_OF_HOST_MEMORY;
-    if ((builtins || !declares) && functions && source)
+    if ((builtins || !declares) && source)
         cl = clCreateProgramWithSource(ctx->cl, count, all, NULL, err);
     free(builtins);
-    free(functions);
     free(source);
     return *err == CL_SUCCESS ? cl : NULL;
 }
@@ -176,7 +170,7 @@ static clattn_status build(clattn_context *ctx, const struct ca_problem *p, stru
     const char *name = made->family->full_name;
     cl_int err;
 
-    cl_program cl = create(ctx, p, made, &err);
+    cl_program cl = create(ctx, made, &err);
     if (!cl)
         return ca_fail_cl(&ctx->log, err, "clCreateProgramWithSource for %s", name);
     const double begin = ca_stopwatch_now();

@@ -40,7 +40,12 @@ static void describe(const clattn_context *ctx, const struct ca_program *made,
     ca_program_key_add(key, "family", made->family->full_name);
     ca_family_source_hash(made->family, hash);
     ca_program_key_add(key, "source", hash);
+    if (ca_facts_of_pocl(dev)) {
+        ca_source_hash(ca_source_builtins, hash);
+        ca_program_key_add(key, "builtins", hash);
+    }
     add_hash(key, "parameters", made->parameters);
+    add_hash(key, "functions", made->functions);
     ca_program_key_add(key, "options", made->options);
 }
 

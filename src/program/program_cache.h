@@ -4,7 +4,7 @@
  *
  * One file per program, <cache directory>/programs/<hash of the key>.clbin, in the form that
  * src/program/program_file.h describes. The key is all that shapes the binary: platform, device and driver
- * with their versions, family, hashes of the source and of the parameters before it, options. A file is used only if it repeats
+ * with their versions, family, hashes of the source and of all texts before it, options. A file is used only if it repeats
  * the key to the letter and its checksum holds; any other is ignored with a warning and written anew.
  * A program that cannot be built or failed its self-check is remembered likewise, with the reason
  * instead of a binary. One that ended the process while it was made has its deaths counted in

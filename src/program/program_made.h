@@ -24,6 +24,9 @@ enum ca_program_state {
     CA_TAKEN_OUT
 };
 
+extern const char
+    *const ca_source_builtins[]; /* cl/common/builtins.h, which PoCL's programs begin with */
+
 /* Only the thread that makes it touches it while it is being made, but for state, waiters and next,
  * which the context's lock guards, as it guards all afterwards. */
 struct ca_program {
@@ -41,6 +44,7 @@ struct ca_program {
     int wanted;             /* not 0: a plan of the caller's uses it */
     int unstored;           /* not 0: its binary is not on disk, but could be stored */
     const char *parameters; /* the text that precedes the source; stored behind the options */
+    const char *functions; /* the text between these and the source; stored behind the parameters */
     char options[];
 };
 

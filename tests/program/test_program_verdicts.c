@@ -5,6 +5,7 @@
 #include "device/facts.h"
 #include "families/candidate.h"
 #include "families/registry.h"
+#include "problem/function.h"
 #include "problem/problem.h"
 #include "program/program.h"
 #include "selfcheck/selfcheck.h"
@@ -153,6 +154,42 @@ Test(program_verdicts, a_binary_is_kept_for_plans_only) {
     ca_programs_store(f.context, 0.0);
     cr_expect(bytes_kept() > 4096);
     fixture_close(&f);
+}
+
+/* Seconds of building the problem's program in a context of its own; 0 if the cache folder has it. */
+static double build_seconds(const struct ca_problem *p)
+{
+    struct ca_candidate candidate = {.family = ca_family_find("unfused_lanes")};
+    struct ca_build_seconds seconds;
+    struct fixture f;
+    cl_program program;
+
+    fixture_open_checked(&f, scratch);
+    ca_family_suggest(candidate.family, p, clattn_context_device(f.context), candidate.values);
+    cr_assert(ca_program_get(f.context, &candidate, p, ca_trust_check, &program) == CLATTN_SUCCESS);
+    ca_program_keep(f.context, program);
+    ca_programs_store(f.context, 0.0);
+    ca_programs_seconds(f.context, &seconds);
+    fixture_close(&f);
+    return seconds.front_end;
+}
+
+/* What the library writes around a caller's function is a part of the program: where another version of the library writes
+ * other text, a binary of the same function is not used. */
+Test(program_verdicts, a_binary_of_other_text_around_a_function_is_not_used) {
+    static const char source[] = "float score(float s, pair p, operands o) { return s * 0.5f; }\n";
+    const clattn_function *function;
+    char text[128], other[1024];
+
+    cr_assert(clattn_function_create("half", source, &function, NULL, 0) == CLATTN_SUCCESS);
+    snprintf(text, sizeof text, "%s score=%s", problem_text, clattn_function_name(function));
+    const struct ca_problem p = fixture_checked(text);
+    cr_expect(build_seconds(&p) > 0.0 && build_seconds(&p) == 0.0);
+    char **derived = &((struct clattn_function *)function)->derived, *before = *derived;
+    snprintf(other, sizeof other, "%s/* another version */\n", before);
+    *derived = other;
+    cr_expect(build_seconds(&p) > 0.0);
+    *derived = before;
 }
 
 /* PoCL builds a source a second time for functions that cl/common/builtins.h lacks, here all of
