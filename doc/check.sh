@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # sh doc/check.sh [BUILD]: whether the pages (*.md) can be read. No sentence has more than 40 words, no line of prose more than
 # 120 columns, no page more than 200 lines; no word is one that the glossary does without; every link and file is there;
-# each kernel family is on a page;
-# twelve questions of a newcomer are answered at most two links from README.md. With a build also whether what is made of
-# the sources is as the sources say (doc/generate.py), and as --run.
+# each kernel family is on a page; twelve questions of a newcomer are answered at most two links from README.md. With a build
+# also whether what is made of the sources is as the sources say (doc/generate.py), and as --run.
 # sh doc/check.sh --run BUILD: runs the commands of the pages that are marked so, and compares what they print
 # (doc/outputs.py has the marks).
 # sh doc/check.sh --draw [SEED]: prints twenty sentences, to be read aloud to an engineer of the field.

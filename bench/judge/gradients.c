@@ -15,8 +15,7 @@
  *             A bias so large that its ulp is more than a score is off by decides what a score is in f32, if
  *             that is not near the middle between two floats: these scores are taken as f32 has them.
  * delta       sum do o - dlse, of which the difference is rounded once more: 2 u |dlse|. A library that computes o anew has
- *             another one: each of its elements by itself
- *             may be rounded otherwise, or not at all.
+ *             another one: each of its elements by itself may be rounded otherwise, or not at all.
  * g = w dp - delta, where dp = sum do v and delta are products of dim_v terms, and the sum of dp may
  *             start at -delta: certainly
  *             (dim_v + 6) u (w sum|do v| + sum|do o| + |delta|) + 4 u (w |dp| + |delta|).

@@ -53,8 +53,7 @@ DeviceTest(append, groups_of_items)
 
 /* ---- to the bit ----------------------------------------------------------------------------- */
 
-/* A cache that is not rotated has the bits of clattn_quantize_host(), of all kinds of numbers. A run takes a third of the
- * formats, a nightly one all. */
+/* A cache that is not rotated has the bits of clattn_quantize_host(), of all kinds of numbers. */
 DeviceTest(append, blocks_are_those_of_the_quantizer)
 {
     enum { ROWS = 40, DIM = 64 };
@@ -76,8 +75,6 @@ DeviceTest(append, blocks_are_those_of_the_quantizer)
         const clattn_cache format = ca_block_caches[n];
         const char *name = ca_format_of(format)->name;
         char text[128];
-        if (!run_takes(n, 1))
-            continue;
         snprintf(text, sizeof text, "append f32 q%d k%d d%d kcache=%s vcache=%s", ROWS, ROWS, DIM,
                  name, name);
         const clattn_problem p = fixture_problem(text);

@@ -7,7 +7,6 @@
 #include "tests/support/fixture.h"
 #include "tests/support/rng.h"
 #include "tests/support/storage.h"
-#include "tests/support/unoptimised.h"
 #include "tests/trials/trial.h"
 #include <criterion/criterion.h>
 #include <float.h>
@@ -522,15 +521,13 @@ Test(quantize, growing_cache) {
 }
 
 /* Vectors of 16 and of 8 have instructions of their own for codes. Each format is once that of the values: a constant error of
- * all keys' codes hardly changes weights. A run takes a third, a nightly one all. */
+ * all keys' codes hardly changes weights. */
 Test(quantize, vectors_of_each_format) {
     struct fixture f;
 
     fixture_open(&f);
     fixture_need_cpu(&f);
     for (size_t n = 0; n < 2 * CA_NUM_BLOCK_FORMATS; n++) {
-        if (!run_takes(n, 1))
-            continue;
         const size_t v = n / 2, k = (v + 1) % CA_NUM_BLOCK_FORMATS;
         const int width = n % 2 ? 8 : 16;
         char problem[96];
