@@ -60,6 +60,7 @@ join() {
     wait $beside
     for other in $lanes; do
         cat "$other.log"
+        cat "$other.log" >> "$lane.log"
         cat "$other.lines" >> "$lane.lines"
     done
     lanes=
