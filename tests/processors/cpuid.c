@@ -48,9 +48,9 @@ static const struct lack no_avx512[] = {
 };
 
 static const struct lack no_avx[] = {
-    {LEAF_SIGNATURE, 0, C, 1u << 12 | 1u << 28 | 1u << 29},   /* FMA, AVX, F16C */
-    {LEAF_FEATURES, 0, B, 1u << 3 | 1u << 5 | 1u << 8},       /* BMI1, AVX2, BMI2 */
-    {LEAF_FEATURES, 0, C, 1u << 8 | 1u << 9 | 1u << 10},      /* GFNI, VAES, VPCLMULQDQ */
+    {LEAF_SIGNATURE, 0, C, 1u << 12 | 1u << 28 | 1u << 29}, /* FMA, AVX, F16C */
+    {LEAF_FEATURES, 0, B, 1u << 3 | 1u << 5 | 1u << 8},     /* BMI1, AVX2, BMI2 */
+    {LEAF_FEATURES, 0, C, 1u << 8 | 1u << 9 | 1u << 10},    /* GFNI, VAES, VPCLMULQDQ */
 };
 
 struct part {
@@ -58,11 +58,15 @@ struct part {
     size_t count;
 };
 
-#define PART(list) {list, sizeof(list) / sizeof *(list)}
+#define PART(list)                                                                                 \
+    {                                                                                              \
+        list, sizeof(list) / sizeof *(list)                                                        \
+    }
 enum { MOST_PARTS = 5 };
 
 static const struct processor {
-    const char *name, *vendor; /* vendor: the twelve letters of leaf 0, in the order of EBX, EDX, ECX */
+    const char *name,
+        *vendor; /* vendor: the twelve letters of leaf 0, in the order of EBX, EDX, ECX */
     unsigned signature;
     struct part parts[MOST_PARTS];
 } processors[] = {
