@@ -38,7 +38,8 @@ static const struct {
 };
 enum { NUM_FAULTS = sizeof faults / sizeof *faults };
 
-/* The options of the nth program as "NAME=value ...". */
+/* The options of the nth program as "NAME=value ...", without the unit, which texts of configurations
+ * have by its name, before all others. */
 static void read_tunables(size_t program, char *text, size_t text_bytes)
 {
     FILE *file = fopen(scratch_path("seen"), "r");
@@ -51,9 +52,19 @@ static void read_tunables(size_t program, char *text, size_t text_bytes)
     char *word = strstr(line, "-DHAS_DROPOUT="); /* the last of the problem's own */
     cr_assert(word && strlen(line) < text_bytes, "%s", line);
     for (word = strtok(strchr(word, ' '), " \n"); word; word = strtok(NULL, " \n")) {
+        if (strncmp(word, "-DUNIT=", strlen("-DUNIT=")) == 0)
+            continue;
         strcat(text, text[0] ? " " : "");
-        strcat(text, strcmp(word, "-DUNIT=1") == 0 ? "UNIT=vector" : word + strlen("-D"));
+        strcat(text, word + strlen("-D"));
     }
+}
+
+static bool has_tunables(const char *configuration, const char *tunables)
+{
+    const size_t bytes = strlen(configuration), last = strlen(tunables);
+
+    return bytes > last && configuration[bytes - last - 1] == ' ' &&
+           strcmp(configuration + bytes - last, tunables) == 0;
 }
 
 static const json_t *find_failure(const json_t *root, const char *tunables)
@@ -62,8 +73,7 @@ static const json_t *find_failure(const json_t *root, const char *tunables)
 
     for (size_t n = 0; n < json_array_size(failed); n++) {
         const json_t *entry = json_array_get(failed, n);
-        const char *text = json_text_at(entry, "configuration");
-        if (strcmp(strchr(text, ' ') + 1, tunables) == 0)
+        if (has_tunables(json_text_at(entry, "configuration"), tunables))
             return entry;
     }
     return NULL;
@@ -106,7 +116,7 @@ static const char *find_slow(const json_t *root)
             if (!faults[k].outcome || strcmp(faults[k].outcome, "timeout") != 0)
                 continue;
             read_tunables(k, tunables, sizeof tunables);
-            has_fault = strcmp(strchr(text, ' ') + 1, tunables) == 0;
+            has_fault = has_tunables(text, tunables);
         }
         if (!has_fault)
             return text;
