@@ -5,7 +5,8 @@
 # each kernel family is on a page; twelve questions of a newcomer are answered at most two links from README.md. With a build
 # also whether what is made of the sources is as the sources say (doc/generate.py), and as --run.
 # sh doc/check.sh --run BUILD: runs the commands of the pages that are marked so, and compares what they print
-# (doc/outputs.py has the marks).
+# (doc/outputs.py has the marks); and those of sentences and tables that end within seconds, with CLATTN_TEST_ALL=1 those of
+# minutes as well. doc/commands.py says what runs the others: a command that nothing runs is a complaint.
 # sh doc/check.sh --draw [SEED]: prints twenty sentences, to be read aloud to an engineer of the field.
 # sh doc/check.sh --draw SEED comments: comments of sources instead.
 set -u

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that pages show in the midst of their sentences, in tables and indented: whether what they name is there, whether the
-programs take them, and what they return where that takes seconds. Blocks that say that they run are doc/outputs.py's."""
+programs take them, and what they return. Those of seconds run in each check, those of minutes with CLATTN_TEST_ALL=1, and
+ELSEWHERE says what runs the others. Blocks that say that they run are doc/outputs.py's."""
 import os
 import re
 import shlex
@@ -16,6 +17,28 @@ NAMES = ("bench/clattn-bench", "tuner/clattn-tune")
 # What a reader may try at once: it needs no file, no other library and no second device, and ends within seconds.
 QUICK = re.compile(r"(clattn-bench (devices|plan [^|]*\"|verify \"|--help)|clattn-tune (list|show|--help)|"
                    r"sh tests/offline/tile_time\.sh|sh doc/check\.sh --draw SEED|python -m clattn doctor)")
+# ... or within minutes; the words of FILLED stand in capitals.
+LONG = re.compile(r"clattn-bench (run \"(?!.*\.cl)|verify (\"PROBLEM|--profile|tests/)|duel '|plan PROBLEM --family)|clattn-tune (--problem \"|--budget \d+ )|"
+                  r"sh tests/layers\.sh BUILD|build/release/tests/clattn_tests|"
+                  r"python3 doc/generate\.py build")
+FILLED = {"PROBLEM": "fwd f32 h4 q128 d64", "FAMILY": "naive", "DEVICE": "0"}
+# Other commands, and what runs them: a test, a script that a release needs (doc/design/releasing.md), or nobody, with the reason.
+ELSEWHERE = tuple((re.compile(pattern), by) for pattern, by in (
+    (r"sh (bench/quickstart|tests/run)\.sh", "tests/machines.sh"),
+    (r"(sh tests/packages\.sh build( device)?( &&.*)?|cmake --preset release.*|cmake --build --preset release|sudo cmake --install \S+|"
+     r"cmake (-B|--build) build/packages .*)$", "tests/machines.sh, tests/install/packages.sh and the test install"),
+    (r"cmake --build \. --target (doc|site)$", "the tests doxygen and site"),
+    (r"cmake .*build/ggml-backend|llama-bench |sh tests/packages\.sh build device", "tests/ggml.sh"),
+    (r"mpicc |mpirun ", "tests/mpi.sh"),
+    (r"pip install |python3 -m venv |venv/bin/python |sh tests/packages\.sh (peers|site)", "nobody: it fetches from PyPI; tests/frameworks.sh and bench/drivers.sh fetch the same"),
+    (r"sh (tests|bench|doc|packaging)/[\w/]+\.sh|python3 (bench|doc)/\w+\.py", "who releases: they test, measure or package"),
+    (r"python -m clattn (tune|bench)", "bindings/python/tests"),
+    (r"(\w+=\S+ )*clattn-bench run .*(--peers|--device all|--workload|--mpi)|clattn-bench run standard|CLATTN_DEVICE=Graphics ", "who measures: bench/results has what came of it"),
+    (r"clattn-tune --budget 10m$", "bindings and tests with smaller budgets"),
+    (r"clattn-bench run --family \"\w+_gpu ", "nobody: it shows a fault of a GPU's driver"),
+    (r"clattn-bench run \".*\.cl\"", "the block with that file on the same page"),
+    (r"clattn-bench compare before\.json after\.json", "tests/bench"),
+))
 # Words in capitals stand for what a reader has.
 PLACEHOLDER = re.compile(r"\b(PROBLEM|FILE|FOLDER|BUILD|DIR|NAME|FAMILY|OLD|NEW|PAGE|BEFORE|N|V|RANKS|HASH)\b|\.\.\.|[\[\]]")
 
@@ -140,6 +163,27 @@ def refused(pages, build):
             yield f"{problems[said.split(chr(39))[1]]}: {said}"
 
 
+def is_run(command):
+    """Whether it runs here, at once or where CLATTN_TEST_ALL=1."""
+    quick = (QUICK.fullmatch(command) or (QUICK.match(command) and command.endswith('"'))) and not (PLACEHOLDER.search(command) and "--draw" not in command)
+    return "quick" if quick else "long" if LONG.match(command) else ""
+
+
+def untested(page, blocks):
+    """(line, sentence) of commands that nothing runs. In a sentence a program's name may stand with one word alone."""
+    blocks = list(blocks)
+    at_once = {code for _, kind, block in blocks if kind == "code" for info, _, code in [block.partition("\n")] if info.endswith(" run")}
+    for line, span in spans(blocks):
+        command = span.split("   #")[0].strip()
+        if not re.match(r"([A-Z_]+=\S+ )*(sudo )?(sh \w+/|cmake -|mpicc |mpirun |pip install |(venv/bin/)?python3? |llama-bench -|clattn-bench (\w+ )*[\"'-]|clattn-tune -|build/release/)", command):
+            continue
+        if is_run(command) or any(command in code for code in at_once) or any(pattern.match(command) for pattern, _ in ELSEWHERE):
+            continue
+        if PLACEHOLDER.search(command) or re.fullmatch(r"clattn-(bench|tune) (\w+ )?(--\w+ ?)+", command):
+            continue  # of a sentence about the option
+        yield line, f"nothing runs \"{command}\": LONG or ELSEWHERE in doc/commands.py"
+
+
 # What a reader of a piece of C has: its names come from the text around it.
 PIECE = """#include <clattn/clattn.h>
 %s
@@ -197,15 +241,20 @@ def run(pages, build, environment):
         for page, blocks in pages.items():
             for line, span in spans(blocks) if page != "CHANGELOG.md" else ():
                 command = span.split("   #")[0].strip()
-                if not QUICK.fullmatch(command) and not (QUICK.match(command) and command.endswith('"')):
-                    continue
-                if command in tried or (PLACEHOLDER.search(command) and "--draw" not in command):
+                how = is_run(command)
+                if command in tried or how != "quick" and not (how and os.environ.get("CLATTN_TEST_ALL") == "1"):
                     continue
                 if command.startswith("python ") and not (python and package.is_dir()):
                     continue
-                at = ROOT if command.startswith("sh ") else folder
-                tried[command] = subprocess.run(["sh", "-c", re.sub("^python ", f"{python} ", command)], cwd=at, env=dict(environment, CLATTN_CACHE_DIR=folder + "/cache"),
-                                                text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+                at = folder if how == "quick" and not command.startswith("sh ") else ROOT
+                filled = re.sub("^python ", f"{python} ", command).replace("build/release", str(Path(build).resolve()))
+                for word, value in dict(FILLED, BUILD=str(Path(build).resolve())).items():
+                    filled = re.sub(rf"(['\"]?)\b{word}\b\1", shlex.quote(value), filled)
+                own = dict(environment, CLATTN_CACHE_DIR=folder + "/cache")
+                if how == "long":
+                    own.pop("POCL_EXTRA_BUILD_FLAGS", None)  # these run longer than their kernels take to compile
+                tried[command] = subprocess.run(["sh", "-c", filled], cwd=at, env=own,
+                                                text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300 if how == "quick" else 3600)
                 if tried[command].returncode and "--family" in command and "CLATTN_UNSUPPORTED" in tried[command].stdout:
                     left_out += 1
                     print(f"{page}:{line}: not run, for this device lacks what the forced family needs: {command}")
