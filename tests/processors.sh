@@ -5,7 +5,8 @@
 #   zen4      AVX-512 with BF16 and VNNI, without AMX
 #   zen3      AVX2, as on Zen 2 and 3
 #   haswell   the same, of Intel
-#   nehalem   SSE4.2, no AVX
+#   ivybridge AVX, no FMA
+#   nehalem   SSE4.2, no AVX, as the newest Celerons and Pentiums of Atom's cores
 # PoCL compiles for them and clattn chooses for them, but the speed is this processor's (tests/processors/cpuid.c). This
 # one needs an Intel processor that has all of the other's instructions, and whose CPUID can fault (cpuid_fault in
 # /proc/cpuinfo). CLATTN_FILTER says which tests, by default */*; programs are kept in BUILD_DIR/processors.
@@ -14,7 +15,7 @@ set -u
 [ $# -ge 1 ] && [ -d "$1" ] || { sed -n '3,/^set -u/{s/^# \{0,1\}//p;}' "$0" >&2; exit 2; }
 build=$(cd "$1" && pwd)
 shift
-[ $# -gt 0 ] || set -- zen4 zen3 haswell nehalem
+[ $# -gt 0 ] || set -- zen4 zen3 haswell ivybridge nehalem
 cd "$(dirname "$0")/.." || exit 1
 grep -qw cpuid_fault /proc/cpuinfo || { echo "skipped: this processor's CPUID cannot fault"; exit 77; }
 library=$build/tests/libclattn_processor.so

@@ -90,10 +90,10 @@ static inline float row_delta(const struct arguments *args, const long b, const 
                                   load1_of(DTYPE, d_o, (d + 1) * do_step(args)),
                                   load1_of(DTYPE, d_o, (d + 2) * do_step(args)),
                                   load1_of(DTYPE, d_o, (d + 3) * do_step(args)));
-        sums = fma(x, y, sums);
+        sums = FMA(x, y, sums);
     }
     for (int d = DIM_V / 4 * 4; d < DIM_V; d++)
-        sums.x = fma(load1_of(O_DTYPE, o, d * o_step(args)),
+        sums.x = FMA(load1_of(O_DTYPE, o, d * o_step(args)),
                      load1_of(DTYPE, d_o, d * do_step(args)), sums.x);
     return (sums.x + sums.y) + (sums.z + sums.w);
 }

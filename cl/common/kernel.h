@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that kernels of all operations share. */
 #pragma once
+#include "common/multiply_add.h"
 #include "common/storage.h"
 
 #define INLINE static inline __attribute__((always_inline))

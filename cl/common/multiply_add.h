@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The multiply-add of kernels for GPUs: fused on devices where the fused one is fast. */
+/* Multiply-adds of kernels, rounded once where the device has an instruction for that; fma() is where results need it. */
 #pragma once
 
+/* In kernels that are for GPUs alone. */
 #ifdef FP_FAST_FMAF
 #define MULTIPLY_ADD fma
 #else
 #define MULTIPLY_ADD mad
+#endif
+
+/* In all others. x86 without FMA would call a function for each element. */
+#if (defined(__x86_64__) || defined(__i386__)) && !defined(__FMA__)
+#define FMA mad
+#else
+#define FMA fma
 #endif

@@ -55,7 +55,7 @@ static inline float value_of_number(const int cache, const __global uchar *block
                                     const float number)
 {
     if (layout_of(cache).offset)
-        return fma(number, block_scale(cache, block), block_offset(cache, block));
+        return FMA(number, block_scale(cache, block), block_offset(cache, block));
     return block_scale(cache, block) * number;
 }
 
@@ -63,7 +63,7 @@ static inline float4 values_of_numbers(const int cache, const __global uchar *bl
                                        const float4 numbers)
 {
     if (layout_of(cache).offset)
-        return fma(numbers, (float4)(block_scale(cache, block)),
+        return FMA(numbers, (float4)(block_scale(cache, block)),
                    (float4)(block_offset(cache, block)));
     return block_scale(cache, block) * numbers;
 }

@@ -189,7 +189,7 @@ NOINLINE int pack_rows(const int dim, const __global storage *p, const long row,
                 x[r] = 0.0f;
                 if (n < count)
                     x[r] = load_row(p + n * row + d * column, column, dim - d);
-                zero = fma(x[r], (lanes)(0.0f), zero);
+                zero = FMA(x[r], (lanes)(0.0f), zero);
                 if (rows)
                     VECTOR(vstore)(x[r], 0, rows + n * ROUNDED(dim) + d);
             }
@@ -215,7 +215,7 @@ NOINLINE int copy_rows_as_floats(const int dim, const __global storage *p, const
             /* The last vector overlaps the one before. */
             const int at = dim < SIMD_WIDTH ? 0 : min(d, dim - SIMD_WIDTH);
             const lanes x = load_row(p + n * row + at * column, column, dim - at);
-            zero = fma(x, (lanes)(0.0f), zero);
+            zero = FMA(x, (lanes)(0.0f), zero);
             VECTOR(vstore)(x, 0, to + n * ROUNDED(dim) + at);
         }
     }

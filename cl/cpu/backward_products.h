@@ -86,7 +86,7 @@ INLINE void multiply_rows(const int become, const float scale, const int depth, 
             for (int m = 0; m < BLOCK_VECTORS; m++) {
                 const int at = n * BLOCK_VECTORS + m;
                 if (OPERAND_PAIRS)
-                    sum[n][m] = fma(sum[n][m], (lanes)(scale), (lanes)(start[n0 + n]));
+                    sum[n][m] = FMA(sum[n][m], (lanes)(scale), (lanes)(start[n0 + n]));
                 else if (STARTS_LAST(become))
                     sum[n][m] += start[n0 + n];
                 to[at] = become == EXPONENTIALS ? exponential(sum[n][m])
@@ -243,7 +243,7 @@ NOINLINE void add_visible_rows(const int dim, const lanes *p, const lanes *w, co
             for (int n = begin; n < end; n++) {
                 const lanes y = value_along(rows + n * row, 1, 1, d);
                 const ints hidden = VECTOR(as_int)(p[n * BLOCK_VECTORS + m]) == HIDDEN_BITS;
-                sum = hidden ? sum : fma(w[n * BLOCK_VECTORS + m], y, sum);
+                sum = hidden ? sum : FMA(w[n * BLOCK_VECTORS + m], y, sum);
             }
             sums[d * BLOCK_VECTORS + m] = sum;
         }
@@ -261,7 +261,7 @@ NOINLINE void add_visible_query_gradients(const float *p, const float *w, const 
                 continue;
             for (int d = 0; d < DIM_QK; d++)
                 to[n * ROW_QK + d] =
-                    fma(w[n * BLOCK_N + j], value_along(k + d, ROW_QK, KEYS_APART, j),
+                    FMA(w[n * BLOCK_N + j], value_along(k + d, ROW_QK, KEYS_APART, j),
                         to[n * ROW_QK + d]);
         }
     }

@@ -39,7 +39,7 @@ NOINLINE void pack_block_queries(const struct arguments *restrict args,
         for (int d = 0; d < DIM_QK; d++) {
             most = larger_magnitude(most, row[d]);
             if (HAS_KEY_MEANS)
-                shift = fma(row[d], (lanes)(mean[d]), shift);
+                shift = FMA(row[d], (lanes)(mean[d]), shift);
         }
         /* As largest_magnitude() has it. */
         most = most < VECTOR(as_int)((lanes)(0x1p-100f)) ? 0 : most;

@@ -140,7 +140,7 @@ INLINE int both_end(const struct score_tile *tile, const int count)
 /* The weight of a score; that of tiles is scaled only here. */
 INLINE lanes weight_of_scores(const float scale, const lanes x, const lanes base)
 {
-    return exponential(OPERAND_TILES ? fma(x, (lanes)(scale), -base) : x - base);
+    return exponential(OPERAND_TILES ? FMA(x, (lanes)(scale), -base) : x - base);
 }
 
 /* Turns scores of keys n .. last - 1, times scale, into weights exp(score - base), and adds these
@@ -230,7 +230,7 @@ INLINE void add_first_of_row(const int first, const int end, const int columns, 
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++)
             if (c < columns && m >= first && m < end)
-                sum[c][m] = fma(first_of(p[m]), (lanes)(first_of_word(v[c * v_column])), sum[c][m]);
+                sum[c][m] = FMA(first_of(p[m]), (lanes)(first_of_word(v[c * v_column])), sum[c][m]);
     }
 }
 
@@ -409,7 +409,7 @@ INLINE void add_value_columns(const struct score_tile *tile, const int columns,
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++)
             if (c < columns)
-                o[c * BLOCK_VECTORS + m] = fma(o[c * BLOCK_VECTORS + m], rescale[m], sum[c][m]);
+                o[c * BLOCK_VECTORS + m] = FMA(o[c * BLOCK_VECTORS + m], rescale[m], sum[c][m]);
     }
 }
 
@@ -444,10 +444,10 @@ NOINLINE void add_visible(const struct score_tile *tile, const lanes *rescale, c
                 const lanes x = p[n * BLOCK_VECTORS + m];
                 const lanes y =
                     scaled_weights(tile->v_scales, n, value_of(v, n, d, v_row, v_column));
-                sum = VECTOR(as_int)(x) < 0 ? sum : fma(x, y, sum);
+                sum = VECTOR(as_int)(x) < 0 ? sum : FMA(x, y, sum);
             }
             o[d * BLOCK_VECTORS + m] =
-                HAS_INVARIANT ? fma(o[d * BLOCK_VECTORS + m], rescale[m], sum) : sum;
+                HAS_INVARIANT ? FMA(o[d * BLOCK_VECTORS + m], rescale[m], sum) : sum;
         }
     }
 }

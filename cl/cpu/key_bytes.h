@@ -125,7 +125,7 @@ NOINLINE void find_key_mean(const struct arguments *restrict args, const long b,
         weights += weight;
         for (int d = 0; d < MEAN_FLOATS; d += SIMD_WIDTH) {
             const lanes x = VECTOR(vload)(0, key + d), before = VECTOR(vload)(0, sum + d);
-            VECTOR(vstore)(fma(x, (lanes)(weight), before), 0, sum + d);
+            VECTOR(vstore)(FMA(x, (lanes)(weight), before), 0, sum + d);
         }
     }
     for (int d = 0; d < MEAN_FLOATS; d++)
@@ -205,7 +205,7 @@ INLINE lanes query_shift(const lanes *packed, const int m)
 /* The product of queries and a key from the sum of integers. */
 INLINE lanes product_of_bytes(const lanes *packed, const int m, const operand *key, const lanes sum)
 {
-    return fma(VECTOR(convert_float)(VECTOR(as_int)(sum)) * ((const float *)key)[KEY_OPERANDS - 2],
+    return FMA(VECTOR(convert_float)(VECTOR(as_int)(sum)) * ((const float *)key)[KEY_OPERANDS - 2],
                query_factor(packed, m), query_shift(packed, m));
 }
 #endif

@@ -134,7 +134,7 @@ INLINE float second_value(const operand x)
 
 #define SPREAD(p) (*(p))
 #define SPREAD_STORED SPREAD
-#define MULTIPLY(x, y, sum) fma(x, y, sum)
+#define MULTIPLY(x, y, sum) FMA(x, y, sum)
 
 INLINE lanes load_operands(const __global storage *p, const long step, const int left)
 {

@@ -39,7 +39,7 @@ INLINE lanes scaled_lanes(const int cache, const lanes numbers, const float scal
                           const float offset)
 {
     if (layout_of(cache).offset)
-        return fma(numbers, (lanes)(scale), (lanes)(offset));
+        return FMA(numbers, (lanes)(scale), (lanes)(offset));
     return layout_of(cache).scale < 0 ? numbers : numbers * scale;
 }
 

@@ -23,11 +23,11 @@ INLINE lanes exponential2(const lanes x)
     const lanes zero = 0.0f, least = -126.0f;
     const lanes f = __builtin_ia32_reduceps512_mask(x, DOWN, zero, ALL, CURRENT);
     const ushort normal = __builtin_ia32_cmpps512_mask(x, least, NOT_LESS, ALL, CURRENT);
-    lanes h = fma(f, (lanes)(0.00186713017f), (lanes)(0.00901702978f));
-    h = fma(f, h, (lanes)(0.0557999127f));
-    h = fma(f, h, (lanes)(0.240164444f));
-    h = fma(f, h, (lanes)(0.693151295f));
-    h = fma(f, h, (lanes)(1.0f));
+    lanes h = FMA(f, (lanes)(0.00186713017f), (lanes)(0.00901702978f));
+    h = FMA(f, h, (lanes)(0.0557999127f));
+    h = FMA(f, h, (lanes)(0.240164444f));
+    h = FMA(f, h, (lanes)(0.693151295f));
+    h = FMA(f, h, (lanes)(1.0f));
     return __builtin_ia32_scalefps512_mask(h, x, zero, normal, CURRENT);
 }
 #else
@@ -39,11 +39,11 @@ INLINE lanes exponential2(const lanes x)
     const lanes r = y + rounder;
     const lanes f = y - (r - rounder);
     const lanes t = VECTOR(as_float)(VECTOR(as_int)(r) << 23);
-    lanes h = fma(f, (lanes)(0.00133813021f), (lanes)(0.00966636837f));
-    h = fma(f, h, (lanes)(0.0555038117f));
-    h = fma(f, h, (lanes)(0.240223497f));
-    h = fma(f, h, (lanes)(0.693147182f));
-    return fma(t * f, h, t);
+    lanes h = FMA(f, (lanes)(0.00133813021f), (lanes)(0.00966636837f));
+    h = FMA(f, h, (lanes)(0.0555038117f));
+    h = FMA(f, h, (lanes)(0.240223497f));
+    h = FMA(f, h, (lanes)(0.693147182f));
+    return FMA(t * f, h, t);
 }
 #endif
 
@@ -51,12 +51,12 @@ INLINE lanes exponential2(const lanes x)
 INLINE lanes small_tanh(const lanes x)
 {
     const lanes z = x * x;
-    lanes p = fma(z, (lanes)(1.05826405e-3f), (lanes)(-6.259338e-3f));
-    p = fma(z, p, (lanes)(2.03597583e-2f));
-    p = fma(z, p, (lanes)(-5.34987077e-2f));
-    p = fma(z, p, (lanes)(0.133264095f));
-    p = fma(z, p, (lanes)(-0.333329856f));
-    return x * fma(z, p, (lanes)(1.0f));
+    lanes p = FMA(z, (lanes)(1.05826405e-3f), (lanes)(-6.259338e-3f));
+    p = FMA(z, p, (lanes)(2.03597583e-2f));
+    p = FMA(z, p, (lanes)(-5.34987077e-2f));
+    p = FMA(z, p, (lanes)(0.133264095f));
+    p = FMA(z, p, (lanes)(-0.333329856f));
+    return x * FMA(z, p, (lanes)(1.0f));
 }
 
 /* Defines a function of a vector or a float: tanh(x) as a quotient of polynomials, of which it returns the numerator. At most
@@ -68,14 +68,14 @@ INLINE lanes small_tanh(const lanes x)
         const type y = (type)(8.7f) < low ? (type)(8.7f) : low;                                    \
         const type square = y * y;                                                                 \
         const type z = square < (type)(75.7f) ? square : (type)(75.7f);                            \
-        type p = fma(z, (type)(1.39620777e-8f), (type)(2.10437593e-5f));                           \
-        type q = fma(z, (type)(8.02389309e-7f), (type)(3.32875672e-4f));                           \
-        p = fma(z, p, (type)(3.52193858e-3f));                                                     \
-        q = fma(z, q, (type)(2.59772241e-2f));                                                     \
-        p = fma(z, p, (type)(0.134032145f));                                                       \
-        q = fma(z, q, (type)(0.467365384f));                                                       \
-        p = fma(z, p, (type)(1.0f));                                                               \
-        *denominator = fma(z, q, (type)(1.0f));                                                    \
+        type p = FMA(z, (type)(1.39620777e-8f), (type)(2.10437593e-5f));                           \
+        type q = FMA(z, (type)(8.02389309e-7f), (type)(3.32875672e-4f));                           \
+        p = FMA(z, p, (type)(3.52193858e-3f));                                                     \
+        q = FMA(z, q, (type)(2.59772241e-2f));                                                     \
+        p = FMA(z, p, (type)(0.134032145f));                                                       \
+        q = FMA(z, q, (type)(0.467365384f));                                                       \
+        p = FMA(z, p, (type)(1.0f));                                                               \
+        *denominator = FMA(z, q, (type)(1.0f));                                                    \
         return y * p;                                                                              \
     }
 DEFINE_TANH_QUOTIENT(tanh_quotient, lanes)

@@ -38,7 +38,7 @@ NOINLINE void add_visible_values(const struct arguments *restrict args, const st
             for (int n = 0; n < count; n++) {
                 const lanes y = value_columns(args, keys, n, c);
                 if (as_int(p[r * BLOCK_N + n]) >= 0)
-                    sum = fma((lanes)(p[r * BLOCK_N + n]), y, sum);
+                    sum = FMA((lanes)(p[r * BLOCK_N + n]), y, sum);
             }
             o[r * VECTORS(DIM_V) + c] = sum;
         }
@@ -94,7 +94,7 @@ INLINE void add_key(const int first, const int vectors, const struct arguments *
         UNROLL
         for (int c = 0; c < PV_VECTORS; c++)
             if (c < vectors)
-                sum[r][c] = fma((lanes)(p[WEIGHTS_OF(r, c0, vector_in_order(PV_ORDER, c)) + n]),
+                sum[r][c] = FMA((lanes)(p[WEIGHTS_OF(r, c0, vector_in_order(PV_ORDER, c)) + n]),
                                 y[c], sum[r][c]);
     }
 }

@@ -207,7 +207,7 @@ INLINE void multiply_depth_vector(const struct arguments *args, const struct key
         for (int m = 0; m < QK_VECTORS; m++) {
             UNROLL
             for (int n = 0; n < QK_KEYS; n++)
-                sum[n][m] = fma(y[m], z[n], sum[n][m]);
+                sum[n][m] = FMA(y[m], z[n], sum[n][m]);
         }
     }
 }
@@ -233,7 +233,7 @@ INLINE void multiply_register_tile(const int index, const struct arguments *args
         prefetch_values(args, keys, index * QK_KEYS + n, QK_TILES * QK_KEYS);
         UNROLL
         for (int d = 0; d < VECTORS(DIM_QK); d++)
-            sum[n][0] = fma(q[d], key_columns(args, row, key[n], d, 0), sum[n][0]);
+            sum[n][0] = FMA(q[d], key_columns(args, row, key[n], d, 0), sum[n][0]);
     }
     UNROLL_DEPTH
     for (int step = 0; !KEY_AFTER_KEY && step < VECTORS(DIM_QK); step++) {

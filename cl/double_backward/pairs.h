@@ -168,11 +168,11 @@ TILE_STEP void add_pairs(struct row_sums *r, const struct pairs *p)
     const lanes gradient = seen_of(p->seen, p->gradient - r->first_gradient);
 
     r->most = most;
-    r->sum = fma(r->sum, kept, weight);
-    r->tangent = fma(r->tangent, kept, weight * tangent);
-    r->gradient = fma(r->gradient, kept, weight * gradient);
-    r->cross = fma(r->cross, kept, weight * p->cross);
-    r->both = fma(r->both, kept, weight * (tangent * gradient));
+    r->sum = FMA(r->sum, kept, weight);
+    r->tangent = FMA(r->tangent, kept, weight * tangent);
+    r->gradient = FMA(r->gradient, kept, weight * gradient);
+    r->cross = FMA(r->cross, kept, weight * p->cross);
+    r->both = FMA(r->both, kept, weight * (tangent * gradient));
 }
 
 /* Stores the numbers of row `row` of `rows`. */

@@ -87,7 +87,7 @@ TILE_STEP void add_products(const lanes *owned, const struct rows *rows, const l
         for (int o = 0; o < OWNED; o++)
             UNROLL
         for (int s = 0; s < PART; s++)
-            sum[o * PART + s] = fma(owned[o * blocks + n], x[s], sum[o * PART + s]);
+            sum[o * PART + s] = FMA(owned[o * blocks + n], x[s], sum[o * PART + s]);
     }
     UNROLL
     for (int n = 0; n < OWNED * PART; n++)
@@ -178,7 +178,7 @@ TILE_STEP void add_weighted(const SHARED struct area *area, const int weight,
             UNROLL
             for (int o = 0; o < OWNED; o++)
                 if (whole || area->seen[o] >> s & 1u)
-                    sum[o] = fma((lanes)(weights[o * SIMD_WIDTH + s]), x, sum[o]);
+                    sum[o] = FMA((lanes)(weights[o * SIMD_WIDTH + s]), x, sum[o]);
         }
         UNROLL
         for (int o = 0; o < OWNED; o++)

@@ -12,6 +12,7 @@
  * Sums      f32.
  *
  * The merge is that of clattn/problem.h, "Merge". */
+#include "common/multiply_add.h"
 #include "common/storage.h"
 #if !defined(COLUMNS) || !defined(ROWS)
 #error "shards.cl must be built with COLUMNS and ROWS defined"
@@ -130,6 +131,6 @@ SHARD_KERNEL sink_gradients(const ulong4 size, const __global storage *o, const 
     const float sink = sinks[sinks_at + ROW_OF_ITEM() / size.z % size.y];
     float sum = 0.0f;
     for (ulong d = 0; d < size.w; d++)
-        sum = fma(load1_of(DTYPE, x, d), load1_of(DTYPE, y, d), sum);
+        sum = FMA(load1_of(DTYPE, x, d), load1_of(DTYPE, y, d), sum);
     shares[place_of_row(size, shares_at)] = all == -INFINITY ? 0.0f : -exp(sink - all) * sum;
 }

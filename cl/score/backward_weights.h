@@ -161,7 +161,7 @@ NOINLINE int compute_weights(const int partial, const int of_bias,
             if (!WEIGHTS_IN_REGISTERS)
                 weight *= tile->missing[n];
             if (HAS_DROPOUT) {
-                gradient = weight * fma(kept[n % 4][m], gradient, (lanes)(tile->minus_delta[n]));
+                gradient = weight * FMA(kept[n % 4][m], gradient, (lanes)(tile->minus_delta[n]));
                 weight *= kept[n % 4][m];
             } else if (!WEIGHTS_IN_REGISTERS) {
                 gradient = weight * gradient;
@@ -172,7 +172,7 @@ NOINLINE int compute_weights(const int partial, const int of_bias,
                 hidden |= s.hidden;
             }
             if (HAS_DSLOPES)
-                *slope_sums = fma(gradient, s.distance, *slope_sums);
+                *slope_sums = FMA(gradient, s.distance, *slope_sums);
             if (HAS_DFUNCTION && !of_bias)
                 add_load_gradients(s, gradient, runs, head.of_loads);
             if (HAS_DERIVATIVE && !of_bias) /* the derivative of a masked pair may be NaN */

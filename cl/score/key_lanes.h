@@ -221,7 +221,7 @@ INLINE struct score_vector finish_scores(const int hides, const struct arguments
     s.hidden = 0;
     if (HAS_SOFTCAP) {
         const lanes t = simd_tanh(s.scores * min(1.0f / args->shape->softcap, FLT_MAX));
-        s.derivative = fma(-t, t, (lanes)(1.0f));
+        s.derivative = FMA(-t, t, (lanes)(1.0f));
         s.scores = t * (args->shape->softcap * SCORE_UNIT);
     }
     s.softcapped = s.scores;
@@ -238,7 +238,7 @@ INLINE struct score_vector finish_scores(const int hides, const struct arguments
     }
     if (HAS_ALIBI) {
         s.distance = ALIBI_DISTANCE(key + row.distance);
-        s.scores = fma((lanes)(args->slopes[row.h] * SCORE_UNIT), s.distance, s.scores);
+        s.scores = FMA((lanes)(args->slopes[row.h] * SCORE_UNIT), s.distance, s.scores);
     }
     const ints listed = HAS_BLOCKS && hides ? listed_keys(args, row, n) : (ints)(BLOCK_LISTED);
     if (HAS_BLOCKS)

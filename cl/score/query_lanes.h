@@ -66,7 +66,7 @@ INLINE lanes add_bias(const struct score_tile *tile, const int n, const int m, l
     if (HAS_BIAS)
         x += tile->bias[n * BLOCK_VECTORS + m];
     if (HAS_ALIBI)
-        x = fma((lanes)(tile->slope), ALIBI_DISTANCE(tile->distance[m] + (float)n), x);
+        x = FMA((lanes)(tile->slope), ALIBI_DISTANCE(tile->distance[m] + (float)n), x);
     return x;
 }
 

@@ -141,7 +141,7 @@ NOINLINE int softmax_of_rows(const int hides, const struct arguments *restrict a
         for (int r = 0; r < rows; r++) {
             const lanes sums =
                 exponentials_of_row(hides, base[r], count, s + (r0 + r) * BLOCK_N, &hidden);
-            row_sum[r0 + r] = fma(row_sum[r0 + r], (lanes)(rescales[r]), sums);
+            row_sum[r0 + r] = FMA(row_sum[r0 + r], (lanes)(rescales[r]), sums);
 #if HAS_DROPOUT
             drop_weights(&own, block, r0 + r, j, count, s + (r0 + r) * BLOCK_N);
 #endif

@@ -47,11 +47,13 @@ static const struct lack no_avx512[] = {
     {LEAF_FEATURES, 1, A, 1u << 5}, /* BF16 */
 };
 
-static const struct lack no_avx[] = {
-    {LEAF_SIGNATURE, 0, C, 1u << 12 | 1u << 28 | 1u << 29}, /* FMA, AVX, F16C */
-    {LEAF_FEATURES, 0, B, 1u << 3 | 1u << 5 | 1u << 8},     /* BMI1, AVX2, BMI2 */
-    {LEAF_FEATURES, 0, C, 1u << 8 | 1u << 9 | 1u << 10},    /* GFNI, VAES, VPCLMULQDQ */
+static const struct lack no_avx2[] = {
+    {LEAF_SIGNATURE, 0, C, 1u << 12},                    /* FMA */
+    {LEAF_FEATURES, 0, B, 1u << 3 | 1u << 5 | 1u << 8},  /* BMI1, AVX2, BMI2 */
+    {LEAF_FEATURES, 0, C, 1u << 8 | 1u << 9 | 1u << 10}, /* GFNI, VAES, VPCLMULQDQ */
 };
+
+static const struct lack no_avx[] = {{LEAF_SIGNATURE, 0, C, 1u << 28 | 1u << 29}}; /* AVX, F16C */
 
 struct part {
     const struct lack *lacks;
@@ -73,10 +75,14 @@ static const struct processor {
     {"zen4", "AuthenticAMD", 0x00a10f11, {PART(no_amx), PART(no_f16), PART(no_avx_vnni)}},
     {"zen3", "AuthenticAMD", 0x00a00f11, {PART(no_amx), PART(no_avx_vnni), PART(no_avx512)}},
     {"haswell", "GenuineIntel", 0x000306f2, {PART(no_amx), PART(no_avx_vnni), PART(no_avx512)}},
+    {"ivybridge",
+     "GenuineIntel",
+     0x000306a9,
+     {PART(no_amx), PART(no_avx_vnni), PART(no_avx512), PART(no_avx2)}},
     {"nehalem",
      "GenuineIntel",
      0x000106a5,
-     {PART(no_amx), PART(no_avx_vnni), PART(no_avx512), PART(no_avx)}},
+     {PART(no_amx), PART(no_avx_vnni), PART(no_avx512), PART(no_avx2), PART(no_avx)}},
 };
 
 static const struct processor *other;

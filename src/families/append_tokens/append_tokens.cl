@@ -87,7 +87,7 @@ INLINE void load_chunk(const __global storage *row, const long step, const int d
 #if ROTARY
         if (rotates && c < ROTARY_DIM) {
             const lanes y = load_partners(row, step, c, dim, x[v]);
-            const lanes turned = fma(x[v], cosine[v], y * sine[v]);
+            const lanes turned = FMA(x[v], cosine[v], y * sine[v]);
             float all[SIMD_WIDTH], as_is[SIMD_WIDTH];
             if (c + SIMD_WIDTH <= ROTARY_DIM) {
                 x[v] = turned;
@@ -240,8 +240,8 @@ INLINE void turn_halves(const __global storage *row, const struct turn *turn, co
             const lanes low = load_lanes(DTYPE, row + c + v * SIMD_WIDTH);
             const lanes high = load_lanes(DTYPE, row + middle + c + v * SIMD_WIDTH);
             const int w = v + middle / SIMD_WIDTH;
-            x[v] = fma(low, cosine[v], high * sine[v]);
-            y[v] = fma(high, cosine[w], low * sine[w]);
+            x[v] = FMA(low, cosine[v], high * sine[v]);
+            y[v] = FMA(high, cosine[w], low * sine[w]);
         }
         if (together > 1) {
             __global uchar *const low = block_of_column(format, cache, first, c);
@@ -450,11 +450,11 @@ INLINE void turn_columns(const __global storage *row, const long step, __global 
         return;
     const lanes x = load_row(row + c * step, step, left);
 #if ROTARY == PAIRS
-    store_row(fma(x, cosine, swap_pairs(x) * sine), to + c * to_step, to_step, left);
+    store_row(FMA(x, cosine, swap_pairs(x) * sine), to + c * to_step, to_step, left);
 #else
     const lanes y = load_row(row + (c + middle) * step, step, left);
-    store_row(fma(x, cosine, y * sine), to + c * to_step, to_step, left);
-    store_row(fma(y, cosine, -(x * sine)), to + (c + middle) * to_step, to_step, left);
+    store_row(FMA(x, cosine, y * sine), to + c * to_step, to_step, left);
+    store_row(FMA(y, cosine, -(x * sine)), to + (c + middle) * to_step, to_step, left);
 #endif
 }
 

@@ -128,7 +128,7 @@ INLINE void add_tile(const int partial, const struct arguments *args,
     weigh_keys_of_block(&tile, mark_hidden, base, count, s, sum);
     UNROLL
     for (int m = 0; m < BLOCK_VECTORS; m++)
-        row_sum[m] = fma(row_sum[m], rescale[m], sum[m]);
+        row_sum[m] = FMA(row_sum[m], rescale[m], sum[m]);
     if (HAS_DROPOUT) {
         drop_block_weights(args, block, j, count, s);
         if (OPERAND_PAIRS && !mark_hidden)
@@ -152,7 +152,7 @@ INLINE lanes finish_rows(const struct arguments *args, const long h, lanes *row_
     const lanes new_max = sink > *row_max ? sink : *row_max;
     const lanes rescale = exponential(*row_max - new_max);
 
-    *row_sum = fma(*row_sum, rescale, exponential(sink - new_max));
+    *row_sum = FMA(*row_sum, rescale, exponential(sink - new_max));
     *row_max = new_max;
     return rescale / *row_sum;
 }
@@ -283,7 +283,7 @@ NOINLINE int are_finite(lanes (*packed_o)[ROUNDED(DIM_V) * BLOCK_VECTORS])
         for (int d = 0; d < ROUNDED(DIM_V) * BLOCK_VECTORS; d += 4) {
             UNROLL
             for (int c = 0; c < 4; c++)
-                zero[c] = fma(packed_o[n][d + c], (lanes)(0.0f), zero[c]);
+                zero[c] = FMA(packed_o[n][d + c], (lanes)(0.0f), zero[c]);
         }
     }
     return !any_lane(zero[0] + zero[1] + (zero[2] + zero[3]) != 0.0f);

@@ -141,7 +141,7 @@ INLINE void add_heads(const int heads, const float *weights, const lanes *sums, 
         UNROLL
         for (int v = 0; v < REGISTER_VECTORS; v++) {
             const lanes x = sums[h * REGISTER_VECTORS + v];
-            score[v] = fma((lanes)(weights[h]), x < 0.0f ? (lanes)(0.0f) : x, score[v]);
+            score[v] = FMA((lanes)(weights[h]), x < 0.0f ? (lanes)(0.0f) : x, score[v]);
         }
     }
     UNROLL

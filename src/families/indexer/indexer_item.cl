@@ -182,13 +182,13 @@ INLINE void score_keys(const struct indexer_arguments *args, const struct sequen
                 for (int n = 0; n < KEYS; n++) {
                     const float x = load1_of(DTYPE, args->k, places[n] + (column + d) * K_STEP);
                     for (int h = 0; h < HEAD_STEP; h++)
-                        sums[h][n] = fma(area->q[h][d], x, sums[h][n]);
+                        sums[h][n] = FMA(area->q[h][d], x, sums[h][n]);
                 }
             }
         }
         for (int h = 0; h < min(HEAD_STEP, HEADS - head); h++)
             for (int n = 0; n < KEYS; n++)
-                scores[n] = fma(area->w[h], sums[h][n] < 0.0f ? 0.0f : sums[h][n], scores[n]);
+                scores[n] = FMA(area->w[h], sums[h][n] < 0.0f ? 0.0f : sums[h][n], scores[n]);
     }
 }
 

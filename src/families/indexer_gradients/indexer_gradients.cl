@@ -140,7 +140,7 @@ INLINE void add_block(const __global storage *from, const long step, const int c
     for (int v = 0; v < BLOCK_VECTORS; v++) {
         const int d = column + v * SIMD_WIDTH;
         if (d < DIM_QK)
-            sums[v] = fma((lanes)(factor), load_row(from + d * step, step, DIM_QK - d), sums[v]);
+            sums[v] = FMA((lanes)(factor), load_row(from + d * step, step, DIM_QK - d), sums[v]);
     }
 }
 
@@ -181,13 +181,13 @@ INLINE void add_head_weights(const struct indexer_arguments *args, const long nu
                                    *k = named_key(args, key);
             lanes products = 0.0f;
             for (int d = 0; d < DIM_QK; d += SIMD_WIDTH)
-                products = fma(load_row(q + d * Q_STEP, Q_STEP, DIM_QK - d),
+                products = FMA(load_row(q + d * Q_STEP, Q_STEP, DIM_QK - d),
                                load_row(k + d * K_STEP, K_STEP, DIM_QK - d), products);
             const float x = sum_lanes(products);
             if (x <= 0.0f)
                 continue;
             bits |= 1u << h;
-            sums[h] = fma(args->dscores[number * topk + n], x, sums[h]);
+            sums[h] = FMA(args->dscores[number * topk + n], x, sums[h]);
         }
         *word_of(args, number * topk + n, word) = bits;
     }

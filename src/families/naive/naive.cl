@@ -54,7 +54,7 @@ __kernel void naive(PARAMETERS_naive)
         const long v_row = v_head + key_row(args, b, j, args->shape->v_stride);
         float dot = 0.0f;
         for (int d = 0; d < DIM_QK; d++)
-            dot = fma(load1_of(DTYPE, args->q, q_row + d * q_step(args)),
+            dot = FMA(load1_of(DTYPE, args->q, q_row + d * q_step(args)),
                       load_k(args->k, k_row, d * k_step(args)), dot);
         dot *= scale_of_row(k_scales_from(args, b, h / args->shape->group, j), 0);
         const float s = biased_score(args, e, first, end, b, h, i, j, SOFTCAPPED(scale * dot));
@@ -63,7 +63,7 @@ __kernel void naive(PARAMETERS_naive)
         const float rescale = exp(row_max - base);
         float weight = exp(s - base);
         row_max = new_max;
-        row_sum = fma(row_sum, rescale, weight);
+        row_sum = FMA(row_sum, rescale, weight);
 #if HAS_DROPOUT
         float4 factor[4]; /* the factors of four keys; row_sum, and so lse, is without dropout */
         dropout_factors(args, dropout_head(args, b, h), (uint4)(uint)i, (uint4)(uint)(j / 4),
@@ -72,7 +72,7 @@ __kernel void naive(PARAMETERS_naive)
 #endif
         weight *= scale_of_row(v_scales_from(args, b, h / args->shape->group, j), 0);
         for (int d = 0; d < DIM_V; d++)
-            sums[d] = fma(weight, load_v(args->v, v_row, d * v_step(args)), sums[d] * rescale);
+            sums[d] = FMA(weight, load_v(args->v, v_row, d * v_step(args)), sums[d] * rescale);
     }
 
     const bool sees_none = row_sum == 0.0f;
@@ -80,7 +80,7 @@ __kernel void naive(PARAMETERS_naive)
 #if HAS_SINKS
     const float sink = args->sinks[h], new_max = fmax(row_max, sink);
     rescale = exp(row_max - new_max);
-    row_sum = fma(row_sum, rescale, exp(sink - new_max));
+    row_sum = FMA(row_sum, rescale, exp(sink - new_max));
     row_max = new_max;
 #endif
     for (int d = 0; d < DIM_V; d++)

@@ -139,7 +139,7 @@ INLINE void store_o_and_lse(const struct arguments *restrict args, const long b,
     }
     if (HAS_LSE)
         args->lse[lse_head(args, b * args->shape->heads + h, h) + i] =
-            sums.sees_none ? -INFINITY : fma(sums.row_max, score_to_log(), log(row_sum));
+            sums.sees_none ? -INFINITY : FMA(sums.row_max, score_to_log(), log(row_sum));
 }
 
 /* Stores the results of a block's rows, which have seen all of their keys. */
@@ -364,9 +364,9 @@ NOINLINE void combine_parts(const struct arguments *restrict args, const long b,
         const lanes x = exponential((lanes)(one[PART - 2] - base));
         const float rescale = part_sum == 0.0f ? 0.0f : x.s0;
         seen += part_sum;
-        row_sum = fma(part_sum, rescale, row_sum);
+        row_sum = FMA(part_sum, rescale, row_sum);
         for (int c = 0; c < VECTORS(DIM_V) && part_sum != 0.0f; c++)
-            o[c] = fma(VECTOR(vload)(c, one), (lanes)(rescale), o[c]);
+            o[c] = FMA(VECTOR(vload)(c, one), (lanes)(rescale), o[c]);
     }
     store_o_and_lse(args, b, h, i, (struct row_sums){row_max, row_sum, seen == 0.0f}, o);
 }

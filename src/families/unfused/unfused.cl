@@ -207,7 +207,7 @@ multiply_local_tiles(row_lanes sum[THREAD_M][VECTORS], const __local float *y_ti
             const row_lanes left = y_tile[d * BLOCK_M + y * THREAD_M + r];
 
             for (int n = 0; n < VECTORS; n++)
-                sum[r][n] = fma(left, right[n], sum[r][n]);
+                sum[r][n] = FMA(left, right[n], sum[r][n]);
         }
     }
 }
@@ -506,7 +506,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void values(PARAME
         result = 0.0f;
         for (long j = first; j < last; j++)
             if (has_row(args, b, j) && visible(args, e, first, last, b, h, i, j))
-                result = fma(
+                result = FMA(
                     weight_after_dropout(args, p_rows[(i - i0) * args->shape->seq_kv + j],
                                          dropout_head(args, b, h), i, j),
                     load_v(v_rows, key_row(args, b, j, args->shape->v_stride), c * v_step(args)) *

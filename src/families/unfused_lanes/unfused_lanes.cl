@@ -518,7 +518,7 @@ INLINE lanes visible_values(const struct arguments *args, const struct extent e,
             const lanes x = load_row_of_values(
                 args, v, key_row(args, b, j, args->shape->v_stride), c,
                 scale_of_row(v_scales_from(args, b, h / args->shape->group, j), 0));
-            sum = fma(x, (lanes)(after_dropout(args, p[j], dropout_head(args, b, h), i, j)), sum);
+            sum = FMA(x, (lanes)(after_dropout(args, p[j], dropout_head(args, b, h), i, j)), sum);
         }
     return sum;
 }

@@ -156,7 +156,7 @@ NOINLINE void sum_weights(const int apart, const float factor, const struct argu
     for (int r = 0; r < ROWS; r++)
         UNROLL
     for (int m = 0; m < KEY_VECTORS; m++)
-        products[r][m] = fma((lanes)(q[r][d]), keys->k[d * KEY_VECTORS + m], products[r][m]);
+        products[r][m] = FMA((lanes)(q[r][d]), keys->k[d * KEY_VECTORS + m], products[r][m]);
     for (int r = 0; r < count; r++) {
         const float lse = lse_of_row(args, t->b, h, i + r);
         if (lse == -INFINITY)
