@@ -145,5 +145,11 @@ if grep -rn '^#define .*\.\.\.)' cl --include='*.h' --include='*.cl' | grep -v -
     echo "a kernel for GPUs has a variadic macro"
     bad=1
 fi
+# Processors without FMA have no instruction for fma(): kernels for CPUs say FMA(), but where results need one rounding.
+if grep -rnE '\bfma\(' cl src/families --include='*.h' --include='*.cl' |
+    grep -vE '^cl/(mma|gpu|bf16)/|^cl/(score/tanh|common/multiply_add|formats/quotients|elementwise/rotation)\.h|_(gpu|item)[a-z_]*\.cl'; then
+    echo "a kernel for CPUs calls fma() (cl/common/multiply_add.h)"
+    bad=1
+fi
 [ "$bad" = 0 ] && echo "$(echo $layers | wc -w) layers, $(wc -l < "$work/includes") includes, $(wc -l < "$work/calls") calls between layers: one direction"
 exit "$bad"
