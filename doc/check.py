@@ -124,7 +124,8 @@ def complaints(texts):
             in_code ^= line.strip().startswith("```")
             if len(line) > COLUMNS and not in_code and not line.startswith(("|", "    ", "![")):
                 yield f"{page}:{number}: {len(line)} columns, {COLUMNS} at most"
-        for number, sentence in [*outputs.misplaced(blocks(text)), *(one for look in (commands.strangers, commands.untested) if page != "CHANGELOG.md" for one in look(page, blocks(text)))]:
+        of_commands = (commands.strangers, commands.untested) if page != "CHANGELOG.md" else ()
+        for number, sentence in [*outputs.misplaced(blocks(text)), *(one for look in of_commands for one in look(page, blocks(text)))]:
             yield f"{page}:{number}: {sentence}"
         before = None
         for number, kind, block in blocks(text):

@@ -21,20 +21,20 @@ QUICK = re.compile(r"(clattn-bench (devices|plan [^|]*\"|verify \"|--help)|clatt
 LONG = re.compile(r"clattn-bench (run \"(?!.*\.cl)|verify (\"PROBLEM|--profile|tests/)|duel '|plan PROBLEM --family)|clattn-tune (--problem \"|--budget \d+ )|"
                   r"sh tests/layers\.sh BUILD|build/release/tests/clattn_tests|"
                   r"python3 doc/generate\.py build")
-FILLED = {"PROBLEM": "fwd f32 h4 q128 d64", "FAMILY": "naive", "DEVICE": "0"}
+FILLED = {"PROBLEM": "fwd f32 h4 q128 d64", "FAMILY": "naive"}
 # Other commands, and what runs them: a test, a script that a release needs (doc/design/releasing.md), or nobody, with the reason.
 ELSEWHERE = tuple((re.compile(pattern), by) for pattern, by in (
     (r"sh (bench/quickstart|tests/run)\.sh", "tests/machines.sh"),
     (r"(sh tests/packages\.sh build( device)?( &&.*)?|cmake --preset release.*|cmake --build --preset release|sudo cmake --install \S+|"
      r"cmake (-B|--build) build/packages .*)$", "tests/machines.sh, tests/install/packages.sh and the test install"),
     (r"cmake --build \. --target (doc|site)$", "the tests doxygen and site"),
-    (r"cmake .*build/ggml-backend|llama-bench |sh tests/packages\.sh build device", "tests/ggml.sh"),
+    (r"cmake .*build/ggml-backend|llama-bench ", "tests/ggml.sh"),
     (r"mpicc |mpirun ", "tests/mpi.sh"),
-    (r"pip install |python3 -m venv |venv/bin/python |sh tests/packages\.sh (peers|site)", "nobody: it fetches from PyPI; tests/frameworks.sh and bench/drivers.sh fetch the same"),
+    (r"pip install |python3 -m venv |venv/bin/python |sh tests/packages\.sh (peers|site)", "nobody: it fetches from PyPI"),
     (r"sh (tests|bench|doc|packaging)/[\w/]+\.sh|python3 (bench|doc)/\w+\.py", "who releases: they test, measure or package"),
     (r"python -m clattn (tune|bench)", "bindings/python/tests"),
     (r"(\w+=\S+ )*clattn-bench run .*(--peers|--device all|--workload|--mpi)|clattn-bench run standard|CLATTN_DEVICE=Graphics ", "who measures: bench/results has what came of it"),
-    (r"clattn-tune --budget 10m$", "bindings and tests with smaller budgets"),
+    (r"clattn-tune --budget 10m$", "tests/tuner, with smaller budgets"),
     (r"clattn-bench run --family \"\w+_gpu ", "nobody: it shows a fault of a GPU's driver"),
     (r"clattn-bench run \".*\.cl\"", "the block with that file on the same page"),
     (r"clattn-bench compare before\.json after\.json", "tests/bench"),
@@ -164,7 +164,7 @@ def refused(pages, build):
 
 
 def is_run(command):
-    """Whether it runs here, at once or where CLATTN_TEST_ALL=1."""
+    """\"quick\" if it runs in each check, \"long\" if where CLATTN_TEST_ALL=1, \"\" if not here."""
     quick = (QUICK.fullmatch(command) or (QUICK.match(command) and command.endswith('"'))) and not (PLACEHOLDER.search(command) and "--draw" not in command)
     return "quick" if quick else "long" if LONG.match(command) else ""
 

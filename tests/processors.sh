@@ -6,7 +6,7 @@
 #   zen3      AVX2, as on Zen 2 and 3
 #   haswell   the same, of Intel
 #   ivybridge AVX, no FMA
-#   nehalem   SSE4.2, no AVX, as the newest Celerons and Pentiums of Atom's cores
+#   nehalem   SSE4.2, no AVX, as many Celerons and Pentiums until 2022
 # PoCL compiles for them and clattn chooses for them, but the speed is this processor's (tests/processors/cpuid.c). This
 # one needs an Intel processor that has all of the other's instructions, and whose CPUID can fault (cpuid_fault in
 # /proc/cpuinfo). CLATTN_FILTER says which tests, by default */*; programs are kept in BUILD_DIR/processors.

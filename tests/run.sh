@@ -150,12 +150,13 @@ ctests() {
             { before = \$0 }" "$folder/Testing/Temporary/LastTest.log" "$folder/ctest.log"
         [ "$status" -eq 0 ] ||
             sed "s/^[0-9]*:/failed: /" "$folder/Testing/Temporary/LastTestsFailed.log"
+        # The last words of each that failed, marked as Criterion marks its own, so that finish() repeats them.
         awk "/ Testing: / { name = \$3; lines = 0 }
             /^<end of output>/ { ended = lines }
             { said[++lines] = \$0 }
             /^Test Failed/ {
                 for (n = ended > 15 ? ended - 14 : 1; n <= ended; n++) print \"[----] \" name \": \" said[n]
-            }" "$folder/Testing/Temporary/LastTest.log" # for what finish() says
+            }" "$folder/Testing/Temporary/LastTest.log"
         exit "$status"' ctests "$folder" "$@"
 }
 

@@ -211,7 +211,8 @@ Test(bench, verify_finds_wrong_derivatives) {
         scratch_write(scratch_path("bent.cl"), source);
         program_must(BENCH_PROGRAM, cases[n].status, cases[n].says,
                      "verify --family backward_cpu --tunables 'SIMD_WIDTH=4 BLOCK_VECTORS=1 "
-                     "QK_ROWS=8 DKV_COLUMNS=8 BLOCK_M=24 DQ_ROWS=6 DQ_VECTORS=2' 'bwd f32 h2 q20 k30 d8 score=%s dfunction'",
+                     "QK_ROWS=8 DKV_COLUMNS=8 BLOCK_M=24 DQ_ROWS=6 DQ_VECTORS=2' 'bwd f32 h2 q20 "
+                     "k30 d8 score=%s dfunction'",
                      scratch_path("bent.cl"));
         program_expect(cases[n].worst);
         cr_expect(cases[n].status == 0 || !program_said("worst dv("), "%s", program_text);

@@ -113,6 +113,16 @@ static void answer(unsigned leaf, unsigned subleaf, unsigned r[4])
         }
 }
 
+/* The C library's sigaction(). */
+static int set_action(int number, const struct sigaction *action, struct sigaction *before)
+{
+    static int (*set)(int, const struct sigaction *, struct sigaction *);
+
+    if (!set)
+        *(void **)&set = dlsym(RTLD_NEXT, "sigaction");
+    return set(number, action, before);
+}
+
 static void handle(int number, siginfo_t *info, void *context)
 {
     greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
@@ -136,10 +146,8 @@ static void handle(int number, siginfo_t *info, void *context)
     } else if (programs_own.sa_handler != SIG_DFL && programs_own.sa_handler != SIG_IGN) {
         programs_own.sa_handler(number);
     } else {
-        static int (*set)(int, const struct sigaction *, struct sigaction *);
-        *(void **)&set = dlsym(RTLD_NEXT, "sigaction");
-        set(number, &programs_own, NULL); /* the fault comes again, and ends the process */
-        if (info->si_code <= 0)           /* ... unless it was a process that sent the signal */
+        set_action(number, &programs_own, NULL); /* the fault comes again, and ends the process */
+        if (info->si_code <= 0) /* ... unless it was a process that sent the signal */
             raise(number);
     }
 }
@@ -148,12 +156,8 @@ static void handle(int number, siginfo_t *info, void *context)
 
 int sigaction(int number, const struct sigaction *action, struct sigaction *before)
 {
-    static int (*set)(int, const struct sigaction *, struct sigaction *);
-
-    if (!set)
-        *(void **)&set = dlsym(RTLD_NEXT, "sigaction");
     if (number != SIGSEGV || !other)
-        return set(number, action, before);
+        return set_action(number, action, before);
     if (before)
         *before = programs_own;
     if (action)

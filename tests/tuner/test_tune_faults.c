@@ -59,12 +59,14 @@ static void read_tunables(size_t program, char *text, size_t text_bytes)
     }
 }
 
+/* Returns whether a configuration has these tunables, and no other, behind its family and unit. */
 static bool has_tunables(const char *configuration, const char *tunables)
 {
-    const size_t bytes = strlen(configuration), last = strlen(tunables);
+    const char *text = strchr(configuration, ' ') + 1;
 
-    return bytes > last && configuration[bytes - last - 1] == ' ' &&
-           strcmp(configuration + bytes - last, tunables) == 0;
+    if (strncmp(text, "UNIT=", strlen("UNIT=")) == 0)
+        text = strchr(text, ' ') + 1;
+    return strcmp(text, tunables) == 0;
 }
 
 static const json_t *find_failure(const json_t *root, const char *tunables)
@@ -102,7 +104,8 @@ static bool is_listed(const char *text, const char *tunables)
     return false;
 }
 
-/* Returns the configuration that took too long and has no fault; NULL if there is none. */
+/* Returns a configuration that took too long without a fault, or was kept from running; NULL if there
+ * is none. */
 static const char *find_slow(const json_t *root)
 {
     const json_t *failed = json_object_get(root, "failed");
@@ -116,7 +119,8 @@ static const char *find_slow(const json_t *root)
             if (!faults[k].outcome || strcmp(faults[k].outcome, "timeout") != 0)
                 continue;
             read_tunables(k, tunables, sizeof tunables);
-            has_fault = has_tunables(text, tunables);
+            has_fault = has_tunables(text, tunables) &&
+                        strcmp(json_text_at(entry, "outcome"), "timeout") == 0;
         }
         if (!has_fault)
             return text;
@@ -149,7 +153,8 @@ Test(tune_faults, each_costs_itself_and_is_quarantined) {
     setenv("TUNE_FAULTS_SEEN", scratch_path("seen"), 1);
     json_t *root = tune(seconds);
     for (; find_slow(root) && seconds < MOST_SECONDS; root = tune(seconds)) {
-        fprintf(stderr, "%s took longer than %d s: the machine is slow\n", find_slow(root), seconds);
+        fprintf(stderr, "%s took longer than %d s: the machine is slow\n", find_slow(root),
+                seconds);
         json_decref(root);
         seconds *= 4;
     }

@@ -14,7 +14,8 @@
 void tune_open(void)
 {
     unoptimised();
-    unsetenv("CLATTN_BUILD_SERVER"); /* a worker has a limit of time, and others' builds would be before its own */
+    unsetenv(
+        "CLATTN_BUILD_SERVER"); /* a worker has a limit of time, and others' builds would be before its own */
     scratch_open();
     setenv("CLATTN_CACHE_DIR", scratch, 1);
 }
