@@ -87,12 +87,17 @@ finish() {
 CMAKE_GENERATOR=Ninja
 export CMAKE_GENERATOR
 
+# The modules that tests/packages.sh installs are those of the system's Python, not of another that comes first in PATH.
+python=/usr/bin/python3
+[ -x "$python" ] || python=$(command -v python3)
+
 # compile NAME JOBS TARGETS OPTION...: configures and builds; says little unless it fails.
 compile() {
     folder=$build/$1
     jobs=$2
     targets=$3
     shift 3
+    set -- "-DPython3_EXECUTABLE=$python" "$@"
     step "build ${folder##*/}" sh -c '
         folder=$1
         jobs=$2
