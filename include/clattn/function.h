@@ -156,8 +156,8 @@ typedef struct clattn_function_values {
  * @param reason_bytes  The size of @p reason.
  * @retval CLATTN_SUCCESS           Made, or found: the first name that a source was given stays.
  * @retval CLATTN_INVALID_ARGUMENT  A null, or a name that cannot be.
- * @retval CLATTN_INVALID_PROBLEM   The source defines none or both of score() and visible(), or has a declaration that
- *                                  cannot be read; @p reason names the line.
+ * @retval CLATTN_INVALID_PROBLEM   The source defines none or both of score() and visible(), or with other parameters,
+ *                                  or has a declaration that cannot be read; @p reason names the line.
  * @retval CLATTN_OUT_OF_MEMORY     No host memory.
  */
 CLATTN_API clattn_status clattn_function_create(const char *name, const char *source,

@@ -207,6 +207,40 @@ static const char *end_of_text(const char *at)
     return *at == quote ? at + 1 : at;
 }
 
+/* Skips what belongs to no word: blanks and comments. */
+static void skip_comments(struct reader *r)
+{
+    const char *end;
+
+    for (skip_blanks(r); r->at < r->end && (end = end_of_text(r->at)) != r->at; skip_blanks(r))
+        r->at = end;
+}
+
+/* Whether parameters of these types, which a blank separates, follow: "(float s, const pair p)" of "float pair". */
+static int are_parameters(const char *at, const char *types)
+{
+    struct reader r = {at, at + strlen(at)};
+    char word[CA_FUNCTION_WORD], type[CA_FUNCTION_WORD];
+
+    for (struct reader wanted = {types, types + strlen(types)}; read_word(&wanted, type);) {
+        skip_comments(&r);
+        if (!read_sign(&r, wanted.at - strlen(type) == types ? '(' : ','))
+            return 0;
+        do
+            skip_comments(&r);
+        while (read_word(&r, word) && strcmp(word, "const") == 0);
+        if (strcmp(word, type) != 0)
+            return 0;
+        skip_comments(&r);
+        if (read_word(&r, word) && strcmp(word, "const") == 0) {
+            skip_comments(&r);
+            read_word(&r, word);
+        }
+    }
+    skip_comments(&r);
+    return read_sign(&r, ')');
+}
+
 /* Which functions the source defines: names before a parenthesis, outside of braces and parentheses. */
 struct defined {
     int score, derivative, visible;
@@ -221,20 +255,34 @@ static int is_ending(const char *word, size_t length, const char *name, const ch
            memcmp(word + first, ending, length - first) == 0;
 }
 
-static void find_definition(const char *word, size_t length, const char *after,
-                            struct clattn_function *f, struct defined *d)
+/* NULL on success, else what is wrong. Macros and types of the source's own may stand for parameters: then the compiler
+ * judges. */
+static const char *find_definition(const char *word, size_t length, const char *after,
+                                   struct clattn_function *f, struct defined *d)
 {
     static const char score[] = "score", derivative[] = "score_derivative", visible[] = "visible";
+    const int is_score = is_ending(word, length, score, "");
+    const int is_derivative = is_ending(word, length, derivative, "");
+    const int is_visible = is_ending(word, length, visible, "");
+    const int plain = !strstr(f->source, "define") && !strstr(f->source, "typedef");
 
     if (after[strspn(after, " \t\r\n")] != '(')
-        return;
-    d->score |= length == sizeof score - 1 && memcmp(word, score, length) == 0;
-    d->derivative |= length == sizeof derivative - 1 && memcmp(word, derivative, length) == 0;
-    d->visible |= length == sizeof visible - 1 && memcmp(word, visible, length) == 0;
+        return NULL;
+    if (plain && is_score && !are_parameters(after, "float pair operands"))
+        return "score() is declared as float score(float s, pair p, operands o)";
+    if (plain && is_derivative && !are_parameters(after, "float pair operands"))
+        return "score_derivative() is declared as float score_derivative(float s, pair p, operands "
+               "o)";
+    if (plain && is_visible && !are_parameters(after, "pair operands"))
+        return "visible() is declared as bool visible(pair p, operands o)";
+    d->score |= is_score;
+    d->derivative |= is_derivative;
+    d->visible |= is_visible;
     for (struct ca_function_operand *o = f->operands; o < f->operands + f->num_operands; o++) {
         o->has_index |= is_ending(word, length, o->name, "_index");
         o->has_derivative |= is_ending(word, length, o->name, "_derivative");
     }
+    return NULL;
 }
 
 /* Adds the loads of the floats whose functions the source defines. */
@@ -281,8 +329,10 @@ static const char *read_source(struct clattn_function *f, struct defined *d, siz
             const char *word = at;
             while (isalnum((unsigned char)*at) || *at == '_')
                 at++;
-            if (depth == 0)
-                find_definition(word, (size_t)(at - word), at, f, d);
+            const char *mistake =
+                depth == 0 ? find_definition(word, (size_t)(at - word), at, f, d) : NULL;
+            if (mistake)
+                return mistake;
             begins = 0;
             continue;
         }

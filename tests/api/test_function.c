@@ -39,6 +39,15 @@ Test(function, refused_sources) {
         {SCORE VISIBLE, "not both"},
         {VISIBLE "float score_derivative(float s, pair p, operands o) { return 1; }",
          "score_derivative() needs a score()"},
+        {"\nfloat score(float s, pair p) { return s; }",
+         "line 2: score() is declared as float score("},
+        {"float score(pair p, float s, operands o) { return s; }", "score() is declared as float"},
+        {"float score() { return 0; }", "score() is declared as float score(float s, pair p,"},
+        {"float score(float s, pair p, operands o, int x) { return s; }", "score() is declared as"},
+        {SCORE "float score_derivative(float s) { return 1; }",
+         "score_derivative() is declared as float score_derivative("},
+        {"bool visible(float s, pair p, operands o) { return true; }",
+         "visible() is declared as bool visible(pair p, operands o)"},
         {"\n\n#include \"x.h\"\n" SCORE, "line 3: a function may not include files"},
         {"\n  # include <x>\n" SCORE, "line 2: a function may not include files"},
         {"#pragma clattn operator float x[h]\n" SCORE, "line 1: a declaration is of an operand"},
@@ -79,6 +88,20 @@ Test(function, refused_sources) {
         cr_expect(strncmp(reason, "a/b.cl, line ", 13) == 0 && strstr(reason, cases[n].words),
                   "'%s': %s", cases[n].source, reason);
     }
+}
+
+/* Parameters may be const, and macros may write them. */
+Test(function, other_spellings) {
+    static const char *const sources[] = {
+        "float score(const float s /* , */, const pair p, // of (b, h)\n operands const o) { "
+        "return s; }",
+        "#define PARAMETERS float s, pair p, operands o\nfloat score(PARAMETERS) { return s; }",
+        "float score(float, pair, operands);\nfloat score(float s, pair p, operands o) { return s; "
+        "}",
+    };
+
+    for (size_t n = 0; n < sizeof sources / sizeof *sources; n++)
+        make("spelling.cl", sources[n]);
 }
 
 Test(function, refused_names) {
@@ -158,7 +181,9 @@ Test(function, identity_and_text) {
                   again.score_function == first,
               "%s: %s", other, reason);
     cr_expect(clattn_problem_parse("fwd f32 b1 h2 q3 k4 d8 score=first:0123456789abcdef", &again,
-                                   reason, sizeof reason) != CLATTN_SUCCESS);
+                                   reason, sizeof reason) == CLATTN_INVALID_PROBLEM &&
+                  strstr(reason, "'first' is no function of the library, and no file"),
+              "%s", reason);
 }
 
 /* Problems with functions that are refused. */

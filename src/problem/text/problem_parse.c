@@ -451,6 +451,21 @@ static int parse_layout_word(enum word word, const char *value, const struct wor
     }
 }
 
+/* Says why the value of a word cannot be read: of a function, what is wrong with its file or source. */
+static clattn_status refuse_value(enum word word, const char *value, const char *text,
+                                  size_t length, char *reason, size_t reason_bytes)
+{
+    const int is_function = word == W_SCORE_FUNCTION || word == W_MASK_FUNCTION;
+    const clattn_function *f;
+    const clattn_status status =
+        is_function ? ca_function_of_name(value, &f, reason, reason_bytes) : CLATTN_SUCCESS;
+
+    if (status == CLATTN_SUCCESS)
+        ca_reason(reason, reason_bytes, "'%.*s' has a value that cannot be read", (int)length,
+                  text);
+    return status == CLATTN_OUT_OF_MEMORY ? status : CLATTN_INVALID_PROBLEM;
+}
+
 /* Goes over all words once; layouts tells which pass. */
 static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p,
                                 struct word_set *seen, char *reason, size_t reason_bytes)
@@ -476,9 +491,7 @@ static clattn_status parse_pass(const char *text, int layouts, clattn_problem *p
         }
         seen->has[w] = 1;
         if (!(layouts ? parse_layout_word(w, value, seen, p) : parse_word(w, value, p)))
-            return ca_status_with(CLATTN_INVALID_PROBLEM, reason, reason_bytes,
-                                  "'%.*s' has a value that cannot be read", (int)length,
-                                  text - length);
+            return refuse_value(w, value, text - length, length, reason, reason_bytes);
     }
     return CLATTN_SUCCESS;
 }
