@@ -25,18 +25,18 @@ NOINLINE void multiply_by_keys(const int rows, const int steps, const operand *a
 INLINE void multiply_rows_by_tiles(const int become, const float scale, const int depth,
                                    const operand *rows, const int row, const lanes *columns,
                                    const float *start, const int begin, const int end,
-                                   const lanes *factors, lanes *products)
+                                   const float *by_distance, const lanes *factors, lanes *products)
 {
     const int first = begin - begin % TILE;
 
     multiply_by_keys(TILES(end - first), TILES(depth), rows + first * row, row, columns,
                      products + first * BLOCK_VECTORS);
     for (int n = begin; n < end; n++) {
-        const lanes added = start[n];
         UNROLL
         for (int m = 0; m < BLOCK_VECTORS; m++) {
             const int at = n * BLOCK_VECTORS + m;
-            const lanes x = fma(products[at], (lanes)(scale), added);
+            const lanes x = fma(products[at], (lanes)(scale),
+                                first_of_sum(become, start[n], by_distance - n, m));
             products[at] = become == EXPONENTIALS ? exponential(x)
                            : become == MULTIPLES  ? x * factors[at]
                                                   : x;

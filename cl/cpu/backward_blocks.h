@@ -418,6 +418,10 @@ INLINE int is_listed(const struct head head, const struct key_block *block,
                                           block->j / BLOCK_KV, end) < end;
 }
 
+/* Is 1 if only a pair's score says whether the pair is masked. A function of the distance says it for a tile (struct
+ * distances). */
+enum { SCORES_HIDE = HAS_BIAS || CALLS_SCORE_FUNCTION };
+
 /* Returns whether the block sees the tile only in part: a key is masked for some row, or rows are
  * missing. With block lists only an incomplete register tile of dq counts as missing rows. UNIT=amx
  * ignores missing rows, since their dq is dropped. */
@@ -427,16 +431,16 @@ INLINE int is_partial_tile(const struct arguments *args, const struct head head,
     const struct extent e = head.e;
     const bool is_ragged =
         !OPERAND_TILES && (HAS_BLOCKS ? tile->count % DQ_ROWS != 0 : tile->count < BLOCK_M);
-    int hides = HIDES_ANYWHERE || is_ragged;
+    int hides = SCORES_HIDE || HAS_MASK || HAS_MASK_FUNCTION || is_ragged;
 
     if (HAS_BLOCKS) {
         const struct listed_tile listed =
             listed_tile_at(head.bits, tile->i, tile->count, block->j, block->keys);
-        hides = HIDES_BY_SCORE || (HAS_MASKS ? !listed.all_full : !listed.all) || is_ragged;
+        hides = SCORES_HIDE || (HAS_MASKS ? !listed.all_full : !listed.all) || is_ragged;
     } else if (HAS_MARKS) {
         const int mark = mark_of_pairs(args, head.marks, head.b, head.h, tile->i, tile->count,
                                        block->j, block->keys);
-        hides = HIDES_BY_SCORE || !(mark & MARK_FULL) || is_ragged;
+        hides = SCORES_HIDE || !(mark & MARK_FULL) || is_ragged;
     }
     return hides || block->keys < BLOCK_N || end_key(args, e, tile->i) < block->j + BLOCK_N ||
            first_key(args, e, tile->i + tile->count - 1) > block->j;

@@ -31,6 +31,14 @@ enum { PRODUCTS, EXPONENTIALS, MULTIPLES };
  * a large -lse would round a score at that size in each step. */
 #define STARTS_LAST(become) (OPERAND_PAIRS || (become) == EXPONENTIALS)
 
+/* What is added to the sum of vector m of a row: its start and, with ADDS_DISTANCES, what a function of the distance gives. */
+INLINE lanes first_of_sum(const int become, const float start, const float *by_distance,
+                          const int m)
+{
+    return ADDS_DISTANCES && become == EXPONENTIALS ? VECTOR(vload)(m, by_distance) + start
+                                                    : (lanes)(start);
+}
+
 /* Products by AMX tiles, or by multiply-adds of vectors. */
 #if OPERAND_TILES
 #include "bf16/backward_products.h"
@@ -59,10 +67,11 @@ INLINE void add_products_of_depth(const operand *x, const int row, const lanes *
 
 /* products[n] = start[n] + rows[n] . columns (times scale), for rows begin .. end - 1 and the rest
  * of their register tiles. With `become` (constant) the result is its exponential, or is multiplied
- * by factors[n]. */
+ * by factors[n]. With ADDS_DISTANCES an exponential is of the sum with the floats from by_distance - n on. */
 INLINE void multiply_rows(const int become, const float scale, const int depth, const operand *rows,
                           const int row, const lanes *columns, const float *start, const int begin,
-                          const int end, const lanes *factors, lanes *products)
+                          const int end, const float *by_distance, const lanes *factors,
+                          lanes *products)
 {
     for (int n0 = begin - begin % QK_ROWS; n0 < end; n0 += QK_ROWS) {
         const operand *x = rows + n0 * row;
@@ -85,10 +94,11 @@ INLINE void multiply_rows(const int become, const float scale, const int depth, 
             UNROLL
             for (int m = 0; m < BLOCK_VECTORS; m++) {
                 const int at = n * BLOCK_VECTORS + m;
+                const lanes first = first_of_sum(become, start[n0 + n], by_distance - n0 - n, m);
                 if (OPERAND_PAIRS)
-                    sum[n][m] = FMA(sum[n][m], (lanes)(scale), (lanes)(start[n0 + n]));
+                    sum[n][m] = FMA(sum[n][m], (lanes)(scale), first);
                 else if (STARTS_LAST(become))
-                    sum[n][m] += start[n0 + n];
+                    sum[n][m] += first;
                 to[at] = become == EXPONENTIALS ? exponential(sum[n][m])
                          : become == MULTIPLES  ? sum[n][m] * factors[n0 * BLOCK_VECTORS + at]
                                                 : sum[n][m];

@@ -9,8 +9,8 @@ INLINE void add_weights_of_rows(const int partial, const struct arguments *args,
                                 const struct head head, const struct key_block *block,
                                 const struct row_range rows, struct query_tile *tile, float *sums)
 {
-    multiply_scores(args->shape->scale, block, rows, tile);
     find_distances_of_tile(args, head, block, tile);
+    multiply_scores(args->shape->scale, block, rows, tile);
     for (int n = rows.begin; n < rows.end; n++) {
         const struct score_row row = row_of_tile(args, head, block, tile, n);
         lanes sum = 0.0f;

@@ -8,8 +8,12 @@
 #include "common/dropout.h"
 
 /* Is 1 if weights and the gradients of scores are computed while the products are accumulators. The
- * accumulators then begin with -lse and -delta, and only masked pairs need more work. */
-enum { WEIGHTS_IN_REGISTERS = !(CHANGES_SCORES || HAS_DROPOUT || HAS_DSLOPES) };
+ * accumulators then begin with -lse and -delta, and only masked pairs and dfunction need more work. */
+enum {
+    WEIGHTS_IN_REGISTERS =
+        !(HAS_SOFTCAP || HAS_BIAS || HAS_MASK || HAS_ALIBI || CALLS_SCORE_FUNCTION ||
+          HAS_MASK_FUNCTION || HAS_DROPOUT || HAS_DSLOPES)
+};
 
 /* Is 1 if a block of keys may begin at a key that is not a multiple of four, as columns of block
  * lists may. */
@@ -51,27 +55,20 @@ INLINE void clear_neighbours(const struct row_range rows, lanes *ds)
         ds[n] = 0.0f;
 }
 
-/* Multiplies rows by a block's keys: tile->p becomes exponentials, or products if more steps
- * follow. */
-NOINLINE void multiply_scores(const float scale, const struct key_block *block,
-                              const struct row_range rows, struct query_tile *tile)
-{
-    const float zeros[BLOCK_M] = {0.0f};
-
-    MULTIPLY_ROWS(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, scale * SCALE_UNIT,
-                  OPERANDS(DIM_QK), (const operand *)tile->q, OPERANDS(ROW_QK), block->k,
-                  WEIGHTS_IN_REGISTERS ? tile->minus_lse : zeros, rows.begin, rows.end, tile->p,
-                  tile->p);
-    (void)scale; /* not used with floats, whose k is scaled already */
-}
-
-/* Finds what a function of the distance gives for a tile, and tells it to a row of it. */
+/* What a function of the distance gives for a tile: whether it hides some pair; the floats of the first row's keys, of
+ * which those of row n begin n floats earlier; and the same for score_row. */
 #if SHARES_DISTANCES
-INLINE void find_distances_of_tile(const struct arguments *args, const struct head head,
-                                   const struct key_block *block, struct query_tile *tile)
+INLINE int find_distances_of_tile(const struct arguments *args, const struct head head,
+                                  const struct key_block *block, struct query_tile *tile)
 {
     find_distances(args, function_pair_of(args, head.b, head.h, tile->i, block->j), tile->count,
                    max(block->keys, 1), &tile->distances);
+    return tile->distances.hide;
+}
+
+INLINE const float *distances_of_first(const struct query_tile *tile)
+{
+    return (const float *)tile->distances.scores + (DISTANCE_ROWS - 1);
 }
 
 INLINE void take_distances(const struct query_tile *tile, const int n, struct score_row *row)
@@ -80,15 +77,35 @@ INLINE void take_distances(const struct query_tile *tile, const int n, struct sc
     row->distance_of_first = DISTANCE_ROWS - 1 - n;
 }
 #else
-INLINE void find_distances_of_tile(const struct arguments *args, const struct head head,
-                                   const struct key_block *block, struct query_tile *tile)
+INLINE int find_distances_of_tile(const struct arguments *args, const struct head head,
+                                  const struct key_block *block, struct query_tile *tile)
 {
+    return 0;
+}
+
+INLINE const float *distances_of_first(const struct query_tile *tile)
+{
+    return 0;
 }
 
 INLINE void take_distances(const struct query_tile *tile, const int n, struct score_row *row)
 {
 }
 #endif
+
+/* Multiplies rows by a block's keys: tile->p becomes exponentials, or products if more steps
+ * follow. find_distances_of_tile() precedes it. */
+NOINLINE void multiply_scores(const float scale, const struct key_block *block,
+                              const struct row_range rows, struct query_tile *tile)
+{
+    const float zeros[BLOCK_M] = {0.0f};
+
+    MULTIPLY_ROWS(WEIGHTS_IN_REGISTERS ? EXPONENTIALS : PRODUCTS, scale * SCALE_UNIT,
+                  OPERANDS(DIM_QK), (const operand *)tile->q, OPERANDS(ROW_QK), block->k,
+                  WEIGHTS_IN_REGISTERS ? tile->minus_lse : zeros, rows.begin, rows.end,
+                  distances_of_first(tile), tile->p, tile->p);
+    (void)scale; /* not used with floats, whose k is scaled already */
+}
 
 /* Describes the scores of row n of the tile with a block of keys. */
 INLINE struct score_row row_of_tile(const struct arguments *args, const struct head head,
@@ -123,28 +140,29 @@ NOINLINE void add_missing(const struct row_range rows, struct query_tile *tile)
 }
 
 /* Computes P, after dropout, and dS of some rows of a tile and a block. A masked pair has -0 in P
- * and 0 in dS; the result is whether there is one. partial: there may be one. slope_sums += dS
+ * and 0 in dS; the result is whether there is one. partial: there may be one, which a function of the
+ * distance need not say. slope_sums += dS
  * times the distance. of_bias (constant): dS is the gradient of a bias, without softcap's
  * derivative. */
-NOINLINE int compute_weights(const int partial, const int of_bias,
-                             const struct arguments *restrict args, const struct head head,
-                             const struct key_block *block, const struct row_range rows,
-                             struct query_tile *tile, lanes *slope_sums)
+NOINLINE int compute_weights(int partial, const int of_bias, const struct arguments *restrict args,
+                             const struct head head, const struct key_block *block,
+                             const struct row_range rows, struct query_tile *tile,
+                             lanes *slope_sums)
 {
     const float zeros[BLOCK_M] = {0.0f};
     lanes *p = tile->p, *ds = tile->ds;
     ints hidden = 0;
 
+    partial |= find_distances_of_tile(args, head, block, tile);
     multiply_scores(args->shape->scale, block, rows, tile);
     MULTIPLY_ROWS(WEIGHTS_IN_REGISTERS ? MULTIPLES : PRODUCTS, 1.0f, OPERANDS(DIM_V),
                   (const operand *)tile->d_o, OPERANDS(ROW_V), block->v,
-                  HAS_DROPOUT ? zeros : tile->minus_delta, rows.begin, rows.end, p, ds);
+                  HAS_DROPOUT ? zeros : tile->minus_delta, rows.begin, rows.end, 0, p, ds);
     if (WEIGHTS_IN_REGISTERS && tile->lacks)
         add_missing(rows, tile);
-    if (WEIGHTS_IN_REGISTERS && !partial)
+    if ((WEIGHTS_IN_REGISTERS & !HAS_DFUNCTION) && !partial)
         return 0;
     lanes kept[4][BLOCK_VECTORS];
-    find_distances_of_tile(args, head, block, tile);
     struct load_run runs[SCORE_FUNCTION_LOADS];
     if (HAS_DFUNCTION)
         begin_load_runs(runs);

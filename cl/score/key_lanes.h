@@ -18,6 +18,7 @@
  * query DISTANCE_ROWS - 1 on. */
 struct distances {
     lanes scores[DISTANCE_VECTORS];
+    int hide; /* whether one of them is -INFINITY */
 #if HAS_DFUNCTION && SCORE_LOADS_OF_DISTANCE
     ints places[SCORE_FUNCTION_LOADS][DISTANCE_VECTORS];
     lanes by_load[SCORE_FUNCTION_LOADS][DISTANCE_VECTORS];
@@ -29,6 +30,7 @@ NOINLINE void find_distances(const struct arguments *args, const struct function
                              const int queries, const int keys, struct distances *to)
 {
     const struct score_function_operands o = score_operands(args);
+    ints hidden = 0;
 
     for (int n = 0; n < DISTANCE_VECTORS; n++) {
         lanes x;
@@ -49,10 +51,22 @@ NOINLINE void find_distances(const struct arguments *args, const struct function
 #endif
         }
         to->scores[n] = x;
+        hidden |= x == -INFINITY;
     }
+    to->hide = any_lane(hidden);
 }
 #else
 #define SHARES_DISTANCES 0
+#endif
+
+/* ADDS_DISTANCES: the score function needs no call for a pair, since it adds what was found for the pair's distance.
+ * CALLS_SCORE_FUNCTION: it does. */
+#if SHARES_DISTANCES && (SCORE_LOADS_OF_DISTANCE || !HAS_DFUNCTION)
+#define ADDS_DISTANCES 1
+#define CALLS_SCORE_FUNCTION 0
+#else
+#define ADDS_DISTANCES 0
+#define CALLS_SCORE_FUNCTION HAS_SCORE_FUNCTION
 #endif
 
 /* A query and a tile of keys; keys are counted from the tile's first one, key j. */
@@ -142,7 +156,7 @@ INLINE ints listed_keys(const struct arguments *args, const struct score_row row
 INLINE void apply_function_to_lanes(const struct arguments *args, const struct score_row row,
                                     const int n, const int left, struct score_vector *s)
 {
-#if SHARES_DISTANCES && (SCORE_LOADS_OF_DISTANCE || !HAS_DFUNCTION)
+#if ADDS_DISTANCES
     const int at = row.distance_of_first + n;
     const lanes more = VECTOR(vload)(0, (const float *)row.distances->scores + at);
 

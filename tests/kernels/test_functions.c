@@ -103,6 +103,48 @@ DeviceTest(functions, marked_sequences_and_pages)
     }
 }
 
+/* A function of the distance hides whole tiles, parts of others, and all keys of some queries. On CPUs a NaN in a key that
+ * no query sees stays out of gradients, which is more than clattn/function.h promises. */
+DeviceTest(functions, distances_that_hide)
+{
+    static const char source[] = "#pragma clattn operand float fall[h][8]\n"
+                                 "float score(float s, pair p, operands o)\n"
+                                 "{\n"
+                                 "    const int ahead = p.key - p.query;\n"
+                                 "    if (ahead > 20 || ahead < -150)\n"
+                                 "        return -INFINITY;\n"
+                                 "    return s + fall_at(o, 8 * p.own_head + clamp(ahead, 0, 7));\n"
+                                 "}\n";
+    static const char *const problems[] = {
+        "bwd f32 h2 q200 k400 d8",
+        "bwd f32 b2 h2/1 q400 k200 d8 klen",
+        "bwd f32 h2 q400 k300 d8 causal=tl",
+        "fwd f32 h2 q400 k300 d8 lse",
+    };
+    const clattn_function *score;
+
+    cr_assert(clattn_function_create("hides", source, &score, NULL, 0) == CLATTN_SUCCESS);
+    for (size_t n = 0; n < sizeof problems / sizeof *problems; n++) {
+        struct trial t = {.problem = fixture_problem(problems[n]), .seed = run_seed() + n};
+        t.problem.score_function = score;
+        t.problem.dfunction = t.problem.operation == CLATTN_BACKWARD && t.problem.causal;
+        trial_pass(f, &t);
+    }
+    struct trial t = {.problem = fixture_problem(problems[0]),
+                      .family = "backward_cpu UNIT=vector",
+                      .seed = run_seed()};
+    t.problem.score_function = score;
+    trial_fill(&t);
+    trial_set(&t, TENSOR_K, 0, 1, 300, 3, NAN);
+    trial_set(&t, TENSOR_V, 0, 1, 301, 5, NAN);
+    trial_run(f, &t);
+    for (size_t i = 0; i < t.problem.seq_q; i++)
+        cr_expect(isfinite(trial_value(&t, TENSOR_DQ, 0, 1, i, 0)), "dq of query %zu", i);
+    cr_expect(trial_value(&t, TENSOR_DK, 0, 1, 300, 0) == 0.0);
+    cr_expect(trial_value(&t, TENSOR_DV, 0, 1, 301, 0) == 0.0);
+    trial_free(&t);
+}
+
 /* ---- gradients of operands ------------------------------------------------------------------- */
 
 /* The elements that t_index() names: the right ones, others, or none that exist. */

@@ -120,15 +120,17 @@ INLINE void add_gradients_of_tile(const int partial, const struct arguments *arg
     /* The first or last step may include a row that sees no key of the block. */
     const bool ends_within = OPERAND_TILES ? rows.end != tile->count : true;
     const int cut = rows.begin % ROWS_OF_STEP || (rows.end % ROWS_OF_STEP && ends_within);
-    if ((OPERAND_TILES & WEIGHTS_IN_REGISTERS) && !partial && !cut && !tile->lacks) {
+    if ((OPERAND_TILES & WEIGHTS_IN_REGISTERS & !ADDS_DISTANCES) && !partial && !cut &&
+        !tile->lacks) {
         const operand *ds = compute_whole_tile(args->shape->scale * SCALE_UNIT, block, rows, tile);
         add_key_gradients(tile, rows, block);
         add_to_query_sums(ds, block, rows, tile, dq);
         return;
     }
     const int hidden = compute_weights(partial, 0, args, head, block, rows, tile, slope_sums);
-    const int rows_apart = ((partial && hidden) || cut) && tile->nonfinite;
-    const int keys_apart = partial && block->nonfinite; /* a weight of 0 times an infinity is NaN */
+    const int rows_apart = (hidden || cut) && tile->nonfinite;
+    /* a weight of 0 times an infinity is NaN */
+    const int keys_apart = (partial || hidden) && block->nonfinite;
 
     if (rows_apart) {
         add_visible_rows(DIM_V, tile->p, tile->p, d_o, OPERANDS(ROW_V), rows.begin, rows.end,
