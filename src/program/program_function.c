@@ -191,6 +191,8 @@ static void put_functions(struct ca_writer *w, const clattn_problem *p)
     size_t operand = 0, ints = 0, floats = 0;
 
     ca_problem_functions(p, functions);
+    if (p->invariant) /* else compilers may fuse a product and a sum in one tile and not in another */
+        ca_put(w, "#pragma OPENCL FP_CONTRACT OFF\n");
     ca_put(w, "%s", pair_text);
     if (!functions[0] && !functions[1])
         return;
