@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# sh bench/paired.sh [OPTION]... OLD NEW [PROBLEM]...: whether another version is slower.
+# sh bench/paired.sh [OPTION]... OLD NEW [PROBLEM]...: whether another version, or another problem, is slower.
 # Two versions take turns at samples of 50 ms, so that what disturbs the machine disturbs both. Prints for each
 # problem the median of the turns' ratios of time, new over old, with their quartiles. The results of both are compared
 # with double precision first. Fails if the median is over 1.02 and the lower quartile over 1. By hand.
 #   OLD, NEW      folders that two versions are built in: the target clattn-bench-paired
+#   PROBLEM       "FIRST => SECOND": OLD computes the first and NEW the second, as a problem without and with an option.
+#                 OLD and NEW may be the same folder
 #   --turns N     31; fewer where they take over 15 s, 5 at least
 #   --workload W  the problems of a workload of NEW; may be repeated. Without problems: standard,
 #                 decoding, training, serving
@@ -54,9 +56,9 @@ ask_new() { echo "$*" >&5 && read -r answer <&6 || answer="it ended"; }
 
 slower=0
 while read -r problem; do
-    ask_old open "$problem"
+    ask_old open "${problem%% => *}"
     why=$answer
-    ask_new open "$problem"
+    ask_new open "${problem##* => }"
     if [ "$why $answer" != "ok ok" ]; then
         echo "-      $problem: $old: $why; $new: $answer"
         slower=1

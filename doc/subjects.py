@@ -256,7 +256,7 @@ FLEX = [("dense score functions", "fwd", r"score=(t5|t5_decoder|alibi|softcap|te
         ("gradients of dense score functions", "bwd", r"score=\w+$"), ("gradients of `documents`", "bwd", r"visible=documents$"),
         ("gradients of `sliding_window`", "bwd", r"visible=sliding_window$")]
 FLEX_FILES = {"Zen 4": ("functions-pytorch-epyc-zen4-2026-11-28", "functions-pytorch-more-epyc-zen4-2026-11-28"),
-              "Zen 3": ("functions-pytorch-epyc-zen3-2026-11-29",)}
+              "Zen 3": ("functions-pytorch-epyc-zen3-2026-11-30",)}
 
 
 def flex(machine, verb, pattern):
@@ -274,6 +274,37 @@ def functions_flex():
             ratios = sorted(flex(machine, verb, pattern))
             shown.append("" if not ratios else f"{ratios[0]:.1f}" if len(ratios) == 1 else f"{ratios[0]:.1f} to {ratios[-1]:.1f}")
         yield f"| {name} | {' | '.join(shown)} |"
+
+
+HEADS = "f32 h8 q1024 k1024 d64"
+# What a function costs: what is told, of what it is a share, the second problems of paired.sh, the goal.
+FUNCTION_COSTS = [
+    ("a score that changes nothing, forward; backward", "plain attention", [f"{verb} {HEADS} score=unchanged.cl" for verb in ("fwd", "bwd")], "0.97"),
+    ("`t5`", "plain attention", [f"fwd {HEADS} score=t5"], "0.85"),
+    ("gradients of `t5` with the table's; without", "plain gradients", [f"bwd {HEADS} score=t5{more}" for more in (" dfunction", "")], "0.75"),
+    *[(f"{of}`{name}`; the option", f"plain {what}", [f"{verb} {HEADS} score={name}", f"{verb} {HEADS} {option}"], "")
+      for name, option, verb, of, what in (("alibi", "alibi", "fwd", "", "attention"), ("softcap", "softcap=50", "fwd", "", "attention"),
+                                           ("softcap", "softcap=50", "bwd", "gradients of ", "gradients"))],
+    ("`t5_decoder`; `temperature`", "plain attention", [f"fwd {HEADS} score={name}" for name in ("t5_decoder", "temperature")], ""),
+    ("`swin`, 49 tokens, dim 32; `sam`, which loads two elements for each pair", "plain attention",
+     ["fwd f32 b64 h8 q49 k49 d32 score=swin", "fwd f32 h1 q4096 k4096 d64 score=sam"], ""),
+    ("`sliding_window`, 512 of 8192 keys; its gradients, of 4096 keys", "the option",
+     [f"{verb} f32 h2 q{keys} k{keys} d64 visible=sliding_window" for verb, keys in (("fwd", 8192), ("bwd", 4096))], "0.95"),
+    ("`documents`, eight of 128 tokens; its gradients", "a causal batch of eight", [f"{verb} {HEADS} visible=documents" for verb in ("fwd", "bwd")], "0.9"),
+]
+
+
+def pairs(name):
+    """{second problem: time over the first problem's} of a text of paired.sh that compares problems."""
+    return {row[2]: float(row[1]) for row in re.finditer(r"^(\d\.\d+) \(.*?\)  .*? => (.*?)  ", text(name), re.M)}
+
+
+def functions_costs():
+    ratios = pairs("paired-functions-epyc-zen3-2026-11-30.txt")
+    yield "| | share | of the speed of | goal |"
+    yield "|---|--:|---|--:|"
+    for name, of, problems, goal in FUNCTION_COSTS:
+        yield f"| {name} | {'; '.join(f'{1 / ratios[problem]:.2f}' for problem in problems)} | {of} | {goal} |"
 
 
 def functions_sentences():
@@ -332,6 +363,16 @@ def serving_options():
     yield "|---|--:|--:|--:|"
     for name, pairs, goal in SERVING:
         yield f"| {name} | {' | '.join(serving_cell(files, pairs) for files in SERVING_FILES.values())} | {goal} |"
+
+
+def serving_invariant():
+    ratios = pairs("paired-invariant-epyc-zen3-2026-11-30.txt")
+    yield "| | f32 | f16 | bf16 | goal |"
+    yield "|---|--:|--:|--:|--:|"
+    for name, problem, goal in (("prompt", "h8/2 q1024 k1024 d128 causal=br", "1.05"), ("decoding", "h32/8 q1 k4096 d128", "1.15"),
+                                ("decoding", "h32/8 q1 k32768 d128", "1.15")):
+        shown = [f"{ratios[f'fwd {dtype} {problem} invariant']:.2f}" for dtype in ("f32", "f16", "bf16")]
+        yield f"| {name}, `{problem}` | {' | '.join(shown)} | {goal} |"
 
 
 def serving_topk():
@@ -581,8 +622,8 @@ TABLES = {
     "doc/results/pytorch.md": {"the function": pytorch_function, "small problems": pytorch_small},
     "doc/results/ggml.md": {"operations": ggml_operations, "models": ggml_models},
     "doc/results/gpus.md": {"f32": gpus_f32, "options": gpus_options, "mma": gpus_mma},
-    "doc/results/functions.md": {"flex_attention": functions_flex},
-    "doc/results/serving.md": {"options": serving_options, "chosen keys": serving_topk},
+    "doc/results/functions.md": {"flex_attention": functions_flex, "costs": functions_costs},
+    "doc/results/serving.md": {"options": serving_options, "chosen keys": serving_topk, "invariant": serving_invariant},
     "doc/results/scaling.md": {**{cluster: lambda cluster=cluster: efficiency(cluster) for cluster in ("office", "gpus-400", "gpus-100")},
                                "the model": scaling_model, "two ranks": scaling_ranks},
 }

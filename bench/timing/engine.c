@@ -34,6 +34,9 @@ static bool fail(const struct target *target, const char *what, clattn_status st
 #define IF_GRADIENT_GRADIENT(...) __VA_ARGS__
 #define IF_GRADIENT_OWN(...)
 
+/* What a mask function's operands and the lengths hold does not change from one execution to the next. */
+enum { UNCHANGED = 1 };
+
 clattn_forward_tensors engine_forward(const struct tensor_set *set)
 {
     return (clattn_forward_tensors){
@@ -44,6 +47,7 @@ clattn_forward_tensors engine_forward(const struct tensor_set *set)
 #undef OPERAND
             .workspace = set->workspace,
         .dropout_seed = CASE_DROPOUT_SEED,
+        .function_version = UNCHANGED,
     };
 }
 
@@ -65,6 +69,7 @@ clattn_backward_tensors engine_backward(const struct tensor_set *set)
 #undef OPERAND
             .workspace = set->workspace,
         .dropout_seed = CASE_DROPOUT_SEED,
+        .function_version = UNCHANGED,
     };
 }
 
@@ -141,6 +146,7 @@ static clattn_status run_layer_forward(const struct engine *e, const struct tens
         CA_OPERANDS(OPERAND)
 #undef OPERAND
             .workspace = set->workspace,
+        .function_version = UNCHANGED,
     };
 
     return clattn_multihead_forward(e->layer, e->target->queue, &tensors, 0, NULL, done);
@@ -165,6 +171,7 @@ static clattn_status run_layer_backward(const struct engine *e, const struct ten
         CA_OPERANDS(OPERAND)
 #undef OPERAND
             .workspace = set->workspace,
+        .function_version = UNCHANGED,
     };
 
     return clattn_multihead_backward(e->layer, e->target->queue, &tensors, 0, NULL, done);

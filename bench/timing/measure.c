@@ -50,12 +50,38 @@ static size_t output_bytes(const struct measurement *m, const struct attention_c
     return view_extent_bytes(&view);
 }
 
+/* Another reference to each. */
+static bool share_buffers(clattn_buffer *buffers, const clattn_buffer *others, size_t count,
+                          struct message *why)
+{
+    for (size_t n = 0; n < count; n++) {
+        const cl_int err =
+            others[n].buffer != NULL ? clRetainMemObject(others[n].buffer) : CL_SUCCESS;
+        if (err != CL_SUCCESS)
+            return message_set(why, "clRetainMemObject failed with %d", err);
+        buffers[n] = others[n];
+    }
+    return true;
+}
+
+/* Whether all sets share an input: the operands of a mask function, as the layers of a model do. */
+static bool is_shared(const struct attention_case *attention, int input)
+{
+    return attention->job.problem.mask_function != NULL && input >= INPUT_FUNCTION_0 &&
+           input <= INPUT_FUNCTION_5;
+}
+
 static bool make_buffers(struct measurement *m, struct tensor_set *set,
                          const struct attention_case *attention, struct message *why)
 {
-    for (int n = 0; n < INPUT_COUNT; n++)
-        if (!make_buffer(m, input_bytes(m, attention, n), attention->in[n].data, &set->in[n], why))
+    for (int n = 0; n < INPUT_COUNT; n++) {
+        const bool ok = set != m->sets && is_shared(attention, n)
+                            ? share_buffers(&set->in[n], &m->sets[0].in[n], 1, why)
+                            : make_buffer(m, input_bytes(m, attention, n), attention->in[n].data,
+                                          &set->in[n], why);
+        if (!ok)
             return false;
+    }
     for (int n = 0; n < OUTPUT_COUNT; n++)
         if (!make_buffer(m, output_bytes(m, attention, n), NULL, &set->out[n], why))
             return false;
@@ -105,20 +131,6 @@ static bool make_plan(struct measurement *m, const struct target *target,
     const bool ok = engine_open(&m->engine, target, &attention->job, options, why);
     m->plan_seconds = ca_stopwatch_now() - begin;
     return ok;
-}
-
-/* Another reference to each. */
-static bool share_buffers(clattn_buffer *buffers, const clattn_buffer *others, size_t count,
-                          struct message *why)
-{
-    for (size_t n = 0; n < count; n++) {
-        const cl_int err =
-            others[n].buffer != NULL ? clRetainMemObject(others[n].buffer) : CL_SUCCESS;
-        if (err != CL_SUCCESS)
-            return message_set(why, "clRetainMemObject failed with %d", err);
-        buffers[n] = others[n];
-    }
-    return true;
 }
 
 /* Opens a measurement on tensors of its own, or on those of another one. */
