@@ -35,7 +35,7 @@ ELSEWHERE = tuple((re.compile(pattern), by) for pattern, by in (
     (r"python -m clattn (tune|bench)", "bindings/python/tests"),
     (r"(\w+=\S+ )*clattn-bench run .*(--peers|--device all|--workload|--mpi)|clattn-bench run standard|CLATTN_DEVICE=Graphics ", "who measures: bench/results has what came of it"),
     (r"clattn-tune --budget 10m$", "tests/tuner, with smaller budgets"),
-    (r"clattn-bench run --family \"\w+_gpu ", "nobody: it shows a fault of a GPU's driver"),
+    (r"clattn-bench (run|verify) --family \"?\w+_gpu ", "nobody: it shows a fault of a GPU's driver"),
     (r"clattn-bench run \".*\.cl\"", "the block with that file on the same page"),
     (r"clattn-bench compare before\.json after\.json", "tests/bench"),
 ))

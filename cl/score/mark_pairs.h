@@ -77,7 +77,8 @@ INLINE const __global uchar *all_marks(const struct arguments *args)
 }
 
 /* Combines (AND) the marks of `queries` queries from i on and `keys` keys from j on; both may begin
- * within a mark and span several. The result is undefined if there are no pairs. */
+ * within a mark and span several. The result is undefined if there are no pairs. Intel's compiler for CPUs needs an inner
+ * loop with one condition (doc/design/drivers.md). */
 INLINE int mark_of_pairs(const struct arguments *args, const __global uchar *marks, const long b,
                          const long h, const long i, const long queries, const long j,
                          const long keys)
@@ -88,7 +89,7 @@ INLINE int mark_of_pairs(const struct arguments *args, const __global uchar *mar
         return 0;
     for (long y = i / MARK_M; y * MARK_M < i + queries && mark; y++) {
         const __global uchar *of_block = marks + marks_of_block(args, b, h, y * MARK_M);
-        for (long x = j / MARK_N; x * MARK_N < j + keys && mark; x++)
+        for (long x = j / MARK_N; x * MARK_N < j + keys; x++)
             mark &= of_block[x];
     }
     return mark;
