@@ -8,6 +8,7 @@
 #include "families/registry.h"
 #include "families/weight_sums/weight_sums.h"
 #include "problem/chosen_keys.h"
+#include "problem/function.h"
 #include "problem/problem.h"
 #include "program/program.h"
 #include "selfcheck/selfcheck.h"
@@ -170,11 +171,26 @@ static clattn_status add_lists(clattn_context *context, const struct ca_problem 
     return CLATTN_SUCCESS;
 }
 
+/* The place and the sentence of an error in a caller's function, from why a program did not build; NULL if it is another. */
+static const char *error_in_function(const clattn_problem *p, const char *why)
+{
+    const clattn_function *const functions[] = {p->score_function, p->mask_function};
+
+    for (size_t n = 0; n < sizeof functions / sizeof *functions; n++) {
+        const char *name = functions[n] ? clattn_function_name(functions[n]) : NULL;
+        const size_t length = name ? strcspn(name, ":") : 0;
+        for (const char *at = why; length && (at = strchr(at, *name)) != NULL; at++)
+            if (strncmp(at, name, length) == 0 && at[length] == ':')
+                return at;
+    }
+    return NULL;
+}
+
 clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *choices,
                              const struct ca_problem *problem, clattn_plan **plan)
 {
     clattn_status status = CLATTN_SUCCESS;
-    char passed[8 * CA_REASON_BYTES] = "";
+    char passed[8 * CA_REASON_BYTES] = "", last[CA_REASON_BYTES] = "";
     const struct ca_problem chosen = ca_problem_chosen(problem);
 
     for (size_t n = 0; n < choices->count; n++) {
@@ -206,6 +222,11 @@ clattn_status ca_plan_create(clattn_context *context, const struct ca_choices *c
         ca_program_condemned(context, &choice->candidate, &chosen, &verdict);
         ban(context, &choice->candidate, &chosen.normal, &verdict);
         add_passed(context, choice->candidate.family, status, &verdict, passed, sizeof passed);
+        const char *error = error_in_function(&chosen.normal, verdict.reason);
+        if (error && strcmp(verdict.reason, last) == 0) /* and so it would be in other families */
+            return ca_fail(&context->log, status, "a function does not compile on '%s': %s",
+                           context->device.name, error);
+        ca_reason(last, sizeof last, "%s", verdict.reason);
     }
     char what[2 * CA_REASON_BYTES];
     print_verdict(context, choices->list[choices->count - 1].candidate.family, status, what);
