@@ -20,7 +20,7 @@ def without_code(command):
     words = shlex.split(command)
     at = words.index("-o")
     made = words[at + 1]
-    return words[:at] + words[at + 2:] + ["-fsyntax-only"], made
+    return [word for word in words[:at] + words[at + 2:] if word != "-c"] + ["-fsyntax-only"], made
 
 
 compiled, left = set(), {}

@@ -26,6 +26,7 @@
 #include "common/key_rows.h"
 #include "common/quantized.h"
 #include "common/sequence.h"
+#include "gpu/local_barrier.h"
 
 /* The workspace has the bits of block lists alone. */
 INLINE long marks_begin(const struct arguments *args)
@@ -216,7 +217,7 @@ INLINE void sum_weights(const int apart, const float factor, const struct argume
     for (int r = 0; r < ROWS; r++)
         products[r] = 0.0f;
     for (int d0 = 0; d0 < DIM_QK; d0 += DEPTH) {
-        barrier(CLK_LOCAL_MEM_FENCE); /* all have read the old contents */
+        LOCAL_BARRIER_OF(ITEMS); /* all have read the old contents */
         for (int n = item; n < ITEMS * DEPTH; n += ITEMS) {
             const int key = n / DEPTH, d = n % DEPTH;
             float x = 0.0f;
@@ -233,7 +234,7 @@ INLINE void sum_weights(const int apart, const float factor, const struct argume
                                  (d0 + d) * q_step(args));
             tiles->q[r][d] = x;
         }
-        barrier(CLK_LOCAL_MEM_FENCE); /* both tiles are complete */
+        LOCAL_BARRIER_OF(ITEMS); /* both tiles are complete */
         for (int d = 0; d < DEPTH; d++)
             for (int r = 0; r < ROWS; r++)
                 products[r] = MULTIPLY_ADD(tiles->q[r][d], tiles->k[d][item], products[r]);
