@@ -64,7 +64,7 @@ static bool share_buffers(clattn_buffer *buffers, const clattn_buffer *others, s
     return true;
 }
 
-/* Whether all sets share an input: the operands of a mask function, as the layers of a model do. */
+/* Whether all sets share an input. With a mask function they share the operands of functions, as a model's layers do. */
 static bool is_shared(const struct attention_case *attention, int input)
 {
     return attention->job.problem.mask_function != NULL && input >= INPUT_FUNCTION_0 &&
