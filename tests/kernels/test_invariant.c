@@ -523,3 +523,23 @@ Test(invariant, gpus_decode_by_the_same_unit) {
                       profiles[d].name, text, said, unit);
         }
 }
+
+/* A product and a sum stay apart: fused, the score of the only key would be 2^-24. */
+DeviceTest(invariant, products_and_sums_are_not_fused)
+{
+    static const char source[] = "#pragma clattn parameter float a = 1.000244140625\n"
+                                 "#pragma clattn parameter float b = 1.00048828125\n"
+                                 "float score(float s, pair p, operands o)\n"
+                                 "{ return s + (o.a * o.a - o.b); }\n";
+    const float zeros[4] = {0.0f};
+    float o[4], lse = 1.0f;
+    clattn_problem p = fixture_problem("fwd f32 q1 k1 d4 lse invariant");
+    const clattn_host_forward_tensors tensors = {
+        .struct_size = sizeof tensors, .q = zeros, .k = zeros, .v = zeros, .o = o, .lse = &lse};
+
+    cr_assert(clattn_function_create("apart", source, &p.score_function, NULL, 0) ==
+              CLATTN_SUCCESS);
+    cr_assert(clattn_attention_forward_host(f->context, &p, NULL, &tensors) == CLATTN_SUCCESS, "%s",
+              f->log.last);
+    cr_expect(lse == 0.0f, "%g", lse);
+}
